@@ -69,3 +69,11 @@ def test_races_between_programs() -> None:
         collide_kernel[(4,)](x, out, BLOCK=64)
     (finding,) = report.findings
     assert (finding.kind, finding.argument.name) == ("overlapping_store", "out_ptr")
+
+
+def test_that_unwritten_memory_of_a_gpu_is_not_known_is_told() -> None:
+    x = torch.empty(N, device="cuda")
+    with sanitize() as report:
+        add_one_kernel[(8,)](torch.empty(1024, device="cuda"), x, N, BLOCK=128)
+    (sentence,) = [each for each in report.warnings if "--on gpu" in each]
+    assert sentence.startswith("`add_one_kernel`: memory of a GPU that was never written")

@@ -63,6 +63,7 @@ def test_each_configuration_finds_the_same_memory_and_one_result_is_left(tensors
     with sanitize(all_configs=True) as checked:
         launch(kernel, x, total)
     assert checked.findings == []
+    assert checked.to("text") == "no finding in 1 kernel, 3 launches\n"
     torch.testing.assert_close(total, x + 1)
     assert kernel.best_config.kwargs["BLOCK"] == 16
 
@@ -73,6 +74,10 @@ def test_only_the_first_runs_by_default(tensors) -> None:
         launch(tuned(config(16, True), config(32, False)), x, total)
     assert checked.findings == []
     assert [block(entry) for entry in checked.launches] == [16]
+    assert checked.to("text") == (
+        "no finding in 1 kernel, 1 launch; 1 of 2 configurations of `add_to_kernel` run "
+        "(--all-configs)\n"
+    )
 
 
 def test_equal_launches_are_not_tried_again_others_are(tensors) -> None:

@@ -121,7 +121,7 @@ def test_quitting_ends_the_script_with_its_report(tmp_path: Path) -> None:
         rest, status = terminal.finish("q")
         assert "out [[" not in rest
         assert "Traceback" not in rest
-        assert "2 errors in 1 kernel, 1 launch" in rest
+        assert "2 errors, 1 warning in 1 kernel, 1 launch" in rest
         assert status == 1
 
 

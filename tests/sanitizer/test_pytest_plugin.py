@@ -2,75 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.forked_python import PYTHON
-
-Pytest = Callable[..., "subprocess.CompletedProcess[str]"]
-
-KERNELS = """\
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr, MASK: tl.constexpr):
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offs, mask=offs < n if MASK else None)
-    tl.store(out_ptr + offs, x, mask=offs < n)
-
-
-def run(mask):
-    x = torch.arange(100, dtype=torch.float32)
-    out = torch.zeros(100)
-    copy[(2,)](x, out, 100, BLOCK=64, MASK=mask)
-    assert (out == x).all()
-"""
-BUGGY = "from kernels import run\n\ndef test_buggy():\n    run(mask=False)\n"
-CLEAN = "from kernels import run\n\ndef test_clean():\n    run(mask=True)\n"
-HEADLINE = "kernels.py:9:9: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`"
-
-
-@pytest.fixture
-def run_pytest(tmp_path: Path) -> Pytest:
-    """Writes test files and runs pytest on them."""
-    (tmp_path / "kernels.py").write_text(KERNELS)
-
-    def run(
-        files: dict[str, str] | str, *arguments: str, ini: str = "", **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        if isinstance(files, str):
-            files = {"test_it.py": files}
-        for name, text in files.items():
-            (tmp_path / name).write_text(text)
-        (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
-        return PYTHON.run(
-            ["-m", "pytest", "-p", "no:cacheprovider", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "120", **environment},
-            timeout=180,
-        )
-
-    return run
-
-
-def outcome(done: subprocess.CompletedProcess[str]) -> str:
-    """The last line: `1 failed, 2 passed`."""
-    return done.stdout.strip().splitlines()[-1].strip("= ").rpartition(" in ")[0]
-
-
-def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    """The outcome of each test that `-rA` names."""
-    found = re.findall(r"^([A-Z]+) \S+::(\w+)", done.stdout, re.MULTILINE)
-    return {name: outcome for outcome, name in found}
-
+from tests.sanitizer.plugin_runs import (
+    BUGGY,
+    CLEAN,
+    HEADLINE,
+    VIEW,
+    Pytest,
+    outcome,
+    outcomes,
+)
 
 # --- unused -----------------------------------------------------------------------------------
 
@@ -217,7 +162,12 @@ def test_upstream_interpreter_gives_way(run_pytest: Pytest) -> None:
     ("arguments", "ini", "sentence"),
     [
         (("--ttools-sanitize=lint",), "", "there is no check `lint`; choose from memcheck"),
-        (("--ttools-sanitize", "test_it.py"), "", "put the bare option behind the paths"),
+        (("--ttools-sanitize=lint.py",), "", "there is no check `lint.py`"),
+        (("--ttools-sanitize", "lint"), "", "there is no check `lint`"),
+        (("--ttools-sanitize", "--ttools-update-baseline"), "", "needs --ttools-baseline=FILE"),
+        (("--ttools-sanitize", "--ttools-baseline=no.json"), "", "cannot read"),
+        (("--ttools-sanitize", "--ttools-output=no/report.txt"), "", "no such folder"),
+        (("--ttools-sanitize",), "ttools_view_bounds = loud", "ttools_view_bounds is `loud`"),
         (("--ttools-sanitize",), "ttools_fail_on = never", "ttools_fail_on is `never`"),
         (("--ttools-sanitize", "--ttools-suppressions=no.toml"), "", "cannot read `no.toml`"),
         ((), "ttools_sanitize = lint", "ttools_sanitize: there is no check `lint`"),
@@ -233,14 +183,6 @@ def test_wrong_options_are_told(
 
 
 # --- what counts ------------------------------------------------------------------------------
-
-VIEW = """\
-import torch
-from kernels import copy
-
-def test_view():
-    copy[(2,)](torch.zeros(200)[:100], torch.zeros(100), 100, BLOCK=64, MASK=False)
-"""
 
 
 @pytest.mark.parametrize(
@@ -359,3 +301,29 @@ def test_reports_travel_between_processes(run_pytest: Pytest) -> None:
     assert outcome(done) == "1 failed, 1 passed", done.stdout
     assert HEADLINE in done.stdout
     assert "ttools sanitize: checked 2 launches in 2 tests" in done.stdout
+
+
+POISONED = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def total(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr, tl.sum(tl.load(x_ptr + offs, mask=offs < n), 0))
+
+
+def test_total():
+    out = torch.zeros(1)
+    total[(1,)](torch.ones(20), out, 20, BLOCK=32)
+    assert out.item() == 20
+"""
+
+
+def test_poison_shows_what_relies_on_zeros(run_pytest: Pytest) -> None:
+    checked = "--ttools-sanitize=memcheck"
+    assert outcome(run_pytest(POISONED, checked)) == "1 passed"
+    assert outcome(run_pytest(POISONED, checked, "--ttools-poison")) == "1 failed"
+    assert outcome(run_pytest(POISONED, checked, ini="ttools_poison = true")) == "1 failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import signal
 import threading
@@ -14,8 +15,11 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.core.errors import KernelError
+from ttools.core.errors import KernelError, UsageError
+from ttools.core.findings.findings import Finding
 from ttools.interpreter import interpret
+from ttools.interpreter.runtime import parking
+from ttools.interpreter.runtime.stopping import stop_all
 from ttools.sanitizer import sanitize
 
 
@@ -26,6 +30,37 @@ def never_ends(x_ptr, out_ptr):
     while total < 10:
         total += tl.load(x_ptr) * 0
     tl.store(out_ptr, total)
+
+
+@triton.jit
+def long_loop(x_ptr, out_ptr, n):
+    tl.store(out_ptr + tl.program_id(0), tl.load(x_ptr + 12) + 1)
+    total = 0.0
+    for i in range(n):
+        total += tl.load(x_ptr + i % 4)
+    tl.store(out_ptr, total)
+
+
+@triton.jit
+def long_tiles(x_ptr, out_ptr, n):
+    tl.store(out_ptr + tl.program_id(0), tl.load(x_ptr + 12) + 1)
+    offs = tl.arange(0, 4)
+    total = tl.zeros([4], tl.float32)
+    for i in range(n):
+        for _ in range(n):
+            total += tl.load(x_ptr + (offs + i) % 8)
+    tl.store(out_ptr + offs, total)
+
+
+@triton.jit
+def fills(out_ptr):
+    tl.store(out_ptr, 2.0)
+
+
+@triton.jit
+def waits(flag_ptr):
+    while tl.atomic_add(flag_ptr, 0) == 0:
+        pass
 
 
 @triton.jit
@@ -57,8 +92,112 @@ def test_endless_loop_is_interrupted(programs: int, checked: bool) -> None:
         never_ends[(programs,)](x, out)
     thread.join()
     if checked:
-        assert [(f.kind, f.count) for f in report.findings] == [("oob_load", programs)]
+        found, stopped = report.findings
+        assert (found.kind, found.count) == ("oob_load", programs)
+        assert (stopped.kind, stopped.severity) == ("interrupted", "note")
+        assert _line(stopped) == "while total < 10:"
         assert [(entry.kernel, entry.count) for entry in report.launches] == [("never_ends", 1)]
+
+
+def _line(finding: Finding) -> str:
+    assert finding.location is not None
+    return linecache.getline(finding.location.file, finding.location.line).strip()
+
+
+@pytest.mark.parametrize("programs", [1, 2])
+@pytest.mark.parametrize("kernel", [long_loop, long_tiles])
+def test_for_loop_is_interrupted(kernel: Any, programs: int) -> None:
+    x, out = torch.ones(10), torch.zeros(max(programs, 4))
+    out[programs:] = 1
+    # What ran before makes this launch seem short: it is made by the main thread itself.
+    with sanitize(threads=2, checks="memcheck") as report:
+        kernel[(programs,)](x, out, 2)
+        out[:programs] = 0
+        thread = _type_ctrl_c_when(out)
+        with pytest.raises(KeyboardInterrupt):
+            kernel[(programs,)](x, out, 10**15)
+    thread.join()
+    _, stopped = report.findings
+    assert stopped.kind == "interrupted"
+    assert _line(stopped).startswith("for ")
+    assert stopped.program is not None
+
+
+@pytest.mark.parametrize("kernel", [long_loop, long_tiles, never_ends])
+@pytest.mark.parametrize("programs", [1, 3])  # the third does not begin
+def test_launch_is_stopped_after_its_time(kernel: Any, programs: int) -> None:
+    x, out = torch.ones(10), torch.zeros(4)
+    arguments = (x, out) if kernel is never_ends else (x, out, 10**15)
+    with sanitize(threads=2, checks="memcheck", timeout=0.3) as report:
+        kernel[(programs,)](*arguments)
+        out.zero_()
+        fills[(1,)](out)  # the program goes on
+    assert out[0] == 2
+    found, stopped = report.findings
+    assert (found.kind, found.count) == ("oob_load", min(programs, 2))
+    assert (stopped.kind, stopped.severity, stopped.check) == ("timeout", "error", "launch")
+    assert _line(stopped).split()[0] in ("for", "while")
+    assert "--timeout" in stopped.message
+
+
+def test_launch_of_another_thread_is_stopped() -> None:
+    x, out = torch.ones(10), torch.zeros(4)
+
+    def launch() -> None:
+        with pytest.raises(SystemExit):  # of which a thread says nothing
+            long_loop[(1,)](x, out, 10**15)
+
+    with sanitize(checks="memcheck") as report:
+        thread = threading.Thread(target=launch)
+        thread.start()
+        while not out[0]:
+            time.sleep(0.01)
+        stop_all("interrupt")
+        thread.join()
+    assert [f.kind for f in report.findings] == ["oob_load", "interrupted"]
+
+
+def test_a_stopped_kernel_gets_less_time_again() -> None:
+    x, out = torch.ones(10), torch.zeros(4)
+    with sanitize(checks="memcheck", timeout=0.4) as report:
+        for _ in range(3):
+            never_ends[(1,)](x, out)
+    (stopped,) = (f for f in report.findings if f.kind == "timeout")
+    assert stopped.count == 3
+    assert sum(entry.seconds for entry in report.launches) < 3 * 0.4
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "5"])
+def test_timeout_is_validated(timeout: Any) -> None:
+    with pytest.raises(UsageError, match="timeout="):
+        sanitize(timeout=timeout)
+
+
+def test_waiting_programs_are_stopped_after_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parking, "_DEADLOCK_SECONDS", 1e9)
+    with sanitize(timeout=0.5) as report:
+        waits[(2,)](torch.zeros(1, dtype=torch.int32))
+    (stopped,) = (f for f in report.findings if f.kind == "timeout")
+    assert _line(stopped).startswith("while ")
+    assert stopped.program == (0, 0, 0)
+
+
+def test_a_handler_of_the_program_may_let_a_launch_go_on() -> None:
+    x, out = torch.ones(16), torch.zeros(4)
+    out[1:] = 1
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        with sanitize(threads=2, checks="memcheck", timeout=60) as report:
+            long_loop[(1,)](x, out, 2)
+            out[0] = 0
+            thread = _type_ctrl_c_when(out)
+            long_loop[(1,)](x, out, 100_000_000)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert came == [signal.SIGINT]
+    assert report.findings == []
 
 
 def test_assertion_leaves_what_made_it_fail() -> None:

@@ -100,3 +100,19 @@ def test_a_load_that_branches_use_counts_once(where: str, which: int) -> None:
     torch.testing.assert_close(out, odd if which % 2 else padded * (2 if which % 4 == 0 else 3))
     (found,) = report.findings
     assert (found.kind, found.count, found.programs) == ("oob_load", 28, 1)
+
+
+@triton.jit
+def everybody_stores(y_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y_ptr + i, i * 0.0 + tl.program_id(0))
+
+
+@pytest.mark.parametrize("programs", [2, 5])
+def test_lanes_of_a_race_are_those_of_all_programs(programs: int) -> None:
+    with sanitize() as report:
+        everybody_stores[(programs,)](torch.empty(16), B=16)
+    (found,) = report.findings
+    counts = 16 * programs, programs
+    assert (found.kind, found.count, found.programs) == ("overlapping_store", *counts)
+    assert "{} lanes in {} programs are affected".format(*counts) in report.to("text")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -106,7 +109,7 @@ def views(draw: st.DrawFn) -> View:
 
 
 def expected(view: View, offsets: list[list[int]], access: str) -> dict[str, int]:
-    """How many lanes leave the storage or the view, how many elements two programs store to."""
+    """How many lanes leave the storage or the view, or store where another program does."""
     members = view.members()
     at = [[view.start + offset for offset in program] for program in offsets]
     lanes = [element for program in at for element in program]
@@ -114,8 +117,8 @@ def expected(view: View, offsets: list[list[int]], access: str) -> dict[str, int
     found = Counter({f"oob_{access}": len(lanes) - len(inside)})
     found["view_oob"] = sum(element not in members for element in inside)
     if access == "store":
-        writers = Counter(e for program in at for e in set(program) if 0 <= e < view.storage)
-        found["overlapping_store"] = sum(count > 1 for count in writers.values())
+        writers = Counter(element for program in at for element in set(program))
+        found["overlapping_store"] = sum(writers[element] > 1 for element in inside)
     return {kind: count for kind, count in found.items() if count}
 
 
@@ -157,7 +160,13 @@ def test_scatters_against_sets_of_offsets(view: View, seed: int, share: float) -
     with sanitize(checks="memcheck,racecheck", max_findings=1000) as report:
         scatters[(PROGRAMS,)](x, torch.tensor(index), torch.tensor(keep.astype(np.int8)), B=R * C)
     found = {finding.kind: finding.count for finding in report.findings}
-    assert found == expected(view, offsets, "store")
+    lanes = expected(view, offsets, "store")
+    # Lanes that store to one element may be logged as one where none in between stores elsewhere.
+    inside = [[at for at in row if 0 <= view.start + at < view.storage] for row in offsets]
+    twice = sum(one == other for row in inside for one, other in pairwise(row))
+    overlapping = lanes.pop("overlapping_store", 0)
+    assert overlapping - twice <= found.pop("overlapping_store", 0) <= overlapping
+    assert found == lanes
 
 
 def test_programs_on_other_threads_are_no_lanes_of_a_store() -> None:
@@ -170,4 +179,24 @@ def test_programs_on_other_threads_are_no_lanes_of_a_store() -> None:
             scatters[(programs,)](torch.zeros(block), index, keep, B=block)
         (finding,) = report.findings
         assert "several programs" in finding.message
-        assert finding.count == block
+        assert finding.count == programs * block
+
+
+@triton.jit
+def scatters_values(x_ptr, index_ptr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    at = tl.load(index_ptr + i)
+    tl.store(x_ptr + at, (at * 0 + tl.program_id(0)).to(tl.float32))
+
+
+@pytest.mark.parametrize("kernel", [scatters, scatters_values])
+def test_lanes_that_store_equal_values_beside_programs_that_race(kernel: Any) -> None:
+    programs, block = 64, 1024
+    index = torch.stack([torch.randperm(block) for _ in range(programs)])
+    index[:, 5] = index[:, 900]
+    keep = (torch.ones(programs, block, dtype=torch.int8),) if kernel is scatters else ()
+    for _ in range(5):
+        with sanitize(checks="racecheck") as report:
+            kernel[(programs,)](torch.zeros(block), index, *keep, B=block)
+        finding = max(report.findings, key=lambda finding: finding.severity == "error")
+        assert "several programs" in finding.message

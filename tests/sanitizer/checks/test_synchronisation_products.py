@@ -27,7 +27,7 @@ B = 64
 def kinds(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> set[str]:
     """The kinds of what racecheck finds in one launch."""
     with sanitize(checks="racecheck,deadlock") as report:
-        kernel[(programs,)](*arguments, **constants, B=B)
+        kernel[(programs,)](*arguments, **{"B": B, **constants})
     return {finding.kind for finding in report.findings if finding.severity != "note"}
 
 
@@ -101,6 +101,46 @@ def test_a_flag_that_is_not_the_one_released_orders_nothing() -> None:
         SLOT=1,
     )
     assert found == {"race"}
+
+
+@triton.jit
+def polled(
+    data_ptr,
+    flag_ptr,
+    o_ptr,
+    POLL: tl.constexpr,
+    THEN: tl.constexpr,
+    USED: tl.constexpr,
+    B: tl.constexpr,
+):
+    i = tl.arange(0, B)
+    if tl.program_id(0) == 0:
+        tl.store(data_ptr + i, i * 1.0)
+        tl.debug_barrier()
+        tl.atomic_xchg(flag_ptr, 1, sem="release")
+    else:
+        if POLL == "volatile":
+            while tl.load(flag_ptr, volatile=True) == 0:
+                pass
+        else:
+            while tl.atomic_add(flag_ptr, 0, sem=POLL) == 0:
+                pass
+        seen = 1
+        if THEN != "nothing":
+            again = tl.atomic_add(flag_ptr, 0, sem=THEN)
+            if USED:
+                seen = again
+        tl.debug_barrier()
+        tl.store(o_ptr + i, tl.load(data_ptr + i) * seen)
+
+
+@pytest.mark.parametrize("poll", ["volatile", "relaxed", "acquire"])
+@pytest.mark.parametrize("then", ["nothing", "relaxed", "acquire"])
+def test_a_volatile_poll_is_a_relaxed_one(poll: str, then: str) -> None:
+    for used in YES_NO:
+        arguments = torch.zeros(B), flags(), torch.zeros(B)
+        found = kinds(polled, 2, *arguments, POLL=poll, THEN=then, USED=used)
+        assert found == (set() if "acquire" in (poll, then) else {"race"}), used
 
 
 @triton.jit
@@ -337,57 +377,3 @@ def test_what_needs_many_programs_at_once_is_found_on_any_host(threads: int, pro
     found = {(finding.kind, finding.severity) for finding in report.findings}
     # Two neighbours run together on any GPU.
     assert found == (set() if programs == 2 else {("deadlock", "warning")})
-
-
-@triton.jit
-def ring(
-    x_ptr,
-    turns,
-    SHIFT: tl.constexpr,
-    BEFORE: tl.constexpr,
-    AFTER: tl.constexpr,
-    SUM: tl.constexpr,
-    WHILE: tl.constexpr,
-    B: tl.constexpr,
-):
-    i = tl.arange(0, B)
-    if WHILE:
-        turn = 0
-        while turn < turns:
-            x = tl.load(x_ptr + (i + SHIFT) % B)
-            if BEFORE:
-                tl.debug_barrier()
-            tl.store(x_ptr + i, x + 1)
-            if AFTER:
-                tl.debug_barrier()
-            turn += 1
-    else:
-        for _ in range(turns):
-            x = tl.load(x_ptr + (i + SHIFT) % B)
-            if SUM:
-                x -= tl.sum(x, 0)  # threads wait here, and not for what is stored next
-            if BEFORE:
-                tl.debug_barrier()
-            tl.store(x_ptr + i, x + 1)
-            if AFTER:
-                tl.debug_barrier()
-
-
-@pytest.mark.parametrize(
-    ("turns", "shift", "before", "after"), product((1, 3), YES_NO, YES_NO, YES_NO)
-)
-def test_what_a_turn_stores_is_loaded_in_the_next(turns, shift, before, after):
-    barriers = {"BEFORE": before, "AFTER": after}
-    found = kinds(
-        ring, 1, torch.rand(B), turns, SHIFT=int(shift), **barriers, SUM=False, WHILE=before
-    )
-    expected = turns > 1 and shift and not after
-    assert found == ({"intra_program_race"} if expected else set())
-
-
-@pytest.mark.parametrize(("shift", "after"), product(YES_NO, YES_NO))
-def test_a_reduction_before_the_store_is_no_barrier_behind_it(shift, after):
-    """The fastest thread may be a turn ahead of those that have not stored yet."""
-    arguments = {"SHIFT": int(shift), "BEFORE": False, "AFTER": after, "SUM": True}
-    found = kinds(ring, 1, torch.rand(B), 3, **arguments, WHILE=False)
-    assert found == ({"intra_program_race"} if shift and not after else set())

@@ -48,3 +48,23 @@ def test_it_can_be_suppressed() -> None:
         peeks_with_a_reason[(1,)](torch.zeros(16), torch.empty(16, dtype=torch.int32), BLOCK=16)
     assert report.findings == []
     assert [each.finding.kind for each in report.report().suppressed] == ["unused_load"]
+
+
+@triton.jit
+def spins(flag_ptr, y_ptr, ATOMIC: tl.constexpr):
+    if ATOMIC:
+        while tl.atomic_add(flag_ptr, 0, sem="acquire") == 0:
+            pass
+    else:
+        while tl.load(flag_ptr) == 0:
+            pass
+    tl.store(y_ptr, 1)
+
+
+def test_a_wait_that_is_removed_is_told_as_that() -> None:
+    for atomic in (False, True):
+        with sanitize() as report:
+            spins[(1,)](torch.ones(1, dtype=torch.int32), torch.zeros(1), ATOMIC=atomic)
+        told = [(f.kind, f.severity, f.message.split(":")[0]) for f in report.findings]
+        assert told == ([] if atomic else [("unused_load", "note", "this loop does not wait")])
+        assert all("atomic" in (f.help or "") for f in report.findings)

@@ -84,7 +84,7 @@ def clean(run: Callable[[], object]) -> Callable[[], object]:
 
 
 def noted(run: Callable[[], object]) -> Callable[[], object]:
-    """Like `clean`, but several programs store identical values."""
+    """Like `clean`, but several programs, or lanes of one store, store identical values."""
     NOTED.add(run.__name__)
     return clean(run)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from catalogue import clean
+from catalogue import clean, noted
 
 
 @triton.jit
@@ -136,7 +136,7 @@ def lanes_meet(x_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + r + c * 0, x)
 
 
-@clean
+@noted
 def lanes_store_the_same_to_the_same() -> None:
     lanes_meet[(1,)](torch.rand(16), torch.empty(16), 16, B=16)
 
@@ -186,3 +186,19 @@ def packed(w_ptr, o_ptr, k, B: tl.constexpr):
 def nibbles() -> None:
     w = torch.randint(0, 127, (24,), dtype=torch.int8)
     packed[(1,)](w, torch.empty(48, dtype=torch.int8), 48, B=64)
+
+
+@clean
+def buffers_are_larger_than_what_is_looked_at() -> None:
+    buffer = torch.empty(4, 64)
+    for row in range(3):
+        copied[(2,)](torch.rand(40), buffer[row], 40, B=32)
+    copied[(1,)](torch.rand(20), buffer, 20, B=32)
+    assert (buffer[:3, :40] <= 1).all()
+    assert buffer[3:].shape == (1, 64)
+    inside = (torch.arange(64) < 40) & (torch.arange(4)[:, None] < 3)
+    torch.where(inside, buffer, 0.0).sum()
+    buffer[inside].sum()
+    buffer[:, 40:] = 0
+    buffer[3] = 0
+    buffer.sum()

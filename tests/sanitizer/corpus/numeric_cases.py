@@ -99,3 +99,20 @@ def halves(x_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
 def squares_of_half_precision(fixed: bool) -> None:
     x = torch.full((16,), 300.0, dtype=torch.float16)
     halves[(1,)](x, torch.empty(16), FIXED=fixed, B=16)
+
+
+@triton.jit
+def difference(x_ptr, y_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.exp(tl.load(x_ptr + i))
+    y = tl.load(y_ptr + i)
+    if FIXED:
+        x = tl.minimum(x, 1e30)
+    d = x - y  # BUG: nan
+    tl.store(o_ptr + i, d)
+
+
+@buggy("nan", "o_ptr", checks="numeric")
+def difference_of_infinities(fixed: bool) -> None:
+    y = torch.full((16,), float("inf") if not fixed else 1.0)
+    difference[(1,)](torch.full((16,), 100.0), y, torch.empty(16), FIXED=fixed, B=16)

@@ -55,7 +55,7 @@ def transpose(x_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + c[None, :] * n + r[:, None], x)  # BUG: race
 
 
-@buggy("race", "o_ptr")
+@buggy("race", "o_ptr", also=["intra_program_race"])
 def transpose_in_place(fixed: bool) -> None:
     x = torch.rand(32, 32)
     transpose[(2, 2)](x, torch.empty(32, 32) if fixed else x, 32, B=16)

@@ -201,3 +201,59 @@ def scanned(x_ptr, o_ptr, n, FIXED: tl.constexpr, B: tl.constexpr):
 @buggy("uninit_read", "x_ptr")
 def masked_lanes_in_a_scan(fixed: bool) -> None:
     scanned[(1,)](torch.rand(20), torch.empty(20), 20, FIXED=fixed, B=32)
+
+
+@triton.jit
+def permuted(x_ptr, index_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    index = tl.load(index_ptr + i)
+    if FIXED:
+        index = index % B
+    y = tl.gather(x, index, 0)  # BUG: oob_gather
+    tl.store(o_ptr + i, y)
+
+
+@buggy("oob_gather", None)
+def gathered_beyond_the_axis(fixed: bool) -> None:
+    index = torch.arange(16, dtype=torch.int32) + 1
+    permuted[(1,)](torch.rand(16), index, torch.empty(16), FIXED=fixed, B=16)
+
+
+@triton.jit
+def neighbours(x_ptr, o_ptr, FIXED: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + at)
+    before = at % N - 1
+    y = tl.gather(x, before, 1)  # BUG: oob_gather
+    if FIXED:
+        y = tl.where(before >= 0, y, 0.0)
+    tl.store(o_ptr + at, y + x)
+
+
+@buggy("oob_gather", None)
+def gathered_before_the_axis(fixed: bool) -> None:
+    neighbours[(1,)](torch.rand(8, 16), torch.empty(8, 16), FIXED=fixed, M=8, N=16)
+
+
+@triton.jit
+def halved(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    tl.store(o_ptr + i, x / 2, mask=i < n)  # BUG: unwritten_output
+
+
+@buggy("unwritten_output", "o_ptr")
+def grid_is_rounded_down(fixed: bool) -> None:
+    o = torch.empty(100)
+    halved[(triton.cdiv(100, 32) if fixed else 100 // 32,)](torch.rand(100), o, 100, B=32)
+    o.mean()
+
+
+@buggy("unwritten_output", "o_ptr")
+def the_wrong_buffer_is_returned(fixed: bool) -> None:
+    halves, quarters = torch.empty(2, 50), torch.empty(2, 50)
+    halved[(2,)](torch.rand(50), halves[0], 50, B=32)
+    halved[(2,)](halves[0], quarters if fixed else halves[1], 50, B=32)
+    halved[(1,)](torch.rand(50), quarters, 10, B=32)
+    quarters[0].mean()

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ttools.core.triton_versions import instrumentation_modes
+
 pytestmark = pytest.mark.gpu
 DEFECTS = Path(__file__).parent / "defects.py"
 
@@ -154,3 +156,67 @@ def test_interrupt_leaves_what_was_found(tmp_path: Path) -> None:
     out, error = process.communicate(timeout=60)
     assert "out-of-bounds store of 4 bytes to `out_ptr`" in out
     assert process.returncode == 130, error
+
+
+# ---- Triton's own instrumentation
+
+
+INSTRUMENTED = """\
+import sys
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def clean(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs) + 1)
+
+@triton.jit
+def races(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs) + tl.program_id(0))  # race
+
+@triton.jit
+def describes(x_ptr, out_ptr, stride):
+    desc = tl.make_tensor_descriptor(x_ptr, [16, 16], [stride, 1], [16, 16])  # misaligned
+    offs = tl.arange(0, 16)
+    tl.store(out_ptr + offs[:, None] * 16 + offs[None, :], desc.load([0, 0]))
+
+if sys.argv[1] == "describes":
+    triton.set_allocator(lambda size, *_: torch.empty(size, dtype=torch.int8, device="cuda"))
+x, out = torch.ones(1024, device="cuda"), torch.ones(1024, device="cuda")
+if sys.argv[1] == "clean":
+    clean[(4,)](x, out, BLOCK=256)
+elif sys.argv[1] == "races":
+    races[(64,)](x, BLOCK=256)
+else:
+    describes[(1,)](x, out, 17)
+"""
+
+
+def require_mode(mode: str) -> None:
+    if mode not in instrumentation_modes():
+        pytest.skip(f"the installed Triton has no `{mode}`")
+
+
+@pytest.mark.parametrize("mode", ["consan", "gsan", "iisan"])
+def test_instrumentation_finds_nothing_in_a_clean_program(mode: str, tmp_path: Path) -> None:
+    require_mode(mode)
+    (tmp_path / "k.py").write_text(INSTRUMENTED)
+    words = ("--check", "memcheck", "--instrument", mode, str(tmp_path / "k.py"), "clean")
+    assert run(tmp_path, *words, status=0)["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "case", "kind"), [("gsan", "races", "race"), ("iisan", "describes", "misaligned")]
+)
+def test_instrumentation_finds(mode: str, case: str, kind: str, tmp_path: Path) -> None:
+    require_mode(mode)
+    (tmp_path / "k.py").write_text(INSTRUMENTED)
+    words = ("--check", "synccheck", "--instrument", mode, str(tmp_path / "k.py"), case)
+    report = run(tmp_path, *words)
+    (finding,) = report["findings"]
+    assert (finding["kind"], finding["kernel"]) == (kind, case)
+    lines = INSTRUMENTED.splitlines()
+    assert f"# {'race' if case == 'races' else kind}" in lines[finding["location"]["line"] - 1]

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from ttools.sanitizer.races import ACCESS, ACQUIRE, RELEASE, RMW, SCALAR, SYNC, Site
+from ttools.sanitizer.races.records import BLIND, LOOKS
 
 LOCK, FLAG = -64, -32
 """Addresses of words that programs synchronise through; data begins at 0."""
@@ -39,6 +40,11 @@ class Launch:
     barriers: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     known: dict[int, frozenset[int]] = field(default_factory=lambda: defaultdict(frozenset))
     published: dict[int, frozenset[int]] = field(default_factory=lambda: defaultdict(frozenset))
+    history: dict[int, list[tuple[int, frozenset[int]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    looked: set[tuple[int, int]] = field(default_factory=set)
+    earlier: dict[int, int] = field(default_factory=dict)
 
     def access(self, program, site, start, *, elements=1, lane=0):
         size, numel = self.sites[site].size, self.sites[site].numel
@@ -51,17 +57,26 @@ class Launch:
     def barrier(self, program):
         self.barriers[program] += 1
 
-    def sync(self, program, site, address, flags):
-        """One lane of a synchronising operation, with the barrier that a used result implies."""
+    def sync(self, program, site, address, flags, *, back=0):
+        """One lane of a synchronising operation, with the barrier that a used result implies.
+
+        What it acquires is what had been published that many operations before.
+        """
         me = len(self.syncs)
         end = address + 4
         epoch, barrier = self.epochs[program], self.barriers[program]
         self.syncs.append((address, end, program, me, site, epoch, barrier, flags))
-        if flags & ACQUIRE:
-            self.known[program] |= self.published[address]
+        if flags & ACQUIRE or (flags & BLIND and (program, address) in self.looked):
+            past = [frozenset(), *(s for i, s in self.history[address] if i < me - back)]
+            self.known[program] |= past[-1]
+            if back:
+                self.earlier[me] = me - back - 1
+        if flags & LOOKS:
+            self.looked.add((program, address))
         if flags & RELEASE:
             kept = self.published[address] if flags & RMW else frozenset()
             self.published[address] = kept | self.known[program] | {me}
+            self.history[address].append((me, self.published[address]))
         self.epochs[program] += 1
         if flags & ACQUIRE and flags & SCALAR:
             self.barrier(program)
@@ -111,8 +126,10 @@ def threads_meet(one: Played, other: Played, a: Site, b: Site, byte: int) -> boo
     """Whether an earlier access of one program and a later one are by different threads."""
     if (one.program, one.barrier) != (other.program, other.barrier) or one.site == other.site:
         return False
-    overtakes = a.kind == "atomic" and a.numel > 1 and b.kind == "load" and not b.volatile
-    if not overtakes and (a.kind != "store" or max(a.numel, b.numel) == 1):
+    plain = [site.kind == "load" and not site.volatile for site in (a, b)]
+    overtakes = a.kind == "atomic" and a.numel > 1 and plain[1]
+    updates = plain[0] and (b.kind == "store" or (b.kind == "atomic" and b.numel > 1))
+    if not overtakes and (not (updates or a.kind == "store") or max(a.numel, b.numel) == 1):
         return False
     # Dimensions of one count: such a tile is there to be broadcast, and lies in other threads.
     same = (a.shape, a.size, one.elements[byte]) == (b.shape, b.size, other.elements[byte])

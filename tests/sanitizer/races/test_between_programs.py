@@ -53,7 +53,14 @@ def expected(launch):
             if played.site in (a, b) and played.elements.keys() & byte_pairs.keys()
         }
         count = len({byte // size for byte in byte_pairs})
-        result[kind, a, b] = (count, len(touching), *lowest)
+        lanes = sum(
+            len(
+                {(byte - min(played.elements)) // launch.sites[played.site].size for byte in shared}
+            )
+            for played in launch.played
+            if played.site in (a, b) and (shared := played.elements.keys() & byte_pairs.keys())
+        )
+        result[kind, a, b] = (count, lanes, len(touching), *lowest)
     return result
 
 
@@ -61,6 +68,7 @@ def reported(conflicts):
     return {
         (c.kind, c.first.site, c.second.site): (
             c.count,
+            c.lanes,
             c.programs,
             min(c.first.program, c.second.program),
             max(c.first.program, c.second.program),

@@ -9,6 +9,7 @@ from race_launches import Launch, unordered_pairs
 
 from ttools.sanitizer.races import ACQUIRE, RELEASE, RMW, SCALAR, Site, find_conflicts
 from ttools.sanitizer.races.clocks import Clocks
+from ttools.sanitizer.races.records import BLIND, LOOKS
 
 LOAD, STORE, ATOMIC, POLL, LOCAL, SYNCHRONISE = range(6)
 FLAGS = [
@@ -18,6 +19,8 @@ FLAGS = [
     RELEASE | RMW,
     ACQUIRE | RMW,
     ACQUIRE | RELEASE | RMW,
+    LOOKS | RMW,
+    BLIND | RELEASE | RMW,
 ]
 event = st.tuples(
     st.integers(0, 3),
@@ -25,6 +28,7 @@ event = st.tuples(
     st.integers(LOAD, LOCAL),
     st.integers(0, 1),
     st.sampled_from(FLAGS),
+    st.sampled_from([0, 0, 0, 1, 2, 5]),
 )
 
 
@@ -41,11 +45,11 @@ def sites(shape):
 
 def play(events, shape):
     launch = Launch(sites(shape))
-    for program, what, site, where, flags in events:
+    for program, what, site, where, flags, back in events:
         if what == "access":
             launch.access(program, site, 4 * where)
         elif what == "sync":
-            launch.sync(program, SYNCHRONISE, -8 * (where + 1), flags | SCALAR)
+            launch.sync(program, SYNCHRONISE, -8 * (where + 1), flags | SCALAR, back=back)
         else:
             launch.barrier(program)
     return launch
@@ -70,7 +74,7 @@ def test_a_byte_is_reported_exactly_if_a_pair_on_it_is_unordered(launch):
         return  # nothing is ordered, which is another module's business
     for byte in (0, 4):
         here = accesses[accesses["start"] == byte]
-        reported = found(find_conflicts(here, launch.sites, syncs))
+        reported = found(find_conflicts(here, launch.sites, syncs, launch.earlier))
         expected = {key for key, where in unordered_pairs(launch).items() if byte in where}
         assert reported.keys() <= expected
         assert bool(reported) == bool(expected)
@@ -81,7 +85,9 @@ def test_a_byte_is_reported_exactly_if_a_pair_on_it_is_unordered(launch):
 @given(launches)
 def test_a_missing_barrier_names_the_release(launch):
     accesses, syncs = launch.records()
-    for key, conflict in found(find_conflicts(accesses, launch.sites, syncs)).items():
+    for key, conflict in found(
+        find_conflicts(accesses, launch.sites, syncs, launch.earlier)
+    ).items():
         expected = SYNCHRONISE if key[0] == "intra_program_race" else None
         assert conflict.missing_barrier_site == expected
 
@@ -89,14 +95,14 @@ def test_a_missing_barrier_names_the_release(launch):
 @given(launches)
 def test_the_order_of_records_changes_nothing(launch):
     accesses, syncs = launch.records()
-    plain = find_conflicts(accesses, launch.sites, syncs)
-    assert find_conflicts(accesses[::-1], launch.sites, syncs[::-1]) == plain
+    plain = find_conflicts(accesses, launch.sites, syncs, launch.earlier)
+    assert find_conflicts(accesses[::-1], launch.sites, syncs[::-1], launch.earlier) == plain
 
 
 @given(launches)
 def test_clocks_know_the_latest_release_of_every_program(launch):
     _, syncs = launch.records()
-    clocks = Clocks(syncs)
+    clocks = Clocks(syncs, launch.earlier)
     for program in range(4):
         for access in launch.played:
             if access.program == program:
@@ -110,7 +116,7 @@ def test_clocks_know_the_latest_release_of_every_program(launch):
 @given(launches)
 def test_a_version_said_to_order_all_accesses_orders_each(launch):
     _, syncs = launch.records()
-    clocks = Clocks(syncs)
+    clocks = Clocks(syncs, launch.earlier)
     earlier = launch.played[::2]
     columns = np.array([(a.program, a.epoch, a.barrier) for a in earlier]).reshape(-1, 3).T
     for access in launch.played:

@@ -55,11 +55,15 @@ def test_another_element_size_is_another_layout():
     assert found(store_then(Site("load", 2, (32,)))) == RACE
 
 
-def test_loads_before_stores_are_not_claimed():
-    launch = Launch([Site("load", 4, (4, 8)), Site("store", 4, (32,))])
-    launch.access(0, 0, 0, elements=8)
-    launch.access(0, 1, 0, elements=8)
-    assert found(launch) == []
+def test_what_was_loaded_by_others_is_stored():
+    for shape, kinds in (((4, 8), RACE), ((32,), [])):
+        launch = Launch([Site("load", 4, shape), Site("store", 4, (32,))])
+        launch.access(0, 0, 0, elements=8)
+        launch.access(0, 1, 0, elements=8)
+        assert found(launch) == kinds
+        launch.barrier(0)
+        launch.access(0, 1, 64, elements=8)
+        assert found(launch) == kinds
 
 
 @pytest.mark.parametrize("kind", ["load", "store", "atomic"])

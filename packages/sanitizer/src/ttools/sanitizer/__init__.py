@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ttools.sanitizer.api import Sanitization, sanitize
+    from ttools.sanitizer.api import DEFAULT_TIMEOUT, Sanitization, sanitize
 
-__all__ = ["Sanitization", "sanitize"]
+__all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 
 
 def __getattr__(name: str) -> object:

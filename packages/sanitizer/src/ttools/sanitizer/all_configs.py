@@ -69,6 +69,11 @@ class AllConfigs:
         after.restore()
         return result
 
+    @property
+    def is_trial(self) -> bool:
+        """Whether a launch is one configuration of several."""
+        return _before.get() is not None
+
     def before_execution(self, launch: ObservedLaunch) -> None:
         """Saves what else a launch may write, if its arguments do not show it; called for each."""
         state = _before.get()

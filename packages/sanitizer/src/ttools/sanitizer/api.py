@@ -7,8 +7,8 @@ checking is the session's business, writing the report writers'.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import ContextDecorator
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ContextDecorator, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,19 +23,21 @@ from ttools.core.reports.shown_findings import Findings
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
-from ttools.sanitizer.launch.options import SanitizeOptions
+from ttools.sanitizer.children.joining import children_join
+from ttools.sanitizer.launch.options import DEFAULT_TIMEOUT, SanitizeOptions
 from ttools.sanitizer.session import Session
 
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem
 
-__all__ = ["Sanitization", "sanitize"]
+__all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 
 
 class Sanitization(ContextDecorator):
     """A sanitizer run, as a context manager and as a decorator; made by `sanitize`.
 
-    It may be entered several times; what it finds adds up.
+    It may be entered several times; what it finds adds up. Kernels of processes that begin while it
+    is active are checked, too, and are in its report as far as they have come.
 
     Attributes:
         session: the run behind it, whose findings no suppression has been applied to.
@@ -48,8 +50,11 @@ class Sanitization(ContextDecorator):
         suppressions: Sequence[Path] = (),
         baseline: Path | None = None,
         some_only: bool = False,
+        of_children: Mapping[str, Any] | None = None,
     ) -> None:
         self.session = session
+        self._of_children = of_children
+        self._entered: list[ExitStack] = []
         self._some_only = some_only
         self._interpretation = interpretation
         self._suppressions = tuple(suppressions)
@@ -155,13 +160,16 @@ class Sanitization(ContextDecorator):
         return [InlineSuppressions(), *files, *baselines]
 
     def __enter__(self) -> Sanitization:
-        self.session.__enter__()
-        self._interpretation.__enter__()
+        with ExitStack() as entered:
+            entered.enter_context(self.session)
+            entered.enter_context(self._interpretation)
+            if self._of_children is not None and not self.session.is_child:
+                entered.enter_context(children_join(self.session.folder.path, self._of_children))
+            self._entered.append(entered.pop_all())
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        self._interpretation.__exit__(*raised)
-        self.session.__exit__(*raised)
+        self._entered.pop().close()
 
     def __repr__(self) -> str:
         return f"<Sanitization: {summary(self.report())}>"
@@ -182,16 +190,18 @@ def sanitize(
     *,
     checks: str | Iterable[str] = "default",
     only: Sequence[str] | Callable[[str], bool] | None = None,
-    view_bounds: Literal["error", "warning", "off"] = "warning",
+    view_bounds: Literal["error", "warning", "off"] | None = None,
     threads: int | None = None,
     seed: int = 0,
     all_configs: bool = False,
     first_config: bool = False,
+    poison: bool = False,
     max_findings: int = 100,
     suppressions: str | Path | Sequence[str | Path] = (),
     baseline: str | Path | None = None,
     pdb_on_finding: bool | Severity = False,
     dot: DotMode | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
 ) -> Sanitization:
     """Runs Triton kernels on the CPU while the returned context is active, and checks them.
 
@@ -200,20 +210,26 @@ def sanitize(
 
     Args:
         checks: names of checks, also comma-separated; `default` and `all` are sets of them.
-        only: names of the kernels to check, or a predicate on names; all by default. Others run
-            as they would without this.
-        view_bounds: severity of leaving the elements of a tensor inside its storage.
+        only: names of the kernels to check, or a predicate on names, which child processes that
+            begin anew cannot be given: those are not checked then; all by default. Others run as
+            they would without this.
+        view_bounds: severity of leaving the elements of a tensor inside its storage; by default
+            stores and atomics are errors, loads warnings.
         threads: how many threads run the programs of a launch; as many as torch uses by default.
         seed: of the second, shuffled run of launches whose programs synchronise.
         all_configs: run every configuration of autotuned kernels, each on the same inputs; the
             default is the first one only.
         first_config: the default, made explicit.
+        poison: memory that torch hands out uninitialised, and lanes that masks or padding leave
+            undefined, hold NaN, or junk if they are integers: code that relies on zeros shows in
+            its results.
         max_findings: report at most so many findings that count, most severe first.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         pdb_on_finding: drop into pdb at the first error, or at the first finding of this severity
             or above: at its line, in its program, run as Python.
         dot: how products of f32 tiles are computed, see `interpret`.
+        timeout: seconds after which a launch is stopped, which is a finding; None or 0 for never.
 
     Returns:
         The run: a context manager and a decorator.
@@ -226,7 +242,7 @@ def sanitize(
         ...     softmax(x)
         >>> report.raise_for_findings()
     """
-    if view_bounds not in ("error", "warning", "off"):
+    if view_bounds not in (None, "error", "warning", "off"):
         raise UsageError(f"view_bounds={view_bounds!r}: must be one of error, warning, off")
     if pdb_on_finding not in (True, False, *SEVERITIES):
         raise UsageError(
@@ -241,6 +257,8 @@ def sanitize(
         seed=seed,
         max_findings=max_findings,
         all_configs=all_configs,
+        timeout=timeout or None,
+        poison=poison,
     )
     session = Session(options)
     interpretation = interpret(
@@ -251,6 +269,7 @@ def sanitize(
         observer=session,
         tune=session.tune if options.all_configs else None,
         dot=dot,
+        timeout=options.timeout,
     )
     files = [suppressions] if isinstance(suppressions, (str, Path)) else suppressions
     sanitization = Sanitization(
@@ -259,7 +278,26 @@ def sanitize(
         suppressions=[Path(file) for file in files],
         baseline=None if baseline is None else Path(baseline),
         some_only=only is not None,
+        # A predicate cannot be sent to another process.
+        of_children=None if callable(only) else _for_children(options, only, first_config, dot),
     )
     if pdb_on_finding:
         sanitization.debug_first("error" if pdb_on_finding is True else pdb_on_finding)
     return sanitization
+
+
+def _for_children(
+    options: SanitizeOptions, only: Sequence[str] | None, first_config: bool, dot: DotMode | None
+) -> dict[str, Any]:
+    """The arguments of `sanitize` in a child process; its report is made by this one."""
+    return {
+        "checks": sorted(options.checks),
+        "only": None if only is None else list(only),
+        "view_bounds": options.view_bounds,
+        "threads": options.threads,
+        "seed": options.seed,
+        "all_configs": options.all_configs,
+        "first_config": first_config,
+        "dot": dot,
+        "timeout": options.timeout,
+    }

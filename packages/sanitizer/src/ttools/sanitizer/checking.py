@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ttools.core.errors import KernelError
+from ttools.core.findings.findings import Finding
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.checks.check import Check, Observation
 from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.launch.stopped import stopped
 from ttools.sanitizer.passes.rewrites import Pass
 
 
@@ -22,7 +25,9 @@ class ChosenChecks:
         self._kinds = kinds
         self._logs_accesses = self.observe("accesses")
         # A tiny launch takes about as long as a few dozen calls of hooks that do nothing.
-        self._with_passes = self._overriding("passes")
+        self._with_passes = sorted(
+            self._overriding("passes"), key=lambda n: not kinds[n].rewrites_first
+        )
         self._with_prepare = self._overriding("prepare")
         self._with_findings = self._overriding("findings")
         self._with_remarks = self._overriding("remarks")
@@ -51,6 +56,8 @@ class ChosenChecks:
                 hidden += checks[n].hidden()
         checked.instrument(passes, hidden, logs_accesses=self._logs_accesses)
         options = checked.launch.run.launch_options
+        if checked.seconds != options.seconds:
+            options = replace(options, seconds=checked.seconds)
         for n in self._with_prepare:
             options = checks[n].prepare(options)
         _execute(checked, checks, options)
@@ -63,20 +70,28 @@ class ChosenChecks:
 def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOptions) -> None:
     try:
         checked.report = checked.execute(options)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         _collect_failures(checked, checks)
+        checked.findings += stopped(checked)
         raise
     except KernelError as error:
-        finding = next((found for check in checks if (found := check.recover(error))), None)
-        if finding is None:
+        timed_out = error.kind == "timeout"
+        found = None if timed_out else _recovered(checks, error)
+        if found is None and not timed_out:
             _collect_failures(checked, checks)
             raise
-        checked.findings.append(finding)
+        checked.findings += [] if found is None else [found]
         checked.hung = True
     monitor = checked.monitor = checked.launch.monitor
     assert monitor is not None
     _collect_failures(checked, checks)
+    checked.findings += stopped(checked)
     _note_unchecked(checked, checks)
+
+
+def _recovered(checks: Sequence[Check], error: KernelError) -> Finding | None:
+    """The finding that a check makes of a launch that failed."""
+    return next((found for check in checks if (found := check.recover(error))), None)
 
 
 def _collect_failures(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
@@ -97,6 +112,8 @@ def _note_unchecked(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
         return
     by_name = {check.name: check for check in checks}
     for name, note in rewrites.unchecked:
+        if name not in by_name:
+            continue  # poison is no check
         checked.findings.append(
             by_name[name].finding(
                 "unsupported", f"not checked: {note.text}", location=note.location

@@ -16,7 +16,7 @@ from ttools.core.errors import KernelError, TtoolsError
 from ttools.core.findings.findings import Finding
 from ttools.core.reports.text import finding_text
 from ttools.interpreter.abi.module import Instruments
-from ttools.interpreter.eager.stopping import Place, StoppingDebugger
+from ttools.interpreter.eager.debugging.stopping import Place, StoppingDebugger
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.memory.addresses import AddressBook

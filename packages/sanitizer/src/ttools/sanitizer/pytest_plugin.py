@@ -1,6 +1,6 @@
 """The pytest plugin: tests whose kernels have defects fail, and show the report.
 
-Owns options, marker, fixture and which tests fail. Loaded in every pytest run of an
+Owns marker, fixture and which tests fail. Loaded in every pytest run of an
 environment that has this package, so it imports nothing but pytest until a test is checked, and
 does nothing unless asked to.
 """
@@ -11,53 +11,30 @@ import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from ttools.sanitizer.pytest_options import add_options, keep_paths, read_options
+from ttools.sanitizer.pytest_report import TITLE, RunReport, attach
 
 if TYPE_CHECKING:
     from ttools.core.reports.report import Report
     from ttools.sanitizer.api import Sanitization
 
-_OFF = ("off", "false", "no", "0", "")
-_ON = ("on", "true", "yes", "1")
-_TITLE = "ttools sanitize"
 _PLUGIN = "ttools-sanitize"
-_LAUNCHES = "ttools_launches"
 _run = pytest.StashKey["Sanitization"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options and their twins in the configuration file."""
-    group = parser.getgroup("ttools", "checking Triton kernels")
-    group.addoption(
-        "--ttools-sanitize",
-        nargs="?",
-        const="default",
-        metavar="CHECKS",
-        help="check the Triton kernels that tests launch; `off` overrules the configuration file "
-        "and markers",
-    )
-    group.addoption(
-        "--ttools-fail-on",
-        choices=("error", "warning", "note"),
-        help="severity from which on findings fail a test (default: error)",
-    )
-    group.addoption(
-        "--ttools-suppressions",
-        action="append",
-        metavar="FILE",
-        help="rules for findings that do not count; repeatable",
-    )
-    group.addoption(
-        "--ttools-pdb-on-finding",
-        action="store_true",
-        help="drop into pdb at a test's first finding that fails it: in the kernel, at its line",
-    )
-    parser.addini("ttools_sanitize", "checks to make of the kernels that tests launch")
-    parser.addini("ttools_fail_on", "severity from which on findings fail a test", default="error")
-    parser.addini("ttools_suppressions", "files of suppressions", type="paths", default=[])
+    add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Tells paths from checks before the options are parsed."""
+    keep_paths(early_config, args)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     plugin = _Plugin(config)
     config.pluginmanager.register(plugin, _PLUGIN)
-    if plugin.checks is not None:
+    if plugin.options.checks is not None:
         plugin.take_over_from_upstream()
 
 
@@ -78,7 +55,7 @@ def ttools_sanitizer(request: pytest.FixtureRequest) -> Sanitization:
     """The sanitizer run of this test, with the findings so far; switches it on for the test."""
     plugin = request.config.pluginmanager.get_plugin(_PLUGIN)
     assert isinstance(plugin, _Plugin)
-    if plugin.off:
+    if plugin.options.off:
         pytest.skip("needs the sanitizer, which --ttools-sanitize=off switches off")
     return request.node.stash.get(_run, None) or plugin.begin(request.node, "default")
 
@@ -87,46 +64,11 @@ class _Plugin:
     """What the options of a run ask for, and what its tests add up to."""
 
     def __init__(self, config: pytest.Config) -> None:
-        chosen = config.getoption("--ttools-sanitize")
-        if chosen is None:
-            chosen = str(config.getini("ttools_sanitize") or "")
-        chosen = "default" if chosen.lower() in _ON else chosen.lower()
-        self.off = config.getoption("--ttools-sanitize") is not None and chosen in _OFF
-        self.checks: str | None = None if chosen in _OFF else chosen
-        self.fail_on = config.getoption("--ttools-fail-on") or config.getini("ttools_fail_on")
-        files = config.getoption("--ttools-suppressions") or config.getini("ttools_suppressions")
-        self.suppressions = [Path(file) for file in files]
+        self.options = read_options(config)
         self._config = config
-        self._launches = 0
-        self._tests = 0
+        self._run = RunReport(self.options)
+        self._conclusion: list[str] = []
         self._interpreter_unset = False
-        if self.checks is not None:
-            self._validate(self.checks)
-        # Tests may go to another folder.
-        self.suppressions = [file.absolute() for file in self.suppressions]
-
-    def _validate(self, checks: str) -> None:
-        from ttools.core.errors import UsageError
-        from ttools.core.findings.findings import SEVERITIES
-        from ttools.core.findings.suppressions import SuppressionFile
-        from ttools.sanitizer.checks.registry import parse_checks
-
-        try:
-            parse_checks([checks])
-        except UsageError as error:
-            if self._config.getoption("--ttools-sanitize") is None:
-                raise pytest.UsageError(f"ttools_sanitize: {error}") from None
-            hint = "write --ttools-sanitize=CHECKS, or put the bare option behind the paths"
-            raise pytest.UsageError(f"--ttools-sanitize: {error} ({hint})") from None
-        try:
-            for file in self.suppressions:
-                SuppressionFile(file)
-        except UsageError as error:
-            raise pytest.UsageError(f"ttools_suppressions: {error}") from None
-        if self.fail_on not in SEVERITIES:
-            raise pytest.UsageError(
-                f"ttools_fail_on is `{self.fail_on}`: must be one of {', '.join(SEVERITIES)}"
-            )
 
     def take_over_from_upstream(self) -> None:
         """Unsets TRITON_INTERPRET, which Triton reads when a kernel is decorated."""
@@ -156,7 +98,7 @@ class _Plugin:
             _attach(item, self._report(item, sanitization))
             raise
         report = self._report(item, sanitization)
-        if report.failing:
+        if report.failing and not self.options.updates_baseline:
             pytest.fail(_text(report), pytrace=False)
         _attach(item, report)
         return result
@@ -168,19 +110,26 @@ class _Plugin:
         if sanitization is None:
             return (yield)
         before = {(each.kind, each.location) for each in sanitization.session.findings}
-        try:
-            with sanitization:
-                result = yield
-        finally:
-            launches = sum(entry.count for entry in sanitization.launches)
-            item.user_properties.append((_LAUNCHES, launches))
+        with sanitization:
+            result = yield
         if all((each.kind, each.location) in before for each in sanitization.session.findings):
             return result
         report = self._report(item, sanitization)
         new = [each for each in report.findings if (each.kind, each.location) not in before]
         report = replace(report, findings=tuple(new))
-        if report.failing:
+        if report.failing and not self.options.updates_baseline:
             pytest.fail(_text(report), pytrace=False)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Has the result of a test's end carry what was checked, wherever it is read."""
+        result = yield
+        sanitization = item.stash.get(_run, None)
+        if call.when == "teardown" and sanitization is not None:
+            attach(result, self._report(item, sanitization), whole=self.options.reports)
         return result
 
     def begin(self, item: pytest.Item, checks: str) -> Sanitization:
@@ -189,11 +138,18 @@ class _Plugin:
         from ttools.sanitizer.api import sanitize
 
         try:
-            sanitization = sanitize(checks=checks, suppressions=self.suppressions)
+            sanitization = sanitize(
+                checks=checks,
+                view_bounds=self.options.view_bounds,
+                poison=self.options.poison,
+                all_configs=self.options.all_configs,
+                suppressions=self.options.suppressions,
+                baseline=None if self.options.updates_baseline else self.options.baseline,
+            )
         except UsageError as error:
-            raise pytest.fail.Exception(f"{_TITLE}: {error}", pytrace=False) from None
-        if self._config.getoption("--ttools-pdb-on-finding"):
-            post_mortem = sanitization.debug_first(self.fail_on, allowed=_allowed(item))
+            raise pytest.fail.Exception(f"{TITLE}: {error}", pytrace=False) from None
+        if self.options.debugs:
+            post_mortem = sanitization.debug_first(self.options.fail_on, allowed=_allowed(item))
             post_mortem.around = self._terminal
         item.stash[_run] = sanitization
         return sanitization
@@ -214,9 +170,9 @@ class _Plugin:
 
     def _checks_of(self, item: pytest.Item) -> str | None:
         """The checks of the closest marker that names any, else those of the run."""
-        if self.off:
+        if self.options.off:
             return None
-        chosen = self.checks
+        chosen = self.options.checks
         for marker in reversed([*item.iter_markers("ttools")]):
             if marker.args or set(marker.kwargs) - {"checks", "allow"}:
                 pytest.fail("@pytest.mark.ttools takes checks=..., allow=[...] only", pytrace=False)
@@ -228,38 +184,37 @@ class _Plugin:
 
     def _report(self, item: pytest.Item, sanitization: Sanitization) -> Report:
         """What was found in a test, without what its markers allow."""
-        return _without_allowed(sanitization.report(fail_on=self.fail_on), item)
+        return _without_allowed(sanitization.report(fail_on=self.options.fail_on), item)
 
     # ---- the whole run
     def pytest_report_header(self) -> list[str]:
         """Says what is checked."""
         lines = []
-        if self.checks is not None:
-            lines.append(f"{_TITLE}: {self.checks}, fails on {self.fail_on}")
+        if self.options.checks is not None:
+            lines.append(f"{TITLE}: {self.options.checks}, fails on {self.options.fail_on}")
         if self._interpreter_unset:
-            lines.append(f"{_TITLE}: TRITON_INTERPRET is set; it is unset for this run")
+            lines.append(f"{TITLE}: TRITON_INTERPRET is set; it is unset for this run")
         return lines
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Adds up what tests launched, wherever they ran."""
-        if report.when == "teardown":
-            counts = [value for name, value in report.user_properties if name == _LAUNCHES]
-            launches = sum(int(str(value)) for value in counts)
-            self._launches += launches
-            self._tests += bool(launches)
+        self._run.add(report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Writes the report of the whole run and the baseline, in the process that has it all."""
+        if hasattr(self._config, "workerinput") or not self.options.reports:
+            return
+        self._conclusion, went_well = self._run.conclude()
+        if not went_well:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Says how much was checked: silence must not pass for a clean run."""
-        if self.checks is None and not self._tests:
-            return
-        if self._tests:
-            from ttools.core.reports.report import counted
-
-            launches = counted(self._launches, "launch", "launches")
-            text = f"checked {launches} in {counted(self._tests, 'test')}"
-        else:
-            text = "no Triton kernel was launched, so nothing was checked"
-        terminalreporter.write_line(f"{_TITLE}: {text}")
+        """Says how much was checked, and where the report is."""
+        if self.options.checks is not None or self._run.tests:
+            terminalreporter.write_line(f"{TITLE}: {self._run.summary()}")
+        for line in self._conclusion:
+            terminalreporter.write_line(line)
 
 
 def _text(report: Report) -> str:
@@ -271,7 +226,7 @@ def _text(report: Report) -> str:
 def _attach(item: pytest.Item, report: Report) -> None:
     """Attaches a report to the result of its test."""
     if report.findings:
-        item.add_report_section("call", _TITLE, _text(report))
+        item.add_report_section("call", TITLE, _text(report))
 
 
 def _without_allowed(report: Report, item: pytest.Item) -> Report:

@@ -6,34 +6,45 @@ Owns the life of the checks. Must not know how findings are written.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, LaunchEntry, merge, merge_in_launch
-from ttools.core.process.host_line import host_line
+from ttools.core.process.host_line import host_callers, host_line
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.stopping import wait_for_the_end
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.analysis.known_kernel import KnownKernels
 from ttools.sanitizer.checking import ChosenChecks
 from ttools.sanitizer.checks.registry import CHECKS
-from ttools.sanitizer.forked_launches import ForkedLaunches
+from ttools.sanitizer.children.reading import Children, Folder
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import tensors_among
+from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 if TYPE_CHECKING:
+    from ttools.sanitizer.children.writing import Writer
     from ttools.sanitizer.post_mortem import PostMortem
+
+#: The sessions of this process that are active; forks of it have them, too.
+_active: WeakSet[Session] = WeakSet()
+#: The least that launches are given of a kernel that was stopped again and again, in seconds.
+_LEAST_SECONDS = 0.1
 
 
 class Session:
@@ -41,9 +52,9 @@ class Session:
 
     Attributes:
         options: what is checked.
-        findings: merged by site, in order of appearance.
+        own_findings: of this process, merged by site, in order of appearance.
         maps: which programs touched what of the tensors that findings concern.
-        forked: what processes that the program forks launch.
+        folder: where children of this process write; of the run's process in its children.
         post_mortem: looks at the first finding in a debugger, if it is to be looked at.
     """
 
@@ -53,18 +64,27 @@ class Session:
             [check for name, check in CHECKS.items() if name in options.checks]
         )
         self._judges_views = options.view_bounds != "off" and self._checks.observe("views")
-        self.findings: list[Finding] = []
+        self._watches_allocations = options.poison or self._checks.observe("allocations")
+        self.own_findings: list[Finding] = []
         #: By what equal launches have in common: how many there were, and their seconds.
         self._tallies: dict[object, tuple[LaunchEntry, int, float]] = {}
         self.maps: list[TensorMap] = []
-        self.forked = ForkedLaunches()
+        self.folder = Folder()
+        #: Where this process writes as a child of the run's process; None in that one.
+        self._joins: Path | None = None
+        self._writer: Writer | None = None
         #: Kernels, in order, that were given addresses of memory that is not torch's.
         self._beyond_torch: dict[str, None] = {}
+        #: Kernels that were given memory of a GPU, where unwritten bytes are not known.
+        self._on_device: dict[str, None] = {}
         self.post_mortem: PostMortem | None = None
+        #: How long launches of kernels may take that were stopped before.
+        self._limits: dict[str, float] = {}
         self._lock = threading.Lock()
         self._book = AddressBook()
         self._kernels = KnownKernels()
-        self._memory = UninitialisedMemory()
+        self._memory = UninitialisedMemory(poison=options.poison)
+        self._outputs = UnwrittenOutputs(self._memory, lambda found: self._add([found]))
         self._configs = AllConfigs(self._book, self._memory, lambda found: self._add([found]))
         self._watches = ExitStack()
         self._entered = 0
@@ -73,19 +93,58 @@ class Session:
     def __enter__(self) -> Session:
         if self._entered == 0:
             self._watches.enter_context(self._book.watching())
-            if self._checks.observe("allocations"):
+            if self._watches_allocations:
                 self._watches.enter_context(self._memory)
+            _active.add(self)
         self._entered += 1
         return self
 
     def __exit__(self, *_: object) -> None:
         self._entered -= 1
         if self._entered == 0:
+            self._outputs.close()
             self._watches.close()
+            _active.discard(self)
+
+    def join(self, folder: Path) -> None:
+        """Makes this process a child in the run of another one, for which it writes from now on.
+
+        Args:
+            folder: where.
+        """
+        self._joins, self._writer = folder, None
+        self._lock = threading.Lock()  # another thread of the other process may have held it
+        self.own_findings, self._tallies, self.maps = [], {}, []
+        self._beyond_torch.clear()
+        self._on_device.clear()
+
+    @property
+    def is_child(self) -> bool:
+        """Whether another process makes the report."""
+        return self._joins is not None
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Runs a launch under the checks; see `ttools.interpreter.run.observation`."""
+        writer = self._writer_of_child()
+        named = nullcontext() if writer is None else writer.launching(launch.kernel)
+        with named, self._outputs.launching():
+            return self._launch(launch)
+
+    def _writer_of_child(self) -> Writer | None:
+        if self._joins is None or self._writer is not None:
+            return self._writer
+        from ttools.sanitizer.children.writing import Writer
+
+        with self._lock:
+            if self._writer is None:
+                with suppress(OSError):  # the run's process is gone, and its folder with it
+                    own = lambda: self._own_launches  # noqa: E731
+                    self._writer = Writer(self._joins, own, lambda: self._own_warnings)
+        return self._writer
+
+    def _launch(self, launch: ObservedLaunch) -> LaunchReport:
         self._configs.before_execution(launch)
+        is_from_here = launch.host_line is None
         launch.host_line = launch.host_line or host_line()
         debugger = self.post_mortem
         before = debugger.before(launch, self._memory, self._book) if debugger else None
@@ -95,19 +154,27 @@ class Session:
             self._kernels.of(launch.variants),
             self._book,
             self._memory,
+            self._outputs,
+            is_trial=self._configs.is_trial,
             judges_views=self._judges_views,
         )
+        checked.seconds = self._limits.get(launch.kernel, checked.seconds)
         try:
             self._checks.run(checked)
-        except (KernelError, KeyboardInterrupt) as error:
-            self._add(checked.findings)
-            self.forked.note(checked.findings)
+        except (KernelError, KeyboardInterrupt, SystemExit) as error:
+            self._add_with_callers(checked.findings, is_from_here)
             self._count(launch, checked.report)
             if debugger is not None and isinstance(error, KernelError):
                 debugger.look_at_failure(checked, before, error)
+            if _ends_process(launch):
+                wait_for_the_end()
             raise
-        self._add(checked.findings)
-        self.forked.note(checked.findings)
+        self._add_with_callers(checked.findings, is_from_here)
+        if checked.hung and checked.seconds is not None and _timed_out(checked):
+            # Launched again and again, it must not take that long each time.
+            self._limits[launch.kernel] = max(checked.seconds / 2, _LEAST_SECONDS)
+        if checked.is_given_device_memory:
+            self._on_device[checked.subject.kernel] = None
         if checked.reaches_foreign_memory:
             self._beyond_torch[checked.subject.kernel] = None
         self._add_maps(checked)
@@ -118,7 +185,8 @@ class Session:
 
     def tune(self, launch: TunedLaunch) -> Any:
         """Runs an autotuned launch in all its configurations."""
-        return self._configs.tune(launch)
+        with self._outputs.launching():  # tuners save what they put back
+            return self._configs.tune(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
         """Takes memory as unwritten that another watch filled, also one of another process.
@@ -126,32 +194,76 @@ class Session:
         Args:
             arguments: of launches; only tensors matter.
         """
-        if self._checks.observe("allocations"):
+        if self._watches_allocations:
             for each in tensors_among(arguments):
                 self._memory.adopt(each)
 
     # ---- what it leaves
     @property
+    def findings(self) -> list[Finding]:
+        """What was found in all processes, merged by site; those of this one come first."""
+        return merge([*self.own_findings, *self._children().findings])
+
+    @property
     def launches(self) -> list[LaunchEntry]:
-        """What ran, equal launches together."""
+        """What ran in all processes, equal launches together."""
+        together: dict[object, LaunchEntry] = {}
+        for each in (*self._own_launches, *self._children().launches):
+            key = (each.kernel, each.grid, each.location, repr(each.config))
+            first = together.setdefault(key, each)
+            if first is not each:
+                count, seconds = first.count + each.count, first.seconds + each.seconds
+                together[key] = replace(first, count=count, seconds=seconds)
+        return list(together.values())
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know of the run as a whole, a sentence each."""
+        return list(dict.fromkeys([*self._own_warnings, *self._children().warnings]))
+
+    def _children(self) -> Children:
+        return Children() if self.is_child else self.folder.read()
+
+    @property
+    def _own_launches(self) -> list[LaunchEntry]:
         with self._lock:
             tallies = list(self._tallies.values())
         return [replace(each, count=count, seconds=s) for each, count, s in tallies]
 
     @property
-    def warnings(self) -> list[str]:
-        """What the user should know of the run as a whole, a sentence each."""
+    def _own_warnings(self) -> list[str]:
         beyond = [
             f"`{kernel}` was given addresses of memory that is not torch's: it is accessed there, "
             "but where that memory ends is not known"
             for kernel in self._beyond_torch
         ]
-        return [*self._memory.warnings, *beyond, *self.forked.warnings]
+        return [*self._memory.warnings, *self._unseen(), *beyond]
+
+    def _add_with_callers(self, findings: Sequence[Finding], is_from_here: bool) -> None:
+        """Adds findings of a launch that is being made, or of one that was recorded."""
+        if findings and is_from_here:
+            callers = host_callers()
+            findings = [replace(each, launch_callers=callers) for each in findings]
+        self._add(findings)
+
+    def _unseen(self) -> list[str]:
+        """That reads of unwritten memory of a GPU were not looked for: at most one sentence."""
+        if not self._on_device or not self._watches_allocations:
+            return []
+        names = ", ".join(f"`{kernel}`" for kernel in self._on_device)
+        sentence = (
+            f"{names}: memory of a GPU that was never written is not known here, so no read of it "
+            "was found; `ttools sanitize --on gpu` finds such reads"
+        )
+        return [sentence]
 
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:
+            found = merge_in_launch(findings)
             with self._lock:
-                self.findings = merge([*self.findings, *merge_in_launch(findings)])
+                self.own_findings = merge([*self.own_findings, *found])
+            if self._writer is not None:
+                self._writer.found(found)
 
     def _add_maps(self, checked: CheckedLaunch) -> None:
         """Maps the tensors that findings concern, those of a kernel once."""
@@ -173,9 +285,30 @@ class Session:
             self._tallies[key] = entry, count + 1, seconds + report.seconds
 
 
+def _ends_process(launch: ObservedLaunch) -> bool:
+    stop = None if launch.monitor is None else launch.monitor.stop
+    return stop is not None and stop.reason == "end"
+
+
+def _timed_out(checked: CheckedLaunch) -> bool:
+    return any(finding.kind == "timeout" for finding in checked.findings)
+
+
+def _join_after_fork() -> None:
+    for session in list(_active):
+        session.join(session.folder.path if session._joins is None else session._joins)
+
+
+os.register_at_fork(after_in_child=_join_after_fork)
+
+
 def _entry(launch: ObservedLaunch) -> LaunchEntry:
     """What equal launches have in common; it must not keep the arguments of any alive."""
     known = Subject.of(launch)
     return LaunchEntry(
-        kernel=known.kernel, grid=known.grid, location=known.host_line, config=known.config
+        kernel=known.kernel,
+        grid=known.grid,
+        location=known.host_line,
+        config=known.config,
+        choices=launch.choices,
     )

@@ -1,4 +1,4 @@
-"""Atomics that look as if they ordered programs, and do not: relaxed, or ordering one way only.
+"""Accesses that look as if they ordered programs, and do not: relaxed, or ordering one way only.
 
 A program learns of others where it looks at the result of a scalar atomic; others learn of it by
 what it writes to a word that another program reads. Must not know what races because of it.
@@ -17,16 +17,17 @@ _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _COUNTING = ("add", "fadd", "umax", "max")
 _ACQUIRING = ("acquire", "acq_rel")
 _RELEASING = ("release", "acq_rel")
+_ACQUIRING_ATOMIC = "be an atomic that acquires"
 
 
 @dataclass(frozen=True)
 class WeakAtomic:
-    """An atomic that lacks an order.
+    """An atomic that lacks an order, or a volatile load, which has none.
 
     Attributes:
         location: of the atomic.
-        order: its `sem`.
-        lacks: `acquire`, `release` or `acquire and release`.
+        order: its `sem`; empty for a volatile load.
+        lacks: `acquire`, `release` or `acquire and release`, or what it would have to be.
     """
 
     location: SourceLocation
@@ -44,16 +45,24 @@ def weak_atomics(module: Module) -> tuple[WeakAtomic, ...]:
     atomics = [
         op
         for op in module.kernel.walk()
-        if op.name in _ATOMICS and not shape_of(op.operands[0].type)
+        if (op.name in _ATOMICS or _is_volatile(op)) and not shape_of(op.operands[0].type)
     ]
     looked_at = {root for op in atomics if op.result.uses for root in provenance.of(op.operands[0])}
     found = []
     for op in atomics:
+        if _is_volatile(op):
+            if op.location is not None:
+                found.append(WeakAtomic(op.location, "", _ACQUIRING_ATOMIC))
+            continue
         order = str(op.attributes["sem"])
         lacking = _lacking(op, order, bool(provenance.of(op.operands[0]) & looked_at))
         if lacking and op.location is not None:
             found.append(WeakAtomic(op.location, order, lacking))
     return tuple(found)
+
+
+def _is_volatile(op: Operation) -> bool:
+    return op.name == "tt.load" and bool(op.attributes.get("isVolatile"))
 
 
 def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:

@@ -48,6 +48,16 @@ SHARED_KINDS: Kinds = {
         meaning="A configuration of an autotuned kernel does not compile, or raises; a note where "
         "Triton's tuner passes over it, too.",
     ),
+    "interrupted": Kind(
+        severity="note",
+        meaning="A launch was stopped by Ctrl-C, or because the process was asked to end.",
+    ),
+    "timeout": Kind(
+        severity="error",
+        meaning="A launch took longer than `--timeout` and was stopped; what it left in memory is "
+        "incomplete.",
+        help="correct the loop if it never ends; raise --timeout if the launch is long",
+    ),
     "unsupported": Kind(severity="warning", meaning="A check could not analyse this."),
 }
 
@@ -69,6 +79,7 @@ class Check:
         aliases: what users of other tools call it.
         is_default: whether it is made unless others are asked for.
         observes: what it needs to see, besides what fails in native code.
+        rewrites_first: whether its passes come before those of all others.
     """
 
     name: ClassVar[str]
@@ -76,6 +87,7 @@ class Check:
     aliases: ClassVar[tuple[str, ...]] = ()
     is_default: ClassVar[bool] = True
     observes: ClassVar[frozenset[Observation]] = frozenset()
+    rewrites_first: ClassVar[bool] = False
 
     def __init__(self, checked: CheckedLaunch) -> None:
         self.checked = checked

@@ -69,7 +69,8 @@ class Deadlock(Check):
     def findings(self) -> Iterator[Finding]:
         """Locks taken in orders that may block programs."""
         found = self.checked.findings
-        if self.checked.hung and any(finding.kind.startswith("oob_") for finding in found):
+        deadlock = self.checked.hung and found[0].kind == "deadlock"
+        if deadlock and any(finding.kind.startswith("oob_") for finding in found):
             found[0] = _doubtful(found[0])
         if self.checked.instruments.synchronised:
             yield from self._lock_order()

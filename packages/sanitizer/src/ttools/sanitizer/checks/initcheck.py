@@ -6,11 +6,13 @@ Owns which memory of a launch is tracked. How undefined lanes spread through a k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import ClassVar
 
+from ttools.core.findings.findings import Finding
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.checks.unwritten_output import watch_outputs
 from ttools.sanitizer.memory.shadows import LaunchShadows
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.passes.rewrites import Pass
@@ -18,7 +20,7 @@ from ttools.sanitizer.passes.shadow_memory import hidden_parameters
 
 
 class Initcheck(Check):
-    """Undefined lanes that get to an address, a branch or an output."""
+    """Undefined lanes that get to an address, a branch or an output, and unwritten outputs."""
 
     name = "initcheck"
     aliases = ("msan",)
@@ -30,7 +32,20 @@ class Initcheck(Check):
             "an address, a branch or an output.",
             help="write the memory before it is read, for example with torch.zeros, or mask the "
             "load",
-        )
+        ),
+        "oob_gather": Kind(
+            severity="error",
+            meaning="`tl.gather` takes lanes from beyond the axis of its source, and they decide "
+            "an address, a branch or an output.",
+            help="keep the indices inside, or drop those lanes with tl.where or a mask",
+        ),
+        "unwritten_output": Kind(
+            severity="error",
+            meaning="No program wrote elements of an output that was handed to a launch "
+            "uninitialised, and the host reads them; a warning where the run ends so.",
+            help="let a program write each element, or fill the tensor before the launch, for "
+            "example with torch.zeros",
+        ),
     }
 
     _shadows: LaunchShadows | None = None
@@ -63,6 +78,13 @@ class Initcheck(Check):
         decided = shadows.tracked, shadows.by_address
         names = self.checked.kernel.remember(decided, lambda: hidden_parameters(*decided))
         return shadows.hidden(names)
+
+    def findings(self) -> Iterable[Finding]:
+        """None yet: outputs that are not whole are judged when they are read."""
+        if not self.checked.hung:
+            shadows = self._shadows
+            watch_outputs(self, frozenset() if shadows is None else shadows.tracked)
+        return ()
 
 
 def _pass_for(

@@ -6,22 +6,31 @@ in `ttools.interpreter`'s native code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from ttools.core.findings.findings import Argument, Finding, Related
-from ttools.core.location import SourceLocation, users_place
+from ttools.core.findings.findings import Argument, Finding, Related, Severity
+from ttools.core.location import users_place
 from ttools.core.reports.report import counted
-from ttools.interpreter.analysis.unused_loads import commented_locations
+from ttools.interpreter.analysis.unused_loads import UnusedLoad, commented_loads
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.checks.host_descriptors import HostDescriptor, defects
+from ttools.sanitizer.checks.shared_arguments import shared_arguments
+from ttools.sanitizer.checks.wrapped_accesses import wrapped_accesses
+from ttools.sanitizer.passes import descriptors
+from ttools.sanitizer.passes.rewrites import Pass
 
 _ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}
 _HELP_UNKNOWN = "fill the table with the data_ptr() of tensors that are alive"
+_HELP_POLL = 'poll with an atomic: `while tl.atomic_add(ptr, 0, sem="acquire") == 0`'
 _HELP_NEAR = "mask the access, or correct the length that the pointer is used with"
+
+
+_DESCRIPTORS = (Pass("memcheck", "descriptors", descriptors.apply),)
 
 
 class Memcheck(Check):
@@ -48,50 +57,106 @@ class Memcheck(Check):
             help="mask the access, or compare with the bound of this tensor",
         ),
         "view_oob": Kind(
-            severity="warning",
+            severity="error",
             meaning="An access stays in the storage but leaves the elements of the view passed: a "
-            "gap between rows, a wrong stride, a neighbouring slice.",
+            "gap between rows, a wrong stride, a neighbouring slice; a warning for loads, and "
+            "where the view is one element.",
             help="use the strides and the extent of the tensor that is passed",
         ),
         "misaligned": Kind(
             severity="error",
-            meaning="An address is not a multiple of the size of the element accessed.",
+            meaning="An address is not a multiple of the size of the element accessed, or the base "
+            "or a stride of a tensor descriptor not one of 16 bytes.",
             help="the address must be a multiple of the access's size",
+        ),
+        "bad_descriptor": Kind(
+            severity="error",
+            meaning="A tensor descriptor is made of a shape, strides or a block that a GPU cannot "
+            "take.",
+            help="give the descriptor the tensor's own shape and strides",
         ),
         "use_after_free": Kind(
             severity="error",
             meaning="An access reaches a storage that was freed before the launch.",
             help="keep the tensor alive until the kernel has run",
         ),
+        "shared_arguments": Kind(
+            severity="note",
+            meaning="Two arguments that the kernel writes through have elements in common.",
+            help="pass tensors that share no elements, unless the kernel is made for it",
+        ),
         "unused_load": Kind(
             severity="note",
-            meaning="Triton removed a dead load, on a GPU too, so it was not checked.",
+            meaning="Triton removed a dead load, or a loop that was to wait for one, on a GPU too, "
+            "so it was not checked.",
             help="remove it, or use its value",
         ),
     }
 
+    def passes(self) -> Sequence[Pass]:
+        """The pass for kernels that make descriptors."""
+        return _DESCRIPTORS if self.checked.kernel.fact(descriptors.makes_descriptors) else ()
+
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Accesses that failed a test."""
-        view_bounds = self.checked.options.view_bounds
+        """Accesses that failed a test, and descriptors."""
+        yield from super().failures(counts)
+        view_bounds, monitor = self.checked.options.view_bounds, self.checked.launch.monitor
+        assert monitor is not None
+        # The check of overflows reports those, as what they lead to.
+        wrapped = {id(access) for access, _ in wrapped_accesses(counts, monitor.sites)}
         for count in counts:
             test = count.witness.test
-            if count.witness.site.kind == "check" or test == "overwritten":
+            if count.witness.site.kind == "check" or test == "overwritten" or id(count) in wrapped:
                 continue
             if test != "view" or view_bounds != "off":
                 yield _FailedAccess(self, count).finding()
 
-    def remarks(self) -> Iterable[Finding]:
-        """Dead loads, which no check has seen."""
-        kernel = self.checked.kernel
-        found = kernel.remember(commented_locations, lambda: commented_locations(kernel.ttir))
-        return map(self._dead_load, found) if found else ()
+    def findings(self) -> Iterator[Finding]:
+        """Descriptors made on the host."""
+        launch = self.checked.launch
+        for slot, rank, block in launch.plan.descriptors:
+            base, *extents = launch.arguments[slot : slot + 1 + 2 * rank]
+            argument = self.checked.subject.argument(slot)
+            described = HostDescriptor(
+                address=int(base.data_ptr()),
+                item=int(base.element_size()),
+                shape=[int(n) for n in extents[:rank]],
+                strides=[int(n) for n in extents[rank:]],
+                block=block,
+            )
+            for kind, message, note, help_line in defects(described):
+                name = f" (`{argument.name}`)" if argument else ""
+                yield self.finding(
+                    kind, message + name, argument=argument, notes=(note,), help=help_line, count=0
+                )
 
-    def _dead_load(self, location: SourceLocation) -> Finding:
+    def remarks(self) -> Iterator[Finding]:
+        """Arguments that share memory; dead loads, which no check has seen."""
+        for one, other in shared_arguments(self.checked.launch, self.checked.regions):
+            first, second = (self.checked.subject.argument(index) for index in (one, other))
+            assert first is not None
+            assert second is not None
+            yield self.finding(
+                "shared_arguments",
+                f"`{first.name}` and `{second.name}` are both written and share memory",
+                argument=first,
+                count=0,
+            )
+        kernel = self.checked.kernel
+        found = kernel.remember(commented_loads, lambda: commented_loads(kernel.ttir))
+        yield from map(self._dead_load, found)
+
+    def _dead_load(self, load: UnusedLoad) -> Finding:
+        message, help_line = "dead load removed by Triton; not checked", dict[str, str]()
+        if load.waits:
+            message = "this loop does not wait: Triton removes it, as a plain load sees no change"
+            help_line = {"help": _HELP_POLL}
         return self.finding(
             "unused_load",
-            "dead load removed by Triton; not checked",
-            location=users_place(location) or location,
+            message,
+            location=users_place(load.location) or load.location,
             count=0,
+            **help_line,
         )
 
 
@@ -121,7 +186,7 @@ class _FailedAccess:
         mask = () if self.site.masked else (("mask", "none"),)
         fields: dict[str, Any] = {}
         if kind == "view_oob":
-            fields["severity"] = self.check.checked.options.view_bounds
+            fields["severity"] = self._severity_in_storage()
         if help_line is not None:
             fields["help"] = help_line
         return self.check.at_lanes(
@@ -134,6 +199,17 @@ class _FailedAccess:
             related=self._related(),
             **fields,
         )
+
+    def _severity_in_storage(self) -> Severity:
+        """How severe leaving the view is: what is read may be dropped, what is written is lost."""
+        asked = self.check.checked.options.view_bounds
+        if asked is not None and asked != "off":
+            return asked
+        assert self.region is not None
+        low, high = self.region.view
+        # A view of one element is mostly passed for its address: what may be written is not known.
+        is_pointer = high - low <= self.region.item
+        return "warning" if self.site.kind == "load" or is_pointer else "error"
 
     @property
     def _preposition(self) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from ttools.core.findings.findings import Finding
+from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import users_place
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.passes import numeric
+from ttools.sanitizer.passes.check import places
 from ttools.sanitizer.passes.rewrites import Pass
 
 _PASS = Pass("numeric", "numeric", numeric.apply)
@@ -54,7 +56,20 @@ class Numeric(Check):
             first = firsts.get(kind)
             if first is None or _position(count) < _position(first):
                 firsts[kind] = count
-        yield from map(self.at_site, firsts.values())
+        yield from map(self._with_births, firsts.values())
+
+    def _with_births(self, count: Count) -> Finding:
+        """The finding; of a NaN with where the infinities come from that it is made of."""
+        finding = self.at_site(count)
+        known = places(dict(count.witness.site.attributes).get("origins", ""))
+        held = dict(finding.variables)
+        born = [place for n, place in enumerate(known) if held.get(f"{numeric.BORN}{n}") == "true"]
+        related = [Related(message="the infinity originates here", location=each) for each in born]
+        return replace(
+            finding,
+            variables=tuple(v for v in finding.variables if not v[0].startswith(numeric.BORN)),
+            related=(*finding.related, *related),
+        )
 
 
 def _position(count: Count) -> tuple[int, int, int]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
+from ttools.core.findings.findings import Finding, Related
+from ttools.core.reports.report import counted
 from ttools.interpreter.ir import IntegerType, Module, as_signed
+from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.checks.wrapped_accesses import wrapped_accesses
 from ttools.sanitizer.passes import overflow
 from ttools.sanitizer.passes.rewrites import Pass
 
@@ -15,6 +20,7 @@ class Overflow(Check):
     """Wrapped offsets, looked for where the numbers passed leave room for them."""
 
     name = "overflow"
+    rewrites_first = True  # operations are known by their position in the kernel as it was
     kinds: ClassVar[Kinds] = {
         "int_overflow": Kind(
             severity="error",
@@ -31,6 +37,28 @@ class Overflow(Check):
         integers = kernel.fact(_integers)
         key = (Overflow, grid, *[raw[n] for n, _ in integers])
         return kernel.remember(key, lambda: self._passes(raw, grid, integers))
+
+    def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
+        """Overflows; where an address leaves its memory by one, that is part of the finding."""
+        monitor = self.checked.launch.monitor
+        assert monitor is not None
+        effects: dict[int, Count] = {}
+        for access, causes in wrapped_accesses(counts, monitor.sites):
+            for cause in causes:
+                effects.setdefault(id(cause), access)
+        for count in filter(self.is_own, counts):
+            finding, effect = self.at_site(count), effects.get(id(count))
+            yield finding if effect is None else self._with_effect(finding, effect)
+
+    def _with_effect(self, finding: Finding, access: Count) -> Finding:
+        """The finding with what the access did that the wrapped address leads to."""
+        witness, site = access.witness, access.witness.site
+        argument = self.checked.subject.argument(site.parameter)
+        name = f" of `{argument.name}`" if argument else ""
+        where = f"outside the {'elements passed' if witness.test == 'view' else 'memory'}{name}"
+        lanes = counted(access.lanes, "lane")
+        related = Related(message=f"it leads {where} here, in {lanes}", location=site.location)
+        return replace(finding, related=(*finding.related, related))
 
     def _passes(
         self, raw: Sequence[int], grid: Sequence[int], integers: Sequence[tuple[int, int]]

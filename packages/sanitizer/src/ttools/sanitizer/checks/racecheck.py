@@ -6,33 +6,37 @@ the programs, decide. Which accesses conflict is `races`' business.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from ttools.core.findings.findings import Finding, Related
 from ttools.interpreter.abi.module import ProbeSite
-from ttools.interpreter.abi.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
+from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED
 from ttools.interpreter.runtime.access_log import tiles_of
 from ttools.interpreter.runtime.launch_options import LaunchOptions
-from ttools.interpreter.runtime.monitor import Count, Monitor
+from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.checks.lane_stores import OTHER_DATA, lane_stores
 from ttools.sanitizer.launch.replay import (
     changing_stores,
     in_another_order,
-    on_one_thread,
     snapshot_before,
     touches,
 )
 from ttools.sanitizer.launch.subject import Subject, lane_indices
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.races import (
+    ACCESS,
     AccessRef,
     Conflict,
+    EarliestReads,
     Records,
     Site,
     disjoint_dense,
@@ -45,9 +49,10 @@ from ttools.sanitizer.races.records import column
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"
 _HELP_LOCAL = 'an atomic of scope "cta" is atomic only within its own program: leave out `scope`'
-_HELP_LANES = "let each lane store to its own element, or reduce the values before"
 #: The finding of two accesses that race stands at the one that ranks higher.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
+_NONE: Mapping[int, int] = {}
+_NO_ACCESSES = np.empty(0, ACCESS)
 
 
 class Racecheck(Check):
@@ -70,7 +75,7 @@ class Racecheck(Check):
         ),
         "intra_program_race": Kind(
             severity="warning",
-            meaning="Lanes of a program reload what others stored, without a barrier.",
+            meaning="Lanes of a program load and store the same element, without a barrier.",
             help="put a tl.debug_barrier() between the two",
         ),
     }
@@ -88,36 +93,21 @@ class Racecheck(Check):
         """Stores whose lanes overwrite each other, and races in the orders that are run."""
         monitor = self.checked.monitor
         assert monitor is not None
-        found = [self._overwritten(count) for count in self._overwriting(monitor)]
-        found += self._races(monitor)
+        near = _near(monitor)
+        found = []
+        if len(near) or monitor.fails:
+            found = list(lane_stores(self, monitor, near, _sites(monitor)))
+        found += self._races(monitor, near)
         yield from found
         if self._before is not None:
             known = {(finding.kind, finding.location) for finding in found}
             yield from self._in_another_order(self._before, known)
 
-    def _overwriting(self, monitor: Monitor) -> list[Count]:
-        """Stores whose lanes overwrite each other while no other program disturbs them."""
-        found = _overwriting(monitor.counts())
-        if found:
-            alone = on_one_thread(self.checked.launch, self.checked.execute)
-            found = found if alone is None else _overwriting(alone.counts())
-        return found
-
-    def _overwritten(self, count: Count) -> Finding:
-        argument = self.checked.subject.argument(count.witness.site.parameter)
-        name = f" of `{argument.name}`" if argument else ""
-        return self.at_lanes(
-            count,
-            "overlapping_store",
-            f"lanes of one store write different values to the same element{name}",
-            argument=argument,
-            notes=("the lane's value was overwritten by another lane",),
-            help=_HELP_LANES,
-        )
-
-    def _races(self, monitor: Monitor) -> Iterator[Finding]:
+    def _races(
+        self, monitor: Monitor, near: Records, earlier: Mapping[int, int] = _NONE
+    ) -> Iterator[Finding]:
         checked = self.checked
-        found = self._conflicts(monitor)
+        found = [] if len(near) < 2 else self._conflicts(monitor, near, earlier)
         # Stores that conflict with loads too depend on the order, whatever they store.
         racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
         changing: Records | None = None
@@ -136,33 +126,33 @@ class Racecheck(Check):
         seed = checked.options.seed
         options = replace(checked.launch.run.launch_options, order="random", seed=seed)
         where = f"random order (seed {seed})"
+        earliest = None
         if checked.hung:
             # Who came too late may come first: waiting may be all that ordered them.
             options = replace(checked.launch.run.launch_options, order="reverse")
             where = "reverse order"
-        monitor = in_another_order(checked.launch, before, options, checked.execute)
-        for finding in () if monitor is None else self._races(monitor):
+        elif checked.kernel.waits:
+            # One program after the other: who comes first does all it can.
+            earliest, options = EarliestReads(), replace(options, threads=1)
+            where += ", or when waits end as early as they may"
+        monitor = in_another_order(
+            checked.launch, before, lambda: checked.execute(options, earliest)
+        )
+        earlier = {} if earliest is None else earliest.earlier
+        for finding in () if monitor is None else self._races(monitor, _near(monitor), earlier):
             if (finding.kind, finding.location) not in known:
                 note = f"seen when the programs run in {where}"
                 yield replace(finding, notes=(*finding.notes, note))
 
-    def _conflicts(self, monitor: Monitor) -> list[tuple[Conflict, Finding]]:
+    def _conflicts(
+        self, monitor: Monitor, near: Records, earlier: Mapping[int, int]
+    ) -> list[tuple[Conflict, Finding]]:
         """The conflicts of one execution, each with its finding."""
-        if _seen_disjoint(monitor):
-            return []
-        footprints, syncs = monitor.footprints()
-        records = footprints.records
-        near = maybe_overlapping(
-            column(records, "start"), column(records, "end"), footprints.count, footprints.stride
-        )
-        accesses = footprints.take(near).runs()
-        if len(accesses) < 2:
-            return []
-        sites = _known_sites.get(monitor.table)
-        if sites is None:
-            sites = _known_sites[monitor.table] = sites_of(monitor)
+        sites, (_, syncs) = _sites(monitor), monitor.footprints()
         united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
-        for conflict in find_conflicts(accesses, sites, syncs if len(syncs) else None):
+        for conflict in find_conflicts(
+            near, sites, syncs if len(syncs) else None, earlier, warps=self.checked.launch.warps
+        ):
             finding = self._conflict_finding(conflict, monitor.sites)
             # The copies of one operation are one location to the user.
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
@@ -213,7 +203,7 @@ class Racecheck(Check):
             lane=_lane(second, other),
             shape=other.shape,
             notes=notes,
-            count=conflict.count,
+            count=conflict.lanes,
             programs=conflict.programs,
             related=tuple(related),
             help=help_line,
@@ -222,12 +212,9 @@ class Racecheck(Check):
     def _weak_atomics(self) -> Iterator[Related]:
         """The atomics that would order plain accesses if they were stronger."""
         for each in self.checked.kernel.fact(weak_atomics):
-            message = f'with sem="{each.order}" this orders nothing: it would have to {each.lacks}'
+            what = f'with sem="{each.order}" this' if each.order else "a volatile load"
+            message = f"{what} orders nothing: it would have to {each.lacks}"
             yield Related(message=message, location=each.location)
-
-
-def _overwriting(counts: Sequence[Count]) -> list[Count]:
-    return [count for count in counts if count.witness.test == "overwritten"]
 
 
 def sites_of(monitor: Monitor) -> list[Site]:
@@ -238,7 +225,7 @@ def sites_of(monitor: Monitor) -> list[Site]:
             size=max(1, probe.size),
             shape=tuple(probe.shape[axis] for axis in probe.walk),
             order=probe.order,
-            volatile=probe.kind == "load" and bool(probe.flags & ACQUIRES),
+            volatile=probe.kind == "load" and bool(probe.flags & LOOKS),
             local=probe.kind == "atomic" and bool(probe.flags & IS_LOCAL),
         )
         for probe in monitor.sites
@@ -247,6 +234,25 @@ def sites_of(monitor: Monitor) -> list[Site]:
 
 #: By the kernel's table of probes: the same for all its launches.
 _known_sites: WeakKeyDictionary[object, list[Site]] = WeakKeyDictionary()
+
+
+def _sites(monitor: Monitor) -> list[Site]:
+    sites = _known_sites.get(monitor.table)
+    if sites is None:
+        sites = _known_sites[monitor.table] = sites_of(monitor)
+    return sites
+
+
+def _near(monitor: Monitor) -> Records:
+    """The accesses that are not seen to be apart from all others, each program's in their order."""
+    if _seen_disjoint(monitor):
+        return _NO_ACCESSES
+    footprints, _ = monitor.footprints()
+    records = footprints.records
+    near = maybe_overlapping(
+        column(records, "start"), column(records, "end"), footprints.count, footprints.stride
+    )
+    return footprints.take(near).runs() if len(near) else _NO_ACCESSES
 
 
 def _seen_disjoint(monitor: Monitor) -> bool:
@@ -302,5 +308,5 @@ def _lane(access: AccessRef, site: ProbeSite) -> tuple[int, ...]:
 
 def _identical(finding: Finding) -> Finding:
     """The note that an overlapping store becomes when all programs store the same values."""
-    message = f"{finding.message}, always the same values"
-    return replace(finding, severity="note", message=message, help=None)
+    message, notes = f"{finding.message}, always the same values", (*finding.notes, OTHER_DATA)
+    return replace(finding, severity="note", message=message, notes=notes)

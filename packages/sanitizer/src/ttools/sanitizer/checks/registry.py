@@ -16,8 +16,8 @@ from ttools.sanitizer.checks.numeric import Numeric
 from ttools.sanitizer.checks.overflow import Overflow
 from ttools.sanitizer.checks.racecheck import Racecheck
 
-#: In the order in which their passes are applied and their findings are made. `overflow` knows
-#: operations by their position in the kernel as it was, so its pass is the first.
+#: In the order in which their passes are applied, but for one that rewrites first, and their
+#: findings are made.
 CHECKS: dict[str, type[Check]] = {
     check.name: check
     for check in (Memcheck, Overflow, Hints, Initcheck, Racecheck, Deadlock, Numeric)

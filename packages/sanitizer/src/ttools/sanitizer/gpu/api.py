@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.findings.baseline import Baseline
 from ttools.core.findings.findings import Finding, LaunchEntry, Severity, merge
 from ttools.core.findings.inline import InlineSuppressions
@@ -24,6 +24,15 @@ from ttools.core.process.script import Target
 from ttools.core.reports.report import Report, most_severe
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
 from ttools.sanitizer.gpu.findings import gpu_findings
+from ttools.sanitizer.gpu.instrumentation import (
+    MODES,
+    TritonTool,
+    Vendor,
+    parse_modes,
+    require_modes,
+    vendor,
+)
+from ttools.sanitizer.gpu.instrumented_run import run_instrumented
 from ttools.sanitizer.gpu.launch_log import Launch
 from ttools.sanitizer.gpu.tool import Tool, find_tool, require_gpu
 from ttools.sanitizer.gpu.tool_run import STDIN, STREAMS, ToolRun, run_tool
@@ -45,6 +54,7 @@ class GpuOptions:
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         timeout: seconds that each run of the program may take; None for no limit.
+        instrument: modes of Triton's own instrumentation, each of which is one more run.
     """
 
     checks: frozenset[str]
@@ -53,6 +63,7 @@ class GpuOptions:
     suppressions: tuple[Path, ...] = ()
     baseline: Path | None = None
     timeout: float | None = None
+    instrument: tuple[TritonTool, ...] = ()
 
 
 class GpuSanitization:
@@ -76,7 +87,8 @@ class GpuSanitization:
         self.status: int | None = None
         self._announce = announce
         self._found: list[Finding] = []
-        self._tools, left = tools_for(options.checks)
+        self._vendor = vendor()
+        self._tools, left = _tools_of(options, self._vendor)
         self.warnings += [left] if left else []
         self._sources()  # a file that cannot be read is an error before the run
 
@@ -89,13 +101,16 @@ class GpuSanitization:
                 is kept.
         """
         require_gpu()
-        sanitizer = find_tool()
+        modes = [tool for tool in self._tools if isinstance(tool, TritonTool)]
+        if modes:
+            require_modes(modes, self._vendor)
+        sanitizer = None if len(modes) == len(self._tools) else find_tool()
         statuses: list[int] = []
         with tempfile.TemporaryDirectory(prefix="ttools-gpu-") as name:
             stdin = _remember_source(target, Path(name))
             for number, tool in enumerate(self._tools, 1):
                 runs = f"run {number} of {len(self._tools)}"
-                self._announce(f"{runs}: {target} under compute-sanitizer {tool.name}")
+                self._announce(f"{runs}: {target} under {tool.title}")
                 folder = Path(name) / tool.name
                 folder.mkdir()
                 if stdin is not None:
@@ -138,10 +153,14 @@ class GpuSanitization:
         return list(self.report().findings)
 
     def _run(
-        self, tool: GpuTool, sanitizer: Tool, target: Target, folder: Path, *, shown: bool
+        self, tool: GpuTool, sanitizer: Tool | None, target: Target, folder: Path, *, shown: bool
     ) -> ToolRun:
         timeout = self.options.timeout
-        done = run_tool(tool, sanitizer, target, folder, shown=shown, timeout=timeout)
+        if isinstance(tool, TritonTool):
+            done = run_instrumented(tool, target, folder, shown=shown, timeout=timeout)
+        else:
+            assert sanitizer is not None
+            done = run_tool(tool, sanitizer, target, folder, shown=shown, timeout=timeout)
         found = gpu_findings(done.output.records, done.log.launches, tool, folder, self._is_wanted)
         self._found = merge([*self._found, *found])
         if not self.launches:
@@ -153,7 +172,7 @@ class GpuSanitization:
             self.warnings.append(_other_ending(tool, done, folder))
         if done.why == "timeout":
             raise TtoolsError(
-                f"compute-sanitizer {tool.name}: the program was stopped after {timeout:g} s; "
+                f"{tool.title}: the program was stopped after {timeout:g} s; "
                 "findings are of what ran until then"
             )
         return done
@@ -162,10 +181,10 @@ class GpuSanitization:
         return self.options.only is None or kernel in self.options.only
 
     def _warn(self, tool: GpuTool, done: ToolRun) -> None:
-        said = [f"compute-sanitizer {tool.name}: {text}" for text in done.output.remarks]
+        said = [f"{tool.title}: {text}" for text in done.output.remarks]
         if done.output.not_printed:
             said.append(
-                f"compute-sanitizer {tool.name} printed {PRINT_LIMIT:,} errors and passed over "
+                f"{tool.title} printed {PRINT_LIMIT:,} errors and passed over "
                 f"{done.output.not_printed:,} more: counts are lower bounds"
             )
         said += done.log.failures
@@ -187,6 +206,7 @@ def sanitize_on_gpu(
     suppressions: str | Path | Sequence[str | Path] = (),
     baseline: str | Path | None = None,
     timeout: float | None = None,
+    instrument: str | Iterable[str] = (),
 ) -> GpuSanitization:
     """Runs a program on this machine's GPU under NVIDIA's compute-sanitizer.
 
@@ -201,10 +221,13 @@ def sanitize_on_gpu(
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         timeout: seconds that each run may take.
+        instrument: modes of Triton's own instrumentation to run under, too: `consan`, `gsan`,
+            `iisan`, and `asan` on AMD's GPUs, where it is what makes `memcheck`.
 
     Raises:
         UsageError: an argument makes no sense.
-        TtoolsError: there is no GPU or no compute-sanitizer, or a run took too long.
+        TtoolsError: there is no GPU, no compute-sanitizer or no such mode in the installed Triton,
+            or a run took too long.
 
     Example:
         >>> checked = sanitize_on_gpu(Target(kind="script", name="bench.py"))
@@ -219,10 +242,23 @@ def sanitize_on_gpu(
             suppressions=tuple(Path(file) for file in files),
             baseline=None if baseline is None else Path(baseline),
             timeout=timeout,
+            instrument=parse_modes([instrument] if isinstance(instrument, str) else instrument),
         )
     )
     checked.run(target)
     return checked
+
+
+def _tools_of(options: GpuOptions, whose: Vendor) -> tuple[tuple[GpuTool, ...], str | None]:
+    """The tools of a run on GPUs of a vendor, and a sentence on what none of them checks."""
+    if whose == "nvidia":
+        tools, left = tools_for(options.checks)
+        return (*tools, *options.instrument), left
+    wanted = [MODES["asan"]] if "memcheck" in options.checks else []
+    wanted += [tool for tool in options.instrument if tool not in wanted]
+    if not wanted:
+        raise UsageError("on AMD's GPUs there is memcheck, by Triton's address sanitizer, only")
+    return tuple(wanted), "on AMD's GPUs memcheck alone is made, by Triton's address sanitizer"
 
 
 def _remember_source(target: Target, folder: Path) -> Path | None:

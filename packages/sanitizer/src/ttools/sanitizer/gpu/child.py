@@ -6,12 +6,15 @@ since compute-sanitizer does not always pass it on.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.script import Target, run_target
+from ttools.core.triton_versions import allocate_by_torch, gsan_memory
 from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
 from ttools.sanitizer.gpu.launch_watch import LaunchWatch, wait_for_gpu
 
@@ -22,8 +25,13 @@ def main(arguments: Sequence[str]) -> int:
     log = LaunchLogWriter(Path(folder))
     LaunchWatch(log).install()
     target = Target(kind=kind, name=name, arguments=tuple(rest))  # type: ignore[arg-type]
+    mode = os.environ.get("TRITON_INSTRUMENTATION_MODE")
+    if mode:
+        allocate_by_torch()
+    memory = gsan_memory() if mode == "gsan" else None
     try:
-        status = run_target(target)
+        with memory or nullcontext():
+            status = run_target(target)
     except TtoolsError as error:
         log.refused(str(error), misuse=isinstance(error, UsageError))
         return 1

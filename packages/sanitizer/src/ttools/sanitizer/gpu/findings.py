@@ -16,6 +16,7 @@ from ttools.sanitizer.checks.bounds_help import distance
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.gpu.attribution import Launches, argument_at
 from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
+from ttools.sanitizer.gpu.instrumentation import TritonTool
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
 from ttools.sanitizer.gpu.output import Coordinates, Record
 from ttools.sanitizer.gpu.sites import Site, find_site
@@ -109,12 +110,16 @@ def _finding(
     argument = _argument(record, launch, site)
     kind, message = _kind(record, tool, _where(record, argument))
     known = CHECKS[tool.check].kinds.get(kind)
+    check = tool.check
+    if known is None:  # Triton's modes find what several checks do
+        check = next((name for name, each in CHECKS.items() if kind in each.kinds), check)
+        known = CHECKS[check].kinds.get(kind)
     severity: Severity = "error" if known is None else known.severity
     if kind == "intra_program_race":
         severity = record.level  # its tool knows warps
     return Finding(
         kind=kind,
-        check=tool.check,
+        check=check,
         severity=severity if launch else "warning",
         message=message,
         kernel=launch.kernel if launch else (frame.function if frame else ""),
@@ -143,15 +148,39 @@ def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
     noun += (" of shared memory" if record.space == "shared" else "") + where
     if record.accesses:
         return "intra_program_race", _race_message(record)
+    if isinstance(tool, TritonTool) and not record.access:
+        return _kind_of_assertion(record.text, tool)
     if tool.name == "synccheck":
         return "divergent_barrier", f"misused barrier: {_plain(record.text)}"
     if tool.name == "initcheck" and record.access:
         return "uninit_read", f"{noun} that was never written"
-    if tool.name == "memcheck" and record.access in _OOB:
+    if tool.check == "memcheck" and record.access in _OOB:
         if record.problem.startswith("misaligned"):
             return "misaligned", f"misaligned {noun}"
         return _OOB[record.access], f"out-of-bounds {noun}"
-    return "unsupported", f"compute-sanitizer {tool.name}: {record.text}{where}"
+    return "unsupported", f"{tool.title}: {record.text}{where}"
+
+
+#: Kinds of the assertions that modes of Triton's instrumentation make, by words of theirs.
+_ASSERTED = {
+    "consan": {
+        "deadlock": "deadlock",
+        "outstanding": "intra_program_race",
+        "pending access": "intra_program_race",
+        "barrier": "divergent_barrier",
+    },
+    "gsan": {"race detected": "race", "write-once memory": "uninit_read"},
+    "iisan": {"aligned": "misaligned"},
+}
+
+
+def _kind_of_assertion(text: str, tool: TritonTool) -> tuple[str, str]:
+    """The kind of a failed assertion, and its message; one of the kernel's own is `unsupported`."""
+    words = _ASSERTED.get(tool.name, {})
+    kind = next((kind for word, kind in words.items() if word in text.lower()), None)
+    if kind is None:
+        return "unsupported", f"a device assertion failed under {tool.name}: {text}"
+    return kind, f"{text[:1].lower()}{text[1:]} ({tool.name})"
 
 
 def _race_message(record: Record) -> str:

@@ -44,6 +44,11 @@ class GpuTool:
     check: str
     options: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"compute-sanitizer {self.name}"
+
     def arguments(self, report: Path) -> list[str]:
         """Its command line up to the program; what it prints goes to `report`."""
         named = ("--tool", self.name, "--log-file", str(report).replace("%", "%%"))

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
+from ttools.core.device_map.memory import on_host
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
+from ttools.interpreter.abi.rereads import Rereads
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch_options import LaunchOptions
@@ -20,8 +22,11 @@ from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.memory.addresses import AddressBook, Addresses
 from ttools.sanitizer.memory.foreign import foreign_memory
+from ttools.sanitizer.memory.launch_state import tensors_among
+from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.regions import KnownRegions
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
+from ttools.sanitizer.passes import poison
 from ttools.sanitizer.passes.rewrites import Pass, Rewrites
 
 
@@ -42,6 +47,8 @@ class CheckedLaunch:
         kernel: what is known of its kernel.
         book: the addresses that the run knows.
         memory: knows which bytes were never written.
+        outputs: those of the run that are not written whole.
+        is_trial: whether memory is put back after it, for another configuration.
         judges_views: whether accesses must stay inside the view passed, not only its storage.
 
     Attributes:
@@ -50,6 +57,7 @@ class CheckedLaunch:
         instruments: what its native code observes.
         hung: whether it ended because no program could go on.
         reaches_foreign_memory: whether it is given addresses of memory whose bounds are unknown.
+        seconds: that an execution may take; None for any time.
         report: what its first execution did.
         monitor: what was observed when the programs ran in their own order.
         findings: what was found so far.
@@ -62,13 +70,17 @@ class CheckedLaunch:
         kernel: KnownKernel,
         book: AddressBook,
         memory: UninitialisedMemory,
+        outputs: UnwrittenOutputs,
         *,
+        is_trial: bool,
         judges_views: bool,
     ) -> None:
         self.launch, self.options, self.kernel = launch, options, kernel
-        self.book, self.memory = book, memory
+        self.book, self.memory, self.outputs = book, memory, outputs
+        self.is_trial = is_trial
         self.findings: list[Finding] = []
         self.monitor: Monitor | None = None
+        self.seconds = options.timeout
         self.report = _NOT_RUN
         self.hung = self.reaches_foreign_memory = False
         self._judges_views = judges_views
@@ -87,6 +99,15 @@ class CheckedLaunch:
     def addresses(self) -> Addresses:
         """What is known of addresses."""
         return Addresses(self.regions, self.book)
+
+    @property
+    def is_given_device_memory(self) -> bool:
+        """Whether a tensor among the arguments is in the memory of a GPU."""
+        launch = self.launch
+        changed = [a for a, v in zip(launch.arguments, launch.values, strict=True) if a is not v]
+        return bool(changed) and any(
+            hasattr(each, "device") and not on_host(each) for each in tensors_among(changed)
+        )
 
     def allocations(self) -> Sequence[tuple[int, int]]:
         """First address and end of all memory that a pointer of unknown origin may lead to."""
@@ -119,6 +140,8 @@ class CheckedLaunch:
                 order those that synchronise.
         """
         kernel = self.kernel
+        if self.options.poison and kernel.fact(poison.is_needed):
+            passes = [*passes, poison.PASS]
         if passes or kernel.calls:
             # The parameter that the pointer of an access in a callee comes from is known to its
             # caller only, so calls are inlined for any check.
@@ -130,8 +153,12 @@ class CheckedLaunch:
             synchronised = logs_accesses and self.launch.variants.synchronises
             self.instruments = _instruments(logs_accesses, synchronised, self.rewrites.names)
 
-    def execute(self, options: LaunchOptions) -> LaunchReport:
+    def execute(self, options: LaunchOptions, rereads: Rereads | None = None) -> LaunchReport:
         """Runs all programs; what they observe is then in `launch.monitor`.
+
+        Args:
+            options: how programs run.
+            rereads: chooses what accesses see that leave memory as it is.
 
         Raises:
             TtoolsError: as the launch would without checks.
@@ -143,6 +170,7 @@ class CheckedLaunch:
             rewrite=self.rewrites.apply if self.rewrites.names else None,
             hidden=self._hidden,
             options=options,
+            rereads=rereads,
         )
 
 

@@ -117,16 +117,14 @@ def on_one_thread(
 def in_another_order(
     launch: ObservedLaunch,
     before: Snapshot,
-    options: LaunchOptions,
-    execute: Callable[[LaunchOptions], object],
+    execute: Callable[[], object],
 ) -> Monitor | None:
     """Runs the launch again from its beginning with its programs in another order.
 
     Args:
         launch: it has run once.
         before: what it reads and writes, as it was before that.
-        options: with that order.
-        execute: runs it with these options.
+        execute: runs it in that order.
 
     Returns:
         What that run observed; None if it failed, which the order alone may cause. Of a deadlock,
@@ -138,7 +136,7 @@ def in_another_order(
     with _undoing(launch, written):
         before.restore()
         try:
-            execute(options)
+            execute()
         except KernelError as error:
             if error.kind != "deadlock":
                 raise
@@ -158,11 +156,22 @@ def snapshot_before(launch: ObservedLaunch, read: Collection[int]) -> Snapshot |
     written = launch.written_storages
     if written is None or sum(end - start for start, end in written) > _LARGEST_SNAPSHOT:
         return None
+    return Snapshot(read_and_written(launch, read, written))
+
+
+def read_and_written(
+    launch: ObservedLaunch, read: Collection[int], written: Collection[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The storages that a launch may write and read: what it does may depend on its own stores.
+
+    Args:
+        launch: its arguments are looked at.
+        read: the parameters through which it may read.
+        written: the storages that it may write.
+    """
     extents = [storage_extent(launch.values[index]) for index in read]
-    if None in extents:
-        return Snapshot(written)
-    return Snapshot(
+    return [
         (start, end)
         for start, end in written
-        if any(each is not None and start < each[1] and each[0] < end for each in extents)
-    )
+        if any(each is None or (start < each[1] and each[0] < end) for each in extents)
+    ]

@@ -3,8 +3,12 @@
 Every allocation of a tensor that does not fill it comes to a few operators of torch's dispatcher.
 While somebody watches, their kernels are replaced by ones that call them and tell of the result.
 So functions of torch are what they were to TorchScript, `torch.compile`, pickles and `is`, and the
-temporaries and results of composed operators are seen as well as `torch.empty`. Not seen are
-results of operators that fill what they allocate themselves, and storages made without a tensor.
+temporaries and results of composed operators are seen as well as `torch.empty`. Of operators that
+fill what they allocate themselves, those are seen that copy elements, and products of matrices. Not
+seen are storages made without a tensor.
+
+A tensor that Python has seen stays a `torch.Tensor`, of which torch's constructor makes none of a
+subclass (`subclasses.py`).
 
 Must not know what is done with the memory.
 """
@@ -13,26 +17,43 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
+
+from ttools.core.patches import Patches
+from ttools.sanitizer.memory.subclasses import let_subclasses_be_made
 
 _ALLOCATING = ("empty.memory_format", "empty_strided")
 _GROWING = "resize_"
+_COPYING = ("cat", "index.Tensor", "index_select", "gather", "tril", "triu")
+_CONVERTING = "copy_"
+_COMPUTING = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot")
 
 
 class Watcher(Protocol):
     """Who is told of memory; from any thread."""
 
-    def allocated(self, storage: Any, first: int = 0) -> None:
-        """A storage of the host was made, uninitialised from byte `first` on."""
+    def allocated(self, tensor: Any, first: int = 0) -> None:
+        """A tensor's storage was made on the host, uninitialised from byte `first` on."""
 
-    def grown(self, storage: Any, start: int, nbytes: int) -> None:
-        """A storage that had `nbytes` at address `start` became larger."""
+    def grown(self, tensor: Any, start: int, nbytes: int) -> None:
+        """A tensor's storage that had `nbytes` at address `start` became larger."""
+
+    def copied(self, tensor: Any, sources: Sequence[Any]) -> None:
+        """A tensor was made whose elements are some of those of others."""
+
+    def converted(self, tensor: Any, source: Any) -> None:
+        """Elements of a tensor were copied to another, of another type."""
+
+    def computed(self, name: str, sources: Sequence[Any]) -> None:
+        """An operator has computed with all elements of some tensors."""
 
 
 _watchers: list[Watcher] = []
 _lock = threading.Lock()
 _library: Any = None
+_constructors = Patches(let_subclasses_be_made)
 
 
 def watch(watcher: Watcher) -> None:
@@ -41,6 +62,7 @@ def watch(watcher: Watcher) -> None:
     with _lock:
         if not _watchers:
             _library = _replaced_kernels()
+            _constructors.__enter__()
         _watchers.append(watcher)
 
 
@@ -50,6 +72,7 @@ def unwatch(watcher: Watcher) -> None:
     with _lock:
         del _watchers[len(_watchers) - 1 - _watchers[::-1].index(watcher)]
         if not _watchers:
+            _constructors.__exit__()
             _library._destroy()
             _library = None
 
@@ -65,6 +88,11 @@ def _replaced_kernels() -> Any:
         for name in _ALLOCATING:
             _replace(library, name, _allocating)
         _replace(library, _GROWING, _growing)
+        _replace(library, _CONVERTING, _converting)
+        for name in _COPYING:
+            _replace(library, name, _copying)
+        for name in _COMPUTING:
+            _replace(library, name, partial(_computing, name))
     return library
 
 
@@ -82,7 +110,7 @@ def _allocating(kernel: Any) -> Callable[..., Any]:
         tensor = kernel(keys, *args, **kwargs)
         if _watchers:
             with torch._C.DisableTorchFunction():
-                _watchers[-1].allocated(tensor.untyped_storage())
+                _watchers[-1].allocated(tensor)
         return tensor
 
     return allocate
@@ -100,7 +128,58 @@ def _growing(kernel: Any) -> Callable[..., Any]:
             with torch._C.DisableTorchFunction():
                 storage = tensor.untyped_storage()
                 if storage.nbytes() > nbytes:
-                    _watchers[-1].grown(storage, start, nbytes)
+                    _watchers[-1].grown(tensor, start, nbytes)
         return tensor
 
     return resize
+
+
+def _copying(kernel: Any) -> Callable[..., Any]:
+    def copy(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        result = kernel(keys, *args, **kwargs)
+        _tell(lambda watcher: watcher.copied(result, list(_tensors(args))))
+        return result
+
+    return copy
+
+
+def _converting(kernel: Any) -> Callable[..., Any]:
+    import torch
+
+    def copy_(keys: Any, target: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(source, torch.Tensor):
+            # The dispatcher hands numbers that stand for tensors to Python as what they are.
+            source = torch.tensor(source, dtype=target.dtype, device="cpu")
+        kernel(keys, target, source, *args, **kwargs)
+        if source.dtype != target.dtype:
+            _tell(lambda watcher: watcher.converted(target, source))
+        return target
+
+    return copy_
+
+
+def _computing(name: str, kernel: Any) -> Callable[..., Any]:
+    def compute(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        _tell(lambda watcher: watcher.computed(name, list(_tensors(args))))
+        return kernel(keys, *args, **kwargs)
+
+    return compute
+
+
+def _tell(what: Callable[[Watcher], None]) -> None:
+    import torch
+
+    if _watchers:
+        with torch._C.DisableTorchFunction():
+            what(_watchers[-1])
+
+
+def _tensors(values: Sequence[Any]) -> Iterator[Any]:
+    """The tensors among arguments, also those in lists."""
+    import torch
+
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)

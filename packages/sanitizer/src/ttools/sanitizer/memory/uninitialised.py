@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,9 +23,19 @@ import numpy as np
 from ttools.core.device_map.memory import on_host
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory import allocations
-from ttools.sanitizer.memory.pattern import PATTERN, WORD, fill, holds_half, unwritten
+from ttools.sanitizer.memory.missing import View, may_be_missing, missing_bytes
+from ttools.sanitizer.memory.pattern import (
+    NAN_PATTERN,
+    PATTERN,
+    WORD,
+    fill,
+    holds_half,
+    unwritten,
+    word_of,
+)
 
 if TYPE_CHECKING:
+    from ttools.sanitizer.memory.missing import Bools
     from ttools.sanitizer.memory.pattern import Bytes
 
 #: Smaller storages may hold the pattern by chance.
@@ -41,20 +52,23 @@ class _Storage:
     """One storage that was handed out uninitialised.
 
     Attributes:
+        pattern: marks its unwritten bytes.
+        is_whole: whether all of it was found written once; copies may have come since.
         shadow: 1 for each byte that is not known to be written; made when first asked for.
     """
 
-    __slots__ = ("first", "nbytes", "reference", "shadow", "start")
+    __slots__ = ("first", "is_whole", "nbytes", "pattern", "reference", "shadow", "start")
 
-    def __init__(self, reference: Any, start: int, nbytes: int, first: int) -> None:
+    def __init__(self, reference: Any, start: int, nbytes: int, first: int, pattern: bytes) -> None:
         self.reference, self.start, self.nbytes = reference, start, nbytes
-        self.first = first
+        self.first, self.pattern = first, pattern
+        self.is_whole = False
         self.shadow: Bytes | None = None
 
     def refresh(self) -> Bytes:
         """The shadow, less what was written since."""
         own = memory(self.start, self.start + self.nbytes)
-        kept = unwritten(own)
+        kept = unwritten(own, self.pattern)
         if self.shadow is None:
             self.shadow = _all_written(self.nbytes)
             self.shadow[self.first :] = 1
@@ -72,12 +86,18 @@ class UninitialisedMemory:
     `shadow_for` is asked before a launch; what it returns may be written to by the kernel, and is
     kept for the next.
 
+    Args:
+        poison: fill the memory of floats with NaN.
+
     Attributes:
         unfilled: bytes of the largest storage that was too large to be filled, or 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, poison: bool = False) -> None:
         self.unfilled = 0
+        self._poison = poison
+        #: Operators, in order, that computed with unwritten elements.
+        self._computing: dict[str, None] = {}
         self._storages: dict[int, _Storage] = {}
         self._lock = threading.RLock()
         self._limit = 64
@@ -104,7 +124,7 @@ class UninitialisedMemory:
         with self._lock:
             storage = self._find(start)
             if storage is None:
-                return _copied(start, nbytes, tensor)
+                return _copied(start, nbytes, tensor, self._pattern_for(tensor))
             if storage.nbytes != nbytes:
                 return None
             shadow = storage.refresh()
@@ -115,14 +135,18 @@ class UninitialisedMemory:
 
     @property
     def warnings(self) -> list[str]:
-        """What the user should know of memory that is not watched: at most one sentence."""
-        if not self.unfilled:
-            return []
-        sentence = (
-            f"memory of {self.unfilled:,} bytes, more than a quarter of what was free, was not "
-            "filled: reads of what was never written there are not found"
-        )
-        return [sentence]
+        """What the user should know of what is not followed, a sentence each."""
+        sentences = [
+            f"torch's `{name}` computed with memory that was never written: what came of it counts "
+            "as written"
+            for name in self._computing
+        ]
+        if self.unfilled:
+            sentences.append(
+                f"memory of {self.unfilled:,} bytes, more than a quarter of what was free, was not "
+                "filled: reads of what was never written there are not found"
+            )
+        return sentences
 
     def adopt(self, tensor: Any) -> None:
         """Watches a tensor's memory that another watch filled, also one of another process.
@@ -133,8 +157,9 @@ class UninitialisedMemory:
         if storage is None or storage.nbytes() < _SMALLEST:
             return
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
-        if unwritten(memory(start, start + nbytes)).any():
-            self._remember(storage, start, nbytes, 0)
+        for pattern in dict.fromkeys([PATTERN, self._pattern_for(tensor)]):
+            if unwritten(memory(start, start + nbytes), pattern).any():
+                self._remember(storage, start, nbytes, 0, pattern)
 
     def is_watched(self, start: int) -> bool:
         """Whether a storage was handed out uninitialised and may still be so in part.
@@ -143,6 +168,31 @@ class UninitialisedMemory:
         """
         with self._lock:
             return self._find(start) is not None
+
+    def pattern_at(self, start: int) -> bytes | None:
+        """What marks the unwritten bytes of a storage, if it may have any."""
+        with self._lock:
+            storage = self._find(start)
+            return None if storage is None else storage.pattern
+
+    def reference_to(self, start: int) -> Any:
+        """Tells whether such a storage is freed (`expired`); None if nothing is known of it."""
+        with self._lock:
+            storage = self._find(start)
+            return None if storage is None else storage.reference
+
+    def mark_whole(self, start: int) -> None:
+        """Remembers that all of a storage was found written; unwritten copies may still come."""
+        with self._lock:
+            storage = self._find(start)
+            if storage is not None:
+                storage.is_whole = True
+
+    def was_whole(self, start: int) -> bool:
+        """Whether all of a storage was found written before."""
+        with self._lock:
+            storage = self._find(start)
+            return storage is not None and storage.is_whole
 
     def knowledge(self) -> Knowledge:
         """What is known now, to go back to it with `recall`."""
@@ -160,6 +210,7 @@ class UninitialisedMemory:
                     continue
                 if self._storages.setdefault(start, storage) is not storage:
                     continue  # other memory by now
+                storage.is_whole = False
                 if shadow is not None and storage.shadow is not None:
                     storage.shadow[:] = shadow
                 elif shadow is None:
@@ -173,21 +224,30 @@ class UninitialisedMemory:
         return storage
 
     # ---- allocation
-    def allocated(self, storage: Any, first: int = 0) -> None:
-        """Fills a new storage of the host from byte `first` on, and remembers it."""
+    def _pattern_for(self, tensor: Any) -> bytes:
+        """What marks unwritten bytes of a tensor's elements."""
+        is_float = self._poison and getattr(
+            getattr(tensor, "dtype", None), "is_floating_point", False
+        )
+        return NAN_PATTERN if is_float else PATTERN
+
+    def allocated(self, tensor: Any, first: int = 0) -> None:
+        """Fills the new storage of a tensor of the host from byte `first` on, and remembers it."""
+        storage = tensor.untyped_storage()
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         if nbytes - first < _SMALLEST or start == 0:
             return
         if nbytes > _ALWAYS and nbytes > _most_filled():
             self.unfilled = max(self.unfilled, nbytes)
             return
-        fill(start, nbytes, first)
-        self._remember(storage, start, nbytes, first)
+        pattern = self._pattern_for(tensor)
+        fill(start, nbytes, first, pattern)
+        self._remember(storage, start, nbytes, first, pattern)
 
-    def _remember(self, storage: Any, start: int, nbytes: int, first: int) -> None:
+    def _remember(self, storage: Any, start: int, nbytes: int, first: int, pattern: bytes) -> None:
         reference = _weak_reference()(storage)
         with self._lock:
-            self._storages[start] = _Storage(reference, start, nbytes, first)
+            self._storages[start] = _Storage(reference, start, nbytes, first, pattern)
             # What is left of a dead storage may keep the allocator from reusing its memory.
             if nbytes >= _LARGE or len(self._storages) > self._limit:
                 self._forget_dead()
@@ -197,20 +257,66 @@ class UninitialisedMemory:
         self._storages = alive
         self._limit = max(64, 2 * len(alive))
 
-    def grown(self, storage: Any, start: int, nbytes: int) -> None:
-        """What a storage gained by growing is uninitialised; the rest is as it was.
+    def grown(self, tensor: Any, start: int, nbytes: int) -> None:
+        """What a tensor's storage gained by growing is uninitialised; the rest is as it was.
 
         Args:
-            storage: as it is now.
+            tensor: as it is now.
             start: its address before.
             nbytes: its size before.
         """
         with self._lock:
             old = self._storages.pop(start, None)
-            self.allocated(storage, nbytes)
-            new = self._storages.get(int(storage.data_ptr()))
+            self.allocated(tensor, nbytes)
+            new = self._storages.get(int(tensor.untyped_storage().data_ptr()))
             if new is not None and old is not None and old.nbytes == nbytes:
                 new.first = old.first
+
+    # ---- what operators make of unwritten elements
+    def copied(self, tensor: Any, sources: Sequence[Any]) -> None:
+        """Watches a new tensor that may hold copies of unwritten elements."""
+        if any(self._unwritten_in(source) is not None for source in sources):
+            self.adopt(tensor)
+
+    def converted(self, tensor: Any, source: Any) -> None:
+        """Takes elements as unwritten that are unwritten ones in another type.
+
+        They are filled with the pattern anew, which is as good as any value.
+        """
+        marks = self._unwritten_in(source)
+        storage = _plain_storage(tensor)
+        if marks is None or storage is None or tensor.element_size() < 2:
+            return
+        start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
+        own, view = memory(start, start + nbytes), View.of(tensor)
+        watched = self.pattern_at(start)
+        pattern = watched or self._pattern_for(tensor)
+        elements = view.elements(own)
+        elements[np.broadcast_to(marks, view.shape)] = np.frombuffer(
+            (pattern * 2)[: view.item], np.uint8
+        )
+        if watched is None:
+            self.adopt(tensor)
+
+    def computed(self, name: str, sources: Sequence[Any]) -> None:
+        """Notes that an operator has computed with unwritten elements."""
+        if any(self._unwritten_in(source) is not None for source in sources):
+            self._computing[name] = None
+
+    def _unwritten_in(self, tensor: Any) -> Bools | None:
+        """Which elements of a tensor are unwritten; None if none is."""
+        storage = _plain_storage(tensor) if self._storages else None
+        if storage is None or not tensor.numel():
+            return None
+        start, view = int(storage.data_ptr()), View.of(tensor)
+        pattern = self.pattern_at(start)
+        if pattern is None or view.end > storage.nbytes():
+            return None
+        own = memory(start, start + view.end)
+        if not may_be_missing(own[view.offset :], pattern):
+            return None
+        marks = view.marked(missing_bytes(own, view.item, pattern))
+        return marks if marks.any() else None
 
 
 @functools.lru_cache(maxsize=1)
@@ -243,7 +349,7 @@ def _all_written(nbytes: int) -> Bytes:
     return np.zeros((nbytes + WORD - 1) // WORD, np.uint64).view(np.uint8)[:nbytes]
 
 
-def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
+def _copied(start: int, nbytes: int, tensor: Any, pattern: bytes) -> Bytes | None:
     """The shadow of initialised memory of a tensor that holds copies of unwritten elements."""
     if not WORD <= nbytes <= _LARGEST_COPY:
         return None
@@ -251,11 +357,11 @@ def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
     if storage is None or (storage.data_ptr(), storage.nbytes()) != (start, nbytes):
         return None
     held = memory(start, start + nbytes)
-    if not holds_half(held):
+    if not holds_half(held, pattern):
         return None
     words = held[: nbytes // WORD * WORD].view(np.uint64)
-    if not (words == np.frombuffer(PATTERN, np.uint64)[0]).any():
+    if not (words == word_of(pattern)).any():
         return None
     shadow = _all_written(nbytes)
-    shadow[:] = unwritten(held)
+    shadow[:] = unwritten(held, pattern)
     return shadow

@@ -6,6 +6,7 @@ say what the defect is. What becomes of it is the emitter's and the session's bu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ class Defect:
         location: of the operation at fault, which may be another than where it is noticed.
         argument: index of the parameter at fault, -1 if there is none.
         help: what to do about it; empty for what is said of its kind.
+        origins: where values come from that variables name by their number.
     """
 
     check: str
@@ -48,6 +50,7 @@ class Defect:
     location: SourceLocation | None
     argument: int = -1
     help: str = ""
+    origins: tuple[SourceLocation | None, ...] = ()
 
 
 def insert_check(
@@ -71,6 +74,19 @@ def insert_check(
             "names": tuple(name for name, _ in shown),
             "argument": defect.argument,
             "help": defect.help,
+            "origins": _places(defect.origins),
         },
     )
     op.location = defect.location
+
+
+def _places(locations: Sequence[SourceLocation | None]) -> str:
+    """Files, lines and columns as text, which is what attributes of a check hold."""
+    known = [(each.file, each.line, each.column) if each else None for each in locations]
+    return json.dumps(known) if known else ""
+
+
+def places(text: str) -> list[SourceLocation | None]:
+    """The locations in such text."""
+    known = json.loads(text) if text else []
+    return [SourceLocation(*each) if each else None for each in known]

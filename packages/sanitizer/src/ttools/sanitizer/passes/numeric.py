@@ -3,7 +3,8 @@
 A NaN originates where the result of an operation is one and no operand was; infinity likewise.
 Origins are reported at the operation, but only if they get to memory: the lanes are followed to
 what is stored, which must still be NaN or infinite, and to addresses. What a mask leaves out or
-`tl.where` discards is no origin.
+`tl.where` discards is no origin. The check of a NaN also shows, by a variable for each, which
+infinities that originated before are among its operands.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ttools.core.location import users_place
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import CHOOSES, CROSS_LANE, DIVIDES, ELEMENTWISE, PURE
@@ -31,7 +33,7 @@ from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
 from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import Key, Known, State, Tracking
 from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes
-from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown
+from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
 _Kind = Literal["nan", "inf", "div_by_zero"]
 _MESSAGES = {
@@ -39,6 +41,10 @@ _MESSAGES = {
     "inf": "an infinity originates here and reaches memory",
     "div_by_zero": "a division by zero reaches memory",
 }
+_NAN_OF_DIVISION = "0 / 0, or infinity by infinity, is a NaN here and reaches memory"
+#: How the variables begin that say of which origin an infinity is, by its number.
+BORN = "born "
+_MOST_BIRTHS = 3
 _MOST_CHECKS = 96
 #: Exponent and fraction bits, for the pattern of infinity.
 _INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}
@@ -76,7 +82,9 @@ def apply(module: Module) -> list[Note]:
         if sink.value is not sink.mask
         for key in tracking.state(sink.value)
     ]
-    checked = tracking.affordable([(sink.value, key)] for sink, key in found[:_MOST_CHECKS])
+    checked = tracking.affordable(
+        [(sink.value, key), *_births(tracking, key)] for sink, key in found[:_MOST_CHECKS]
+    )
     tracking.build()
     for sink, key in found[:checked]:
         assert isinstance(key, _Origin)
@@ -94,18 +102,40 @@ def _check(
     b = rewriter.before(sink.op)
     condition = within(b, condition, _is_of_kind(b, sink.value, origin.kind))
     condition = within(b, condition, sink.mask)
+    of_division = origin.kind == "nan" and _divides(origin.op)
+    stand = CheckSite(b, sink.op, sink.value, condition)
+    births = [
+        (key.op, shadow)
+        for value, key in _births(tracking, origin)
+        if (shadow := tracking.shadow(value, key)) is not None
+    ]
+    named = [(f"{BORN}{n}", shadow) for n, (_, shadow) in enumerate(births)]
+    told = [each for each in values_shown(named, origin.op, stand) if each[0].startswith(BORN)]
     insert_check(
         b,
         condition,
         Defect(
             check="numeric",
             kind=origin.kind,
-            message=_MESSAGES[origin.kind],
+            message=_NAN_OF_DIVISION if of_division else _MESSAGES[origin.kind],
             location=origin.op.location,
             argument=parameter_of(sink.op.operands[0], provenance),
+            origins=tuple(users_place(op.location) or op.location for op, _ in births),
         ),
-        list(operands_shown(origin.op, CheckSite(b, sink.op, sink.value, condition))),
+        [*operands_shown(origin.op, stand), *told],
     )
+
+
+def _births(tracking: Tracking, key: Key) -> list[tuple[Value, _Origin]]:
+    """The infinities of known origin that may be among the operands of what bears a NaN."""
+    if not isinstance(key, _Origin) or key.kind != "nan":
+        return []
+    found: dict[_Origin, Value] = {}
+    for value in key.op.operands:
+        for born in tracking.state(value):
+            if isinstance(born, _Origin) and born.kind != "nan" and born.op is not key.op:
+                found.setdefault(born, value)
+    return [(value, born) for born, value in found.items()][:_MOST_BIRTHS]
 
 
 class _Origins(UndefinedLanes):
@@ -176,7 +206,8 @@ def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
     make = lane_builder(op)
     if make is not None and any(part is not None for part in parts):
         fresh = outside(b, fresh, make(b, op, index, parts))
-    return outside(b, fresh, _is_zero(b, op.operands[1])) if _divides(op) else fresh
+    by_zero = kind == "inf" and _divides(op)
+    return outside(b, fresh, _is_zero(b, op.operands[1])) if by_zero else fresh
 
 
 def _is_of_kind(b: Builder, value: Value, kind: _Kind) -> Value | None:

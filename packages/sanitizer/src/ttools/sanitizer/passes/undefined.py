@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import STRUCTURED
-from ttools.interpreter.ir import Module, Operation, PointerType, Value
+from ttools.interpreter.ir import Module, Operation, PointerType, Value, shape_of
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
 from ttools.sanitizer.analysis.pointer_tables import tables_of
@@ -32,9 +32,11 @@ from ttools.sanitizer.passes.undefined_lanes import (
     Source,
     SourceKind,
     UndefinedLanes,
+    gathered_axis,
     mask_of,
+    may_leave_axis,
 )
-from ttools.sanitizer.passes.witnesses import address_shown
+from ttools.sanitizer.passes.witnesses import CheckSite, address_shown, values_shown
 
 #: More checks than this in a kernel cost more than they are worth.
 _MOST_CHECKS = 96
@@ -74,10 +76,16 @@ def follows_addresses(module: Module) -> bool:
 
 def may_report(module: Module) -> bool:
     """Whether a kernel has undefined lanes whatever its arguments hold."""
-    return any(
-        mask_of(op) is not None and bool(op.results) and not (op.name == "tt.load" and _fills(op))
-        for op in module.kernel.walk()
-        if is_read(op)
+    return any(may_leave_axis(op) or _leaves_lanes_out(op) for op in module.kernel.walk())
+
+
+def _leaves_lanes_out(op: Operation) -> bool:
+    """Whether lanes of what an operation reads are undefined because its mask leaves them out."""
+    return (
+        is_read(op)
+        and mask_of(op) is not None
+        and bool(op.results)
+        and not (op.name == "tt.load" and _fills(op))
     )
 
 
@@ -140,6 +148,7 @@ class _Instrument:
         }
         self.rewriter = Rewriter()
         sources = {op: found for op in accesses if (found := list(self._sources(op)))}
+        sources |= {op: [Source(op, "gathered", -1)] for op in self.ops if may_leave_axis(op)}
         self.tracking = Tracking(kernel, UndefinedLanes(sources, self.memories), self.rewriter)
 
     def _tracked_roots(self, op: Operation) -> list[int]:
@@ -221,7 +230,13 @@ class _Instrument:
         shadows = [self._mattering(b, sink, key) for key in keys]
         condition = b.any_of([shadow for shadow in shadows if shadow is not None])
         condition = within(b, condition, sink.mask)
-        shown = list(address_shown(source.op, sink.op, condition))
+        if source.kind == "gathered":
+            index = [("index", source.op.operands[1])]
+            shown = list(
+                values_shown(index, source.op, CheckSite(b, sink.op, sink.value, condition))
+            )
+        else:
+            shown = list(address_shown(source.op, sink.op, condition))
         insert_check(b, condition, _defect(source, sink.use, sink.op.location), shown)
 
     def _mattering(self, b: Builder, sink: Sink, key: Key) -> Value | None:
@@ -294,6 +309,15 @@ class _Instrument:
 
 def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect:
     where = f" at line {location.line}" if location is not None and location.line else ""
+    if source.kind == "gathered":
+        axis = gathered_axis(source.op)
+        extent = shape_of(source.op.operands[0].type)[axis]
+        return Defect(
+            check="initcheck",
+            kind="oob_gather",
+            message=f"lanes come from beyond axis {axis} of {extent} elements, and {use}{where}",
+            location=source.op.location,
+        )
     return Defect(
         check="initcheck",
         kind="uninit_read",

@@ -16,8 +16,16 @@ from typing import Literal, TypeAlias
 
 from ttools.interpreter.analysis.exchange import exchanged
 from ttools.interpreter.dialects import OPERATIONS
-from ttools.interpreter.dialects.traits import CAST
-from ttools.interpreter.ir import Block, Operation, Type, Value, element_type
+from ttools.interpreter.dialects.traits import CAST, GATHERS
+from ttools.interpreter.ir import (
+    Block,
+    IntegerType,
+    Operation,
+    Type,
+    Value,
+    element_type,
+    shape_of,
+)
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder
 from ttools.sanitizer.analysis.dataflow import constant_of, holder_of, is_access, is_read
 from ttools.sanitizer.passes.implication import MovedMask, implies
@@ -41,7 +49,7 @@ _COPIES |= {"arith.select", "tt.gather"}
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
 
-SourceKind: TypeAlias = Literal["masked", "memory", "behind"]
+SourceKind: TypeAlias = Literal["masked", "memory", "behind", "gathered"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +57,9 @@ class Source:
     """Where undefined lanes come from.
 
     Attributes:
-        op: the load or atomic.
+        op: the load, atomic or gather.
         kind: `masked` lanes, or `memory` that was never written, also `behind` a pointer that
-            derives from no parameter.
+            derives from no parameter; or lanes `gathered` from beyond an axis.
         argument: index of the parameter it reads, -1 if unknown.
         mask: of `masked` lanes: those with it are defined.
     """
@@ -96,6 +104,30 @@ def mask_of(op: Operation) -> Value | None:
     return None if data is not None and data.is_splat and data.bits[0] else mask
 
 
+def gathered_axis(op: Operation) -> int:
+    """The axis along which a gather takes elements."""
+    axis = op.attributes["axis"]
+    assert isinstance(axis, int)
+    return axis
+
+
+def may_leave_axis(op: Operation) -> bool:
+    """Whether an operation gathers, and its indices have bits enough to leave the axis."""
+    if not op.has(GATHERS):
+        return False
+    source, indices = op.operands
+    element = element_type(indices.type)
+    assert isinstance(element, IntegerType)
+    return shape_of(source.type)[gathered_axis(op)] < 1 << element.width
+
+
+def _beyond_axis(b: Builder, op: Operation) -> Value:
+    """Where an index is negative or beyond the axis of what is gathered from."""
+    source, indices = op.operands
+    extent = shape_of(source.type)[gathered_axis(op)]
+    return b.compare("uge", indices, b.constant(indices.type, extent))
+
+
 class UndefinedLanes:
     """The rules of tracking undefined lanes.
 
@@ -116,7 +148,7 @@ class UndefinedLanes:
         found: dict[Key, Mark] = {}
         for source in self._sources.get(op, ()):
             mask = MovedMask(source.mask) if source.mask is not None else None
-            found[source] = Mark(mask, copied=True)
+            found[source] = Mark(mask, copied=source.kind != "gathered")
         swaps = exchanged(op) is not None
         for position, value in self._flowing(op):
             for key, mark in known.state(value).items():
@@ -197,6 +229,13 @@ class UndefinedLanes:
             return swapped(b, known.shadow(swap[0], key), swap[1])
         make = lane_builder(op)
         assert make is not None
+        if isinstance(key, Source) and key.op is op:
+            beyond = _beyond_axis(b, op)
+            return (
+                b.any_of([beyond, make(b, op, index, parts)])
+                if any(part is not None for part in parts)
+                else beyond
+            )
         return make(b, op, index, parts)
 
     def _build_access(self, b: Builder, op: Operation, key: Key, known: Known) -> Value:

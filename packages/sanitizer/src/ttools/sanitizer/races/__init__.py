@@ -2,6 +2,8 @@
 
 from ttools.sanitizer.races.conflicts import find_conflicts
 from ttools.sanitizer.races.disjoint import disjoint_dense, disjoint_grid, maybe_overlapping
+from ttools.sanitizer.races.earliest import EarliestReads
+from ttools.sanitizer.races.lanes import shared_lanes
 from ttools.sanitizer.races.lock_order import Nested, lock_cycle
 from ttools.sanitizer.races.records import (
     ACCESS,
@@ -14,6 +16,7 @@ from ttools.sanitizer.races.records import (
     Conflict,
     Overlaps,
     Records,
+    SharedLanes,
     Site,
 )
 
@@ -22,6 +25,7 @@ __all__ = [
     "ACQUIRE",
     "AccessRef",
     "Conflict",
+    "EarliestReads",
     "Nested",
     "Overlaps",
     "RELEASE",
@@ -29,10 +33,12 @@ __all__ = [
     "Records",
     "SCALAR",
     "SYNC",
+    "SharedLanes",
     "Site",
     "maybe_overlapping",
     "find_conflicts",
     "lock_cycle",
+    "shared_lanes",
     "disjoint_grid",
     "disjoint_dense",
 ]

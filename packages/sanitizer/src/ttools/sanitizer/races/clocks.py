@@ -4,13 +4,17 @@ Owns the questions that are asked of it for many accesses at once. How knowledge
 `knowledge`'s; knows nothing of the accesses that are ordered.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ttools.sanitizer.races.keys import changes, count_less, order_by, ranges
 from ttools.sanitizer.races.knowledge import Chains, Trees, are_chains
 from ttools.sanitizer.races.overlap import cluster_heads
-from ttools.sanitizer.races.records import ACQUIRE, RELEASE, Bools, Ints, Records
+from ttools.sanitizer.races.records import ACQUIRE, BLIND, LOOKS, RELEASE, Bools, Ints, Records
 from ttools.sanitizer.races.releases import UNKNOWN, Releases
+
+_NONE: Mapping[int, int] = {}
 
 
 class Clocks:
@@ -19,17 +23,25 @@ class Clocks:
     A *moment* is the index of a relevant sync record in memory order, or -1: an access belongs to
     the moment of the last relevant sync record its program had made before it.
 
+    Args:
+        syncs: Of the launch, in any order.
+        earlier: See `find_conflicts`.
+
     Attributes:
         syncs: The relevant records in memory order: at locations through which some program can
             learn of another one.
     """
 
-    def __init__(self, syncs: Records) -> None:
+    def __init__(self, syncs: Records, earlier: Mapping[int, int] = _NONE) -> None:
         self.syncs = _relevant(syncs)
+        seen = _seen(self.syncs, earlier)
         locations = _locations(self.syncs)
         program, flags = self.syncs["program"].astype(np.int64), self.syncs["flags"]
-        kind = Chains if are_chains(locations, program, flags) else Trees
-        self._knowledge = kind(locations, program, flags)
+        self._knowledge: Chains | Trees
+        if not seen and are_chains(locations, program, flags):
+            self._knowledge = Chains(locations, program, flags)
+        else:
+            self._knowledge = Trees(locations, program, flags, seen)
         self._releases = Releases(self.syncs, *self._knowledge.releases)
         self._order = order_by(self.syncs["program"], self.syncs["epoch"])
 
@@ -85,11 +97,39 @@ def _relevant(syncs: Records) -> Records:
     # The last value assigned to a location stays: one of its programs.
     some = np.empty(count, np.int64)
     some[location] = program
+    syncs["flags"] = flags = _with_blind(location, program, flags)
     useful: Bools = np.bincount(location, program != some[location], count) > 0
     for flag in (ACQUIRE, RELEASE):
         useful &= np.bincount(location, (flags & flag) != 0, count) > 0
     kept: Records = syncs.take(np.flatnonzero(useful[location]))
     return kept
+
+
+def _with_blind(location: Ints, program: Ints, flags: Ints) -> Ints:
+    """The flags in memory order, accesses acquiring whose program has looked at the word before."""
+    blind = np.flatnonzero(flags & BLIND)
+    if len(blind) == 0:
+        return flags
+    who = location * (int(program.max()) + 1) + program
+    looks = np.flatnonzero(flags & LOOKS)
+    looked, first = np.unique(who[looks], return_index=True)
+    at = np.searchsorted(looked, who[blind])
+    moments = np.append(looks[first], len(flags))
+    known = np.append(looked, -1)[at] == who[blind]
+    flags = flags.copy()
+    flags[blind[known & (moments[at] < blind)]] |= ACQUIRE
+    return flags
+
+
+def _seen(syncs: Records, earlier: Mapping[int, int]) -> dict[int, int]:
+    """The moments that acquire what was published before, and the last moment before that."""
+    if not earlier or not len(syncs):
+        return {}
+    order = syncs["seq"]
+    moments = np.flatnonzero(np.isin(order, list(earlier)))
+    bounds = np.array([earlier[seq] for seq in order[moments].tolist()], np.int64)
+    last = np.searchsorted(order, bounds, "right") - 1
+    return dict(zip(moments.tolist(), last.tolist(), strict=True))
 
 
 def _locations(syncs: Records) -> Ints:

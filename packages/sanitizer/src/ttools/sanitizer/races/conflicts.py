@@ -1,6 +1,6 @@
 """From records to conflicts: chooses the analyses that apply and makes conflicts of their rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -33,7 +33,12 @@ MAX_RANGES = 4096
 
 
 def find_conflicts(
-    accesses: Records, sites: Sequence[Site], syncs: Records | None = None
+    accesses: Records,
+    sites: Sequence[Site],
+    syncs: Records | None = None,
+    earlier: Mapping[int, int] | None = None,
+    *,
+    warps: int = 4,
 ) -> list[Conflict]:
     """The races of one launch, one `Conflict` for each kind and unordered pair of sites.
 
@@ -41,6 +46,9 @@ def find_conflicts(
         accesses: `ACCESS` records in any order.
         sites: What `site` indexes, in program order.
         syncs: `SYNC` records in any order.
+        earlier: of accesses that acquire what was published before: their `seq`, and up to which
+            `seq` that was.
+        warps: Of a program: those of several wait for each other where they exchange values.
 
     Returns:
         Sorted by kind, then sites.
@@ -56,7 +64,7 @@ def find_conflicts(
     if len(records) == 0:
         return []
     classes = classes_of(sites)
-    clocks = Clocks(np.empty(0, SYNC) if syncs is None else syncs)
+    clocks = Clocks(np.empty(0, SYNC) if syncs is None else syncs, earlier or {})
     parts: list[Rows] = []
     chosen = np.flatnonzero(suspects(records, classes))
     if len(chosen):
@@ -70,8 +78,8 @@ def find_conflicts(
     if len(chosen):
         parts.append(_reindexed(thread_rows(records.take(chosen), sites, classes), chosen))
     timed = len(clocks.syncs) > 0
-    if not timed:
-        parts.append(iteration_rows(records, sites, classes))
+    if syncs is None or not len(syncs):  # else epochs do not count iterations
+        parts.append(iteration_rows(records, sites, classes, waits_at_exchanges=warps > 1))
     return [_conflict(each, records, sites, timed) for each in _by_pair(join(parts), records)]
 
 
@@ -126,6 +134,7 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) 
         start=address,
         end=min(_end_of_element(records[index], address, sites) for index in indices),
         count=_elements(begin, end, size, int(records["start"][indices[1]]) % size),
+        lanes=_lanes(records, pair, sites, begin, end),
         programs=len(_programs(records, pair, begin, end)),
         missing_barrier_site=release if release >= 0 else None,
         overlaps=overlaps,
@@ -191,6 +200,28 @@ def _elements(start: Ints, end: Ints, size: int, phase: int) -> int:
     first, last = (start - phase) // size, (end - 1 - phase) // size
     reach = np.append(first[:1] - 1, last[:-1])
     return int((last - np.maximum(first - 1, reach)).sum())
+
+
+def _lanes(records: Records, pair: Ints, sites: Sequence[Site], start: Ints, end: Ints) -> int:
+    """How many elements the records of two sites access in disjoint ranges, each time anew."""
+    lanes = 0
+    for site in distinct(pair).tolist():
+        mine = records.take(np.flatnonzero(records["site"] == site))
+        begin, stop, size = column(mine, "start"), column(mine, "end"), sites[site].size
+        # Elements that begin alike modulo their size lie on one grid: ranges grow to its elements.
+        phase = begin % size
+        for each in distinct(phase).tolist():
+            chosen = phase == each
+            first, last = (start - each) // size, -(-(end - each) // size)
+            first, last = _union(first, last)
+            before = np.append(0, np.cumsum(last - first))
+            for bound, sign in ((stop, 1), (begin, -1)):
+                at = (bound[chosen] - each) // size
+                which = np.searchsorted(first, at, "right")
+                inside = np.minimum(at, last[which - 1]) - first[which - 1]
+                counts = before[which - 1] + inside
+                lanes += sign * int(np.where(which > 0, counts, 0).sum())
+    return lanes
 
 
 def _programs(records: Records, pair: Ints, start: Ints, end: Ints) -> Ints:

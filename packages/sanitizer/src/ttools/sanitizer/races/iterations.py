@@ -1,9 +1,10 @@
-"""Races inside one program across the iterations of a loop: what one stores, a later one loads.
+"""Races inside one program where it stores what it has loaded, in place or in a loop.
 
-The load stands before the store in the kernel, so only the count of iterations, the `epoch` of a
-launch that does not synchronise, says which came first. Where threads exchange values they wait for
-each other: there the count goes on to the next multiple of `STRETCH`. Which lanes one thread has is
-`threads`' rule.
+The load stands before the store in the kernel. Threads that are ahead store what others have still
+to load, and in the next iteration of a loop load what others have still to store: the count of
+iterations, the `epoch` of a launch that does not synchronise, says which came first. Where threads
+of several warps exchange values they wait for each other: there the count goes on to the next
+multiple of `STRETCH`. Which lanes one thread has is `threads`' rule.
 """
 
 from collections.abc import Sequence
@@ -12,67 +13,89 @@ import numpy as np
 
 from ttools.sanitizer.races.classes import iteration_clashes
 from ttools.sanitizer.races.keys import changes, order_by
-from ttools.sanitizer.races.overlap import Cells
-from ttools.sanitizer.races.records import Ints, Records, Site
+from ttools.sanitizer.races.overlap import Cells, overlapping
+from ttools.sanitizer.races.records import Bools, Ints, Records, Site, column
 from ttools.sanitizer.races.rows import Rows, intra_program, join
-from ttools.sanitizer.races.threads import threads_of
+from ttools.sanitizer.races.threads import reach_into, threads_of
 
 STRETCH = 1 << 16
 """Epochs with equal quotients by this have no exchange of values between them."""
 
 
-def iteration_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
-    """Every pair of sites at which a load meets what another thread stored in an earlier iteration.
+def iteration_rows(
+    records: Records, sites: Sequence[Site], classes: Ints, *, waits_at_exchanges: bool
+) -> Rows:
+    """Every pair of sites at which a load meets what another thread stores, before or after it.
 
     Args:
         records: Sorted by start, of a launch without synchronisation.
         sites: In program order.
         classes: of each site.
+        waits_at_exchanges: Whether an exchange of values lets threads wait for each other.
     """
-    if not records["epoch"].any():
-        return join([])
-    pairs = np.argwhere(iteration_clashes(sites, classes)).tolist()
-    return join([_pair(records, sites, load, store) for load, store in pairs])
+    clashes = iteration_clashes(sites, classes) & reach_into(records, len(sites))
+    stretch = column(records, "epoch") // STRETCH if waits_at_exchanges else 0 * records["program"]
+    return join([_pair(records, stretch, sites, *pair) for pair in np.argwhere(clashes).tolist()])
 
 
-def _pair(records: Records, sites: Sequence[Site], load: int, store: int) -> Rows:
+def _pair(records: Records, stretch: Ints, sites: Sequence[Site], load: int, store: int) -> Rows:
     chosen = np.flatnonzero((records["site"] == load) | (records["site"] == store))
     mine = records.take(chosen)
     is_store = mine["site"] == store
-    if is_store.all() or not is_store.any():
+    owner = threads_of(mine, sites)
+    if _stays_in_place(mine, is_store, owner):
         return join([])
-    owner, cells = threads_of(mine, sites), Cells(mine["start"], mine["end"])
+    cells = Cells(mine["start"], mine["end"])
     parts = []
     for cell, index in cells.blocks(np.arange(len(mine))):
-        first, second, at = _meet(mine, cell, index, owner, is_store)
-        start, end = cells.cuts[at], cells.cuts[at + 1]
-        parts.append(intra_program(start, end, chosen[first], chosen[second]))
+        for is_first in (is_store, ~is_store):
+            one, two, at = _meet(mine, stretch[chosen], cell, index, owner, is_first, is_store)
+            start, end = cells.cuts[at], cells.cuts[at + 1]
+            parts.append(intra_program(start, end, chosen[one], chosen[two]))
     return join(parts)
 
 
-def _meet(
-    records: Records, cell: Ints, index: Ints, owner: Ints, is_store: Ints
-) -> tuple[Ints, Ints, Ints]:
-    """A store, a load of another thread in a later iteration, and their cell: one pair per cell.
+def _stays_in_place(mine: Records, is_store: Bools, owner: Ints) -> bool:
+    """Whether each store goes where its thread has loaded, and nowhere twice: the usual case."""
+    if is_store.all() or not is_store.any() or (owner == owner[0]).all():
+        return True
+    one, two = mine.take(np.flatnonzero(~is_store)), mine.take(np.flatnonzero(is_store))
+    if len(one) != len(two) or overlapping(one["start"], one["end"]).any():
+        return False
+    same = (one["start"] == two["start"]) & (one["end"] == two["end"])
+    return bool((same & (owner[~is_store] == owner[is_store])).all())
 
-    Neither a barrier nor an exchange lies between the two.
+
+def _meet(
+    records: Records,
+    stretch: Ints,
+    cell: Ints,
+    index: Ints,
+    owner: Ints,
+    is_first: Bools,
+    is_store: Bools,
+) -> tuple[Ints, Ints, Ints]:
+    """An access of those that may come first, a later one of another thread, and their cell.
+
+    Neither a barrier nor an exchange lies between the two; one pair per cell. Of two accesses of
+    one iteration the load comes first.
     """
     mine = records.take(index)
-    order = order_by(cell, mine["program"], mine["barrier"], mine["epoch"], ~is_store[index])
-    mine, cell, index = mine.take(order), cell[order], index[order]
-    stores, by, iteration = is_store[index], owner[index], mine["epoch"]
-    stretch = iteration // STRETCH
+    keys = (cell, mine["program"], mine["barrier"], stretch[index], mine["epoch"])
+    order = order_by(*keys, is_store[index].astype(np.int64))
+    mine, cell, index, stretch = mine.take(order), cell[order], index[order], stretch[index][order]
+    firsts, by = is_first[index], owner[index]
     heads = np.flatnonzero(changes(cell, mine["program"], mine["barrier"], stretch))
     group = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(cell))))
     none = len(cell)
     position = np.arange(none)
-    # The first store of each group, and its first one by another thread.
-    first = np.minimum.reduceat(np.where(stores, position, none), heads)
+    # The first one of each group, and its first one by another thread.
+    first = np.minimum.reduceat(np.where(firsts, position, none), heads)
     thread = by[np.minimum(first, none - 1)][group]
-    other = np.minimum.reduceat(np.where(stores & (by != thread), position, none), heads)
+    other = np.minimum.reduceat(np.where(firsts & (by != thread), position, none), heads)
     partner = np.where(by != thread, first[group], other[group])
     known = np.minimum(partner, none - 1)
-    met = ~stores & (partner < none) & (iteration[known] < iteration)
-    loads = np.flatnonzero(met)
-    loads = loads[changes(cell[loads])]
-    return index[known[loads]], index[loads], cell[loads]
+    met = ~firsts & (partner < none) & (known < position)
+    later = np.flatnonzero(met)
+    later = later[changes(cell[later])]
+    return index[known[later]], index[later], cell[later]

@@ -6,11 +6,16 @@ version known, which implies all that went into it, so that programs that altern
 need clocks of one entry. A *moment* is the index of an access in memory order.
 """
 
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from ttools.sanitizer.races.keys import changes, order_by
 from ttools.sanitizer.races.persistent import Map, depth_of, get, join, put
 from ttools.sanitizer.races.records import ACQUIRE, RELEASE, RMW, Bools, Ints
+
+_NONE: Mapping[int, int] = {}
 
 
 class Trees:
@@ -20,13 +25,17 @@ class Trees:
         locations: of each access; numbers from 0.
         programs: of each access.
         flags: of each access.
+        seen: Of accesses that acquire what was published before: up to which moment that was.
 
     Attributes:
         releases: The moment of each release, the sequence that it was published into, and as
             which version of it, from 1.
     """
 
-    def __init__(self, locations: Ints, programs: Ints, flags: Ints) -> None:
+    def __init__(
+        self, locations: Ints, programs: Ints, flags: Ints, seen: Mapping[int, int] = _NONE
+    ) -> None:
+        self._seen = seen
         restarts = int(np.count_nonzero((flags & (RELEASE | RMW)) == RELEASE))
         sequences = int(locations.max(initial=-1)) + 1
         self._depth = depth_of(sequences + restarts)
@@ -40,13 +49,17 @@ class Trees:
         depth = self._depth
         known: dict[int, Map] = {}
         published: dict[int, tuple[int, int, Map]] = {}
+        before: dict[int, list[tuple[int, Map]]] = {}
         releases: list[tuple[int, int, int]] = []
         columns = (column.tolist() for column in (locations, programs, flags_of))
         for moment, (location, program, flags) in enumerate(zip(*columns, strict=True)):
             sequence, version, clock = published.get(location, (location, 0, None))
             mine = known.get(program)
+            early = moment in self._seen
             if flags & ACQUIRE:
-                mine = join(mine, clock, depth)
+                known_then = before.get(location, ()) if early else ()
+                news = _as_of(known_then, self._seen[moment]) if early else clock
+                mine = join(mine, news, depth)
             if flags & RELEASE:
                 if flags & RMW:
                     clock = join(clock, mine, depth)
@@ -57,7 +70,9 @@ class Trees:
                 clock = put(clock, sequence, version, depth)
                 published[location] = sequence, version, clock
                 releases.append((moment, sequence, version))
-                if flags & ACQUIRE:
+                if self._seen:
+                    before.setdefault(location, []).append((moment, clock))
+                if flags & ACQUIRE and not early:
                     mine = clock
             known[program] = mine
             self._clocks.append(mine)
@@ -79,6 +94,12 @@ class Trees:
         result = np.empty(len(sequence), np.int64)
         result[order] = np.fromiter(counts, np.int64, len(heads))[np.cumsum(fresh) - 1]
         return result
+
+
+def _as_of(published: Sequence[tuple[int, Map]], moment: int) -> Map:
+    """What had been published up to a moment."""
+    index = bisect_right(published, moment, key=lambda each: each[0])
+    return published[index - 1][1] if index else None
 
 
 class Chains:

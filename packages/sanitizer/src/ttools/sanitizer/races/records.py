@@ -37,8 +37,10 @@ SYNC = sync_dtype()
 """
 
 ACQUIRE, RELEASE = probe_layout.ACQUIRES, probe_layout.RELEASES
+LOOKS, BLIND = probe_layout.LOOKS, probe_layout.BLIND
 RMW, SCALAR = probe_layout.READS_AND_WRITES, probe_layout.IS_SCALAR
-"""Bits of `flags`; a failed compare-and-swap only reads, so it is not RMW."""
+"""Bits of `flags`; a failed compare-and-swap only reads, so it is not RMW. A BLIND access acquires
+if its program has looked at the word before."""
 
 
 def column(records: Records, name: str) -> Ints:
@@ -91,6 +93,21 @@ class AccessRef:
 
 
 @dataclass(frozen=True)
+class SharedLanes:
+    """A store whose lanes write the same elements.
+
+    Attributes:
+        first: the lowest program that has such lanes, and one of these.
+        count: lanes that write what a lane before them wrote, at most.
+        programs: how many have such lanes.
+    """
+
+    first: AccessRef
+    count: int
+    programs: int
+
+
+@dataclass(frozen=True)
 class Overlaps:
     """The bytes that several stores wrote: what a replay needs to compare the values.
 
@@ -115,6 +132,7 @@ class Conflict:
         start: First byte that both witnesses touch.
         end: End of the bytes that the two elements share from there on.
         count: Distinct elements in conflict, of the size of the second site's.
+        lanes: Accesses of an element at one of the two sites that touch bytes in conflict.
         programs: Programs that touch bytes in conflict at one of the two sites.
         missing_barrier_site: The release that would need a barrier before it, if there is one.
         overlaps: What a replay needs, for an `overlapping_store`.
@@ -126,6 +144,7 @@ class Conflict:
     start: int
     end: int
     count: int
+    lanes: int
     programs: int
     missing_barrier_site: int | None = None
     overlaps: Overlaps | None = None

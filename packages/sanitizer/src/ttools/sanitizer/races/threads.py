@@ -19,15 +19,19 @@ from ttools.sanitizer.races.rows import Rows, intra_program
 
 def thread_suspects(records: Records, sites: Sequence[Site], classes: Ints) -> Bools:
     """Records at sites whose addresses reach into those of a site that they may clash with."""
-    site = records["site"]
-    first = np.full(len(sites), np.iinfo(np.int64).max)
-    last = np.full(len(sites), np.iinfo(np.int64).min)
-    np.minimum.at(first, site, records["start"])
-    np.maximum.at(last, site, records["end"])
-    touching = (first[:, None] < last[None, :]) & (first[None, :] < last[:, None])
-    pairs = thread_clashes(sites, classes) & touching
+    pairs = thread_clashes(sites, classes) & reach_into(records, len(sites))
     concerned = np.logical_or(pairs.any(0), pairs.any(1))
-    return np.asarray(np.asarray(concerned)[site])
+    return np.asarray(np.asarray(concerned)[records["site"]])
+
+
+def reach_into(records: Records, sites: int) -> Bools:
+    """Pairs of sites whose addresses lie in a common range."""
+    first = np.full(sites, np.iinfo(np.int64).max)
+    last = np.full(sites, np.iinfo(np.int64).min)
+    np.minimum.at(first, records["site"], records["start"])
+    np.maximum.at(last, records["site"], records["end"])
+    touching = (first[:, None] < last[None, :]) & (first[None, :] < last[:, None])
+    return np.asarray(touching)
 
 
 def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:

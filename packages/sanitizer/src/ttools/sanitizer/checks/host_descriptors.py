@@ -1,0 +1,75 @@
+"""What is wrong of a tensor descriptor that was made on the host, by the rules of CUDA.
+
+They are those of `cuTensorMapEncodeTiled`. Triton looks at some of them when a descriptor is made,
+its older versions at none, and nobody where the program changes one afterwards, as the functions
+do that an autotuner calls before each configuration. Must not know launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ttools.sanitizer.passes.descriptors import (
+    ALIGNMENT,
+    HELP_ALIGN,
+    HELP_BASE,
+    HELP_LAST,
+    HELP_SHAPE,
+    STRIDES_END,
+)
+
+_MOST_DIMENSIONS, _MOST_ELEMENTS = 5, 1 << 32
+_HELP_BLOCK = "let a block be at least 16 bytes along the last dimension"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostDescriptor:
+    """A descriptor as a kernel is given it.
+
+    Attributes:
+        address: of its first element.
+        item: bytes of an element.
+        shape: elements along each dimension.
+        strides: distances of neighbours, in elements.
+        block: elements of a block along each dimension.
+    """
+
+    address: int
+    item: int
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block: Sequence[int]
+
+
+def defects(descriptor: HostDescriptor) -> Iterator[tuple[str, str, str, str]]:
+    """What is wrong: the kind of the finding, its message, a note with numbers, help."""
+    item = descriptor.item
+    if descriptor.address % ALIGNMENT:
+        note = f"address {descriptor.address:#x} is not a multiple of 16"
+        message = "the base of a tensor descriptor is no multiple of 16 bytes"
+        yield "misaligned", message, note, HELP_BASE
+    if len(descriptor.shape) > _MOST_DIMENSIONS:
+        note = f"it has {len(descriptor.shape)}"
+        message = f"a tensor descriptor has more than {_MOST_DIMENSIONS} dimensions"
+        yield "bad_descriptor", message, note, HELP_SHAPE
+    for n, stride in enumerate(descriptor.strides[:-1]):
+        distance = stride * item
+        note = f"a stride of {stride} elements of {item} bytes is {distance} bytes"
+        if distance % ALIGNMENT:
+            message = f"a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
+            yield "misaligned", message, note, HELP_ALIGN
+        if not 0 <= distance < STRIDES_END:
+            message = f"a stride of a tensor descriptor is negative or too large (dimension {n})"
+            yield "bad_descriptor", message, note, HELP_SHAPE
+    if descriptor.strides[-1] != 1:
+        message = "the last dimension of a tensor descriptor is not contiguous"
+        yield "bad_descriptor", message, f"its stride is {descriptor.strides[-1]}", HELP_LAST
+    for n, extent in enumerate(descriptor.shape):
+        if not 0 < extent <= _MOST_ELEMENTS:
+            message = f"a tensor descriptor has an extent that it cannot have (dimension {n})"
+            yield "bad_descriptor", message, f"the extent is {extent}", HELP_SHAPE
+    if descriptor.block and descriptor.block[-1] * item % ALIGNMENT:
+        note = f"{descriptor.block[-1]} elements of {item} bytes"
+        message = "a row of a tensor descriptor's block is no multiple of 16 bytes"
+        yield "bad_descriptor", message, note, _HELP_BLOCK

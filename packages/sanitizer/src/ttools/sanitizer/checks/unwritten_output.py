@@ -1,0 +1,172 @@
+"""Watches the outputs of a launch that were handed to it uninitialised, and words what is missing.
+
+A part of initcheck. Which outputs are judged, and when, is the business of `memory.outputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ttools.core.findings.findings import Finding, Related
+from ttools.core.location import SourceLocation, users_place
+from ttools.core.process.host_line import host_line
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import WRITES
+from ttools.interpreter.ir import Module
+from ttools.interpreter.runtime.monitor import Monitor
+from ttools.interpreter.runtime.snapshot import memory
+from ttools.sanitizer.analysis.dataflow import is_read
+from ttools.sanitizer.memory.launch_state import tensors_among
+from ttools.sanitizer.memory.missing import Bools, Missing, View, missing_bytes
+from ttools.sanitizer.memory.outputs import Handed
+from ttools.sanitizer.passes import undefined
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ttools.sanitizer.checks.check import Check
+
+_TAIL = (
+    "let the grid cover the tail, for example triton.cdiv(n, BLOCK) programs where n // BLOCK are "
+    "launched, and mask the accesses"
+)
+_COPIES = "write the memory before it is copied, for example with torch.zeros"
+
+
+def stores(module: Module) -> Mapping[int, SourceLocation]:
+    """By parameter: where a kernel stores through it, the last place of several."""
+    return dict(_places(module, writes=True))
+
+
+def loads(module: Module) -> Mapping[int, SourceLocation]:
+    """By parameter: where a kernel loads through it."""
+    return dict(_places(module, writes=False))
+
+
+def _places(module: Module, *, writes: bool) -> Iterator[tuple[int, SourceLocation]]:
+    provenance = Provenance(module.kernel)
+    for op in module.kernel.walk():
+        if not (op.has(WRITES) and op.operand("ptr") is not None if writes else is_read(op)):
+            continue
+        place = users_place(op.location) or op.location
+        for root in provenance.of(op.operands[0]):
+            if root is not None and place is not None:
+                yield root, place
+
+
+def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
+    """Called when a launch has run: watches what it has left unwritten.
+
+    Args:
+        check: initcheck, of the launch.
+        copied_from: parameters whose storages had unwritten elements that the kernel may copy.
+    """
+    checked = check.checked
+    launch, regions, outputs = checked.launch, checked.regions, checked.outputs
+    if outputs.any:
+        outputs.consumed(regions[n].storage[0] for n in checked.kernel.fact(undefined.reads))
+    if any(found.kind == "uninit_read" for found in checked.findings):
+        return  # what it left, or computed to be as if it had, is an effect of that
+    for index in launch.variants.effects.written:
+        region = regions[index]
+        start, end = region.storage
+        if not checked.memory.is_watched(start):
+            continue
+        if outputs.is_whole(region, copies=bool(copied_from), is_trial=checked.is_trial):
+            continue
+        tensor = next(iter(tensors_among([launch.arguments[index]])), None)
+        if tensor is None or not hasattr(tensor, "untyped_storage"):
+            continue
+        view, pattern = View.of(tensor), checked.memory.pattern_at(start)
+        if pattern is None or view.end > end - start:
+            continue
+        copied = None
+        if copied_from and checked.monitor is not None and checked.instruments.footprints:
+            copied = _stored(checked.monitor, start, end)
+        missing = None
+        if checked.is_trial:
+            missing = missing_bytes(memory(start, end), view.item, pattern)
+        tell = _sentence(check, index, copied_from)
+        outputs.watch(tensor, Handed(view=view, tell=tell, copied=copied, missing=missing))
+    outputs.settle()
+
+
+def _stored(monitor: Monitor, start: int, end: int) -> Bools:
+    """The bytes of a storage that a launch has stored to."""
+    records, _ = monitor.records()
+    writes = np.array([site.kind == "store" for site in monitor.sites], np.bool_)
+    inside = records[(records["start"] < end) & (records["end"] > start)]
+    inside = inside[writes[inside["site"]]]
+    steps = np.zeros(end - start + 1, np.int32)
+    np.add.at(steps, np.maximum(inside["start"].astype(np.int64) - start, 0), 1)
+    np.add.at(steps, np.minimum(inside["end"].astype(np.int64), end) - start, -1)
+    stored: Bools = np.cumsum(steps[:-1]) > 0
+    return stored
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """What is said of one output; it must not keep the arguments of the launch alive.
+
+    Attributes:
+        name: of the parameter.
+        unwritten: the finding of elements that nobody wrote, but for what is known later.
+        copied: the same of elements that hold copies.
+    """
+
+    name: str
+    unwritten: Finding
+    copied: Finding
+
+    def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
+        few = f"{missing.count:,} of {missing.total:,} elements of `{self.name}`"
+        line = host_line() if read else None
+        at = f" at line {line.rpartition(':')[2]}" if line else ""
+        when = f"and the host reads them{at}" if read else "and the run has ended"
+        found, text = self.unwritten, f"{few} were never written, {when}"
+        if copied:
+            found = self.copied
+            text = f"elements that were never written were copied to {few}, {when}"
+        if not copied and missing.at_end and missing.count < missing.total:
+            found = replace(found, help=_TAIL)
+        return replace(
+            found,
+            message=text,
+            severity="error" if read else "warning",
+            notes=(*missing.sentences(), *found.notes),
+            related=() if line is None else (_reader(line),),
+        )
+
+
+def _reader(line: str) -> Related:
+    file, _, number = line.rpartition(":")
+    return Related(message="the host reads it here", location=SourceLocation(file, int(number), 0))
+
+
+def _sentence(check: Check, index: int, copied_from: frozenset[int]) -> _Sentence:
+    subject, kernel = check.checked.subject, check.checked.kernel
+    notes = ("grid: ({}, {}, {})".format(*subject.grid),)
+    stored = kernel.fact(stores).get(index)
+    source = min(copied_from - {index}, default=index)
+    return _Sentence(
+        subject.names[index],
+        check.finding(
+            "unwritten_output",
+            "",
+            argument=subject.argument(index),
+            location=stored,
+            notes=notes,
+        ),
+        check.finding(
+            "uninit_read",
+            "",
+            argument=subject.argument(source),
+            location=kernel.fact(loads).get(source) or stored,
+            notes=notes,
+            help=_COPIES,
+        ),
+    )

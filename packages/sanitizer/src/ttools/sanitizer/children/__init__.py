@@ -1,0 +1,1 @@
+"""One report of several processes: what children of a run's process write, what it reads."""

@@ -1,0 +1,93 @@
+"""The run's side: what its children have written so far, and which of them died.
+
+Owns the folder, which is removed when the run is forgotten or its process ends. Must not know how
+findings are merged.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ttools.core.findings.findings import Finding, LaunchEntry
+from ttools.sanitizer.children.entry import LINES, STATE, Entry, Member, began, entries
+
+
+@dataclass
+class Children:
+    """What all children together have written.
+
+    Attributes:
+        findings: in order, those of one process after those of another.
+        launches: those of each process.
+        warnings: without repetition.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    launches: list[LaunchEntry] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, written: Sequence[Entry], state: bytes) -> None:
+        """Adds what one child wrote."""
+        member = next((entry.member for entry in written if entry.member), None)
+        if member is None:
+            return
+        launches: list[LaunchEntry] = []
+        warnings: list[str] = []
+        for entry in written:
+            self.findings += entry.findings or []
+            launches = launches if entry.launches is None else entry.launches
+            warnings = warnings if entry.warnings is None else entry.warnings
+            if entry.unreadable is not None:
+                self.warnings.append(f"a line of process {member.pid}: {entry.unreadable}")
+        self.launches += launches
+        ending = [] if any(entry.ended for entry in written) else _ending(member, state)
+        self.warnings += [each for each in (*warnings, *ending) if each not in self.warnings]
+
+
+def _ending(member: Member, state: bytes) -> list[str]:
+    """What is to be said of a process that did not say that it ends."""
+    who = f"process {member.pid}, which the program started,"
+    so_far = "what was found there until then is in this report"
+    runs = began(member.pid) == member.began
+    if state[:1] not in (b"", b"\0"):
+        kernel = state[1:].rstrip(b"\0").decode(errors="replace")
+        return [f"{who} {'is' if runs else 'died'} in a launch of `{kernel}`; {so_far}"]
+    if member.daemon:
+        return []
+    return [f"{who} {'still runs' if runs else 'was killed or crashed'}; {so_far}"]
+
+
+class Folder:
+    """Where children of this process write; there only if one does."""
+
+    def __init__(self) -> None:
+        name = f"ttools-children-{os.getpid()}-{secrets.token_hex(8)}"
+        self.path = Path(tempfile.gettempdir(), name)
+        weakref.finalize(self, _remove, str(self.path), os.getpid())
+
+    def read(self) -> Children:
+        """What is there by now."""
+        children = Children()
+        if self.path.is_dir():
+            for path in sorted(self.path.glob(f"*{LINES}")):
+                children.add(entries(path), _bytes(path.with_suffix(STATE)))
+        return children
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _remove(path: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)

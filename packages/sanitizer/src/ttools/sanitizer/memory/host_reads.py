@@ -1,0 +1,216 @@
+"""Sees what the host reads of tensors: operators of torch, NumPy arrays, lists, printed tensors.
+
+Operators are seen by a dispatch mode, which only a thread with something to watch has. It lies
+beneath all modes of the program, so that those may end as they began, and TorchDynamo passes it
+over. What leaves torch's dispatcher is seen at the methods that do so. Not seen are what other
+threads read, what code that TorchInductor has compiled reads, and pickles.
+
+Must not know what is watched, nor why.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, wraps
+from typing import Any, Protocol
+
+from ttools.core.patches import Patches
+
+#: Operators that ask for the shape of a tensor only, by the beginnings and ends of their names.
+_SHAPE_ONLY = ("new_", "sym_", "is_", "set_", "resize", "_unsafe_view", "_has_", "record_stream")
+_SHAPE_ONLY_ENDS = ("_like",)
+#: Operators that hand on some elements of their operands, and leave others out.
+_CHOOSING = frozenset(
+    {"where", "masked_select", "masked_fill", "masked_scatter", "index", "index_select", "gather"}
+    | {"take", "take_along_dim", "embedding", "index_copy", "index_put", "scatter", "tril", "triu"}
+    | {"constant_pad_nd"}
+)
+#: Operators that read what they write; others in place only write.
+_UPDATING = frozenset(
+    {"add_", "sub_", "mul_", "div_", "pow_", "neg_", "abs_", "exp_", "log_", "sqrt_", "rsqrt_"}
+    | {"relu_", "sigmoid_", "tanh_", "clamp_", "clamp_min_", "clamp_max_", "addmm_", "lerp_"}
+    | {"addcmul_", "addcdiv_", "cumsum_"}
+)
+#: Methods by which elements leave torch, and where they are.
+_LEAVING = ("numpy", "tolist", "__dlpack__")
+
+
+class Reader(Protocol):
+    """Who is told of what the host does to tensors."""
+
+    def reads(self, tensor: Any, result: Any = None) -> None:
+        """Elements of a tensor are about to be read.
+
+        Args:
+            tensor: with ordinary memory, or without any.
+            result: what was made of the tensor, if it holds only some of those elements.
+        """
+
+    def writes(self, tensor: Any) -> None:
+        """Elements of a tensor are about to be overwritten."""
+
+
+class HostReads:
+    """Tells of reads while it is asked to; a context manager for the time that it may be.
+
+    Args:
+        reader: is told.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._patches = Patches(self._install)
+        self._threads = threading.local()
+        self._patched = False
+
+    def begin(self) -> None:
+        """From now on this thread's operators are seen, and what leaves torch in any thread."""
+        if not self._patched:
+            self._patches.__enter__()
+            self._patched = True
+        if getattr(self._threads, "mode", None) is None:
+            self._threads.mode = _mode(self._reader)
+            _put_beneath(self._threads.mode)
+
+    def end(self) -> None:
+        """Ends that for the operators of this thread, which then take no longer than usual."""
+        mode = getattr(self._threads, "mode", None)
+        if mode is not None and _take_out(mode):
+            self._threads.mode = None
+
+    def close(self) -> None:
+        """Ends all of it."""
+        self.end()
+        if self._patched:
+            self._patched = False
+            self._patches.__exit__()
+
+    def _install(self, patches: Patches) -> None:
+        import torch
+        import torch._tensor_str
+
+        def telling(original: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(original)
+            def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+                self._reader.reads(tensor)
+                return original(tensor, *args, **kwargs)
+
+            return method
+
+        for name in _LEAVING:
+            patches.wrap(torch.Tensor, name, telling)
+        patches.wrap(torch._tensor_str, "_str", telling)
+
+
+def _mode(reader: Reader) -> Any:
+    """A dispatch mode that tells a reader of what operators do, and does nothing else."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        """See `HostReads`."""
+
+        supports_higher_order_operators = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            """TorchDynamo compiles what it meets, as without this mode."""
+            return True
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            use = _use_of(func)
+            if use is None:
+                return func(*args, **kwargs)
+            for tensor in _picked(args, kwargs, use.written):
+                reader.writes(tensor)
+            read = list(_picked(args, kwargs, use.read))
+            if not use.chooses:
+                for tensor in read:
+                    reader.reads(tensor)
+                return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            for tensor in read:
+                reader.reads(tensor, result)
+            return result
+
+    return Reading()  # type: ignore[no-untyped-call]
+
+
+class _Use:
+    """What an operator does to its arguments: the names and places of those read and written."""
+
+    __slots__ = ("chooses", "read", "written")
+
+    def __init__(self, func: Any) -> None:
+        name = func._schema.name.rpartition("::")[2]
+        self.chooses = name.removesuffix("_") in _CHOOSING
+        self.read: list[tuple[int, str]] = []
+        self.written: list[tuple[int, str]] = []
+        for place, argument in enumerate(func._schema.arguments):
+            alias = argument.alias_info
+            if "Tensor" not in str(argument.type):
+                continue
+            at = place, argument.name
+            if alias is not None and alias.is_write:
+                self.written.append(at)
+                if name in _UPDATING:
+                    self.read.append(at)
+            elif alias is None and not _asks_for_shape(name):
+                self.read.append(at)
+
+
+@lru_cache(maxsize=4096)
+def _use_of(func: Any) -> _Use | None:
+    """None for operators of whose reads nothing is known, and those that read nothing."""
+    if getattr(func, "namespace", "") not in ("aten", "prims"):
+        return None
+    use = _Use(func)
+    return use if use.read or use.written else None
+
+
+def _asks_for_shape(name: str) -> bool:
+    return name.startswith(_SHAPE_ONLY) or name.endswith(_SHAPE_ONLY_ENDS)
+
+
+def _picked(args: Sequence[Any], kwargs: Any, which: list[tuple[int, str]]) -> Iterator[Any]:
+    """The tensors among some arguments, also those in lists."""
+    import torch
+
+    for place, name in which:
+        value = args[place] if place < len(args) else kwargs.get(name)
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, torch.Tensor):
+                yield each
+
+
+def _put_beneath(mode: Any) -> None:
+    """Puts a mode beneath those that the program has entered."""
+    above = _pop_all()
+    for each in [mode, *reversed(above)]:
+        _modes()._push_mode(each)
+
+
+def _take_out(mode: Any) -> bool:
+    """Takes a mode away, wherever it is; False where it cannot be, as it is being called."""
+    above = _pop_all()
+    for each in reversed(above):
+        if each is not mode:
+            _modes()._push_mode(each)
+    return mode in above
+
+
+def _pop_all() -> list[Any]:
+    """Takes all modes of the program away, the uppermost first; torch's own stay."""
+    modes = _modes()
+    stack = modes._get_current_dispatch_mode_stack()
+    count = sum(getattr(each, "_mode_key", None) is None for each in stack)
+    return [modes._pop_mode() for _ in range(count)]
+
+
+def _modes() -> Any:
+    import torch.utils._python_dispatch as modes
+
+    return modes

@@ -1,0 +1,313 @@
+"""Outputs of launches that no program wrote whole: memory that was handed out uninitialised.
+
+An output is what a kernel stores through, handed to it with elements that nobody had written. If
+some are missing when it ends, the output is watched: elements that the host reads before anybody
+has written them are a defect, as are those that are left when the run ends, of tensors that
+somebody still has and nobody has looked at. What is freed unread was scratch memory.
+
+Owns which outputs are watched, and when they are judged. Must not know what a finding says.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ttools.core.findings.findings import Finding
+from ttools.interpreter.abi.region import Region
+from ttools.interpreter.runtime.snapshot import memory
+from ttools.sanitizer.memory.host_reads import HostReads
+from ttools.sanitizer.memory.missing import Bools, Missing, View, may_be_missing, missing_bytes
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
+
+#: So many are watched, the latest ones.
+_MOST = 256
+
+
+class Sentence(Protocol):
+    """Makes a finding of elements that are missing."""
+
+    def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
+        """The finding.
+
+        Args:
+            missing: the elements.
+            copied: whether programs have stored there, but only copies of unwritten elements.
+            read: whether the host is about to read them; else the run ends.
+        """
+
+
+@dataclass(kw_only=True)
+class Handed:
+    """An output as a launch was handed it.
+
+    Attributes:
+        view: its elements.
+        tell: makes findings of the launch.
+        copied: the bytes of its storage to which the launch stored copies of unwritten elements.
+        missing: those that were missing when it ended, where another configuration ran after it;
+            else they are looked up when somebody reads them.
+    """
+
+    view: View
+    tell: Sentence
+    copied: Bools | None = None
+    missing: Bools | None = None
+
+
+@dataclass(kw_only=True)
+class _Output:
+    """A storage with unwritten elements, and the launches that were to write them."""
+
+    reference: Any
+    start: int
+    nbytes: int
+    pattern: bytes
+    handed: list[Handed] = field(default_factory=list)
+    is_consumed: bool = False
+
+    def missing(self, each: Handed, looked_at: Bools | None) -> tuple[Bools, Bools]:
+        """Elements of an argument that are missing, and those of them that hold copies.
+
+        Args:
+            each: one of `handed`.
+            looked_at: the bytes that count; all if None.
+        """
+        marks = each.missing
+        if marks is None:
+            own = memory(self.start, self.start + self.nbytes)
+            marks = missing_bytes(own, each.view.item, self.pattern)
+        if looked_at is not None:
+            marks = marks & looked_at
+        elements = each.view.marked(marks)
+        copied = np.zeros_like(elements) if each.copied is None else each.view.marked(each.copied)
+        return elements, elements & copied
+
+
+class UnwrittenOutputs:
+    """The outputs of a run that are not written whole.
+
+    Args:
+        known: what is known of unwritten memory.
+        report: takes findings.
+    """
+
+    def __init__(self, known: UninitialisedMemory, report: Callable[[Finding], None]) -> None:
+        self._known, self._report = known, report
+        self._outputs: dict[int, _Output] = {}
+        self._reads = HostReads(self)
+        self._lock = threading.RLock()
+        self._own = threading.local()
+
+    # ---- launches
+    @contextmanager
+    def launching(self) -> Iterator[None]:
+        """What is read meanwhile, a launch reads, or we do for it, and not the host."""
+        before = getattr(self._own, "reads", False)
+        self._own.reads = True
+        try:
+            yield
+        finally:
+            self._own.reads = before
+
+    def is_whole(self, region: Region, *, copies: bool = False, is_trial: bool = False) -> bool:
+        """Whether nothing can be missing of the memory of an argument; most outputs are whole.
+
+        Args:
+            region: of the argument.
+            copies: whether the launch may have stored copies of unwritten elements.
+            is_trial: whether the memory is put back for another configuration.
+        """
+        start, first, end = region.storage[0], *region.view
+        pattern = self._known.pattern_at(start)
+        if pattern is None or first >= end or (not copies and self._known.was_whole(start)):
+            return True
+        if may_be_missing(memory(first, end), pattern):
+            return False
+        with self._lock:
+            if region.view == region.storage:
+                self._known.mark_whole(start)
+            if not is_trial and start in self._outputs:
+                self._look_again(self._outputs[start])
+        return True
+
+    def _look_again(self, output: _Output) -> None:
+        """Forgets what has been written meanwhile, and what earlier configurations left."""
+        own = memory(output.start, output.start + output.nbytes)
+        output.handed = [
+            each
+            for each in output.handed
+            if each.missing is None
+            and may_be_missing(own[each.view.offset : each.view.end], output.pattern)
+        ]
+        if not output.handed:
+            del self._outputs[output.start]
+
+    def watch(self, tensor: Any, handed: Handed) -> None:
+        """Watches an output of which something may be missing."""
+        storage = tensor.untyped_storage()
+        start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
+        pattern = self._known.pattern_at(start)
+        reference = self._known.reference_to(start)
+        if pattern is None or reference is None or handed.view.end > nbytes:
+            return
+        with self._lock:
+            self._forget_dead()
+            output = self._outputs.get(start)
+            if output is None:
+                output = self._outputs[start] = _Output(
+                    reference=reference, start=start, nbytes=nbytes, pattern=pattern
+                )
+            if handed.missing is None:
+                # What other configurations left is history; what was copied there stays so.
+                for each in output.handed:
+                    if each.view == handed.view and each.copied is not None:
+                        new = handed.copied
+                        handed.copied = each.copied if new is None else each.copied | new
+                output.handed = [each for each in output.handed if each.view != handed.view]
+            output.handed.append(handed)
+            if len(self._outputs) > _MOST:
+                del self._outputs[next(iter(self._outputs))]
+        self._reads.begin()
+
+    def consumed(self, starts: Iterable[int]) -> None:
+        """Kernels may read these storages: they need no reader on the host."""
+        with self._lock:
+            for start in starts:
+                if start in self._outputs:
+                    self._outputs[start].is_consumed = True
+
+    def settle(self) -> None:
+        """Called after each launch: nothing is watched for longer than needed."""
+        with self._lock:
+            if self._outputs:
+                self._forget_dead()
+            if not self._outputs:
+                self._reads.end()
+
+    @property
+    def any(self) -> bool:
+        """Whether any output is watched."""
+        return bool(self._outputs)
+
+    # ---- what the host does
+    def reads(self, tensor: Any, result: Any = None) -> None:
+        """Reports missing elements among those that the host is about to read."""
+        output = self._output_of(tensor)
+        if output is None:
+            return
+        output.is_consumed = True
+        if result is not None and not _holds(result, output.pattern):
+            return
+        view = View.of(tensor)
+        if view.end > output.nbytes or not tensor.numel():
+            return
+        looked_at = np.zeros(output.nbytes, np.bool_)
+        view.elements(looked_at)[...] = True
+        with self._lock:
+            if self._judge(output, looked_at, read=True):
+                self._outputs.pop(output.start, None)
+
+    def writes(self, tensor: Any) -> None:
+        """What the host writes was not left to configurations that ran earlier."""
+        output = self._output_of(tensor)
+        if output is None or not any(each.missing is not None for each in output.handed):
+            return
+        view = View.of(tensor)
+        for each in output.handed:
+            if each.missing is not None and view.end <= output.nbytes:
+                view.elements(each.missing)[...] = False
+
+    def _output_of(self, tensor: Any) -> _Output | None:
+        import torch
+
+        if not self._outputs or getattr(self._own, "reads", False):
+            return None
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            return None
+        try:
+            with torch._C.DisableTorchFunction():
+                output = self._outputs.get(int(tensor.untyped_storage().data_ptr()))
+        except (NotImplementedError, RuntimeError):
+            return None  # sparse tensors and wrappers
+        return None if output is None or output.reference.expired() else output
+
+    # ---- the end
+    def close(self) -> None:
+        """The run ends: reports what is missing of tensors that somebody has and nobody read."""
+        self._reads.close()
+        with self._lock:
+            self._forget_dead()
+            left = [each for each in self._outputs.values() if not each.is_consumed]
+            self._outputs = {}
+        if left:
+            held = _held_views({each.start for each in left})
+            for output in left:
+                looked_at = np.zeros(output.nbytes, np.bool_)
+                for view in held.get(output.start, ()):
+                    if view.end <= output.nbytes:
+                        view.elements(looked_at)[...] = True
+                self._judge(output, looked_at, read=False)
+
+    def _judge(self, output: _Output, looked_at: Bools, *, read: bool) -> bool:
+        """Reports what is missing; whether anything is."""
+        found = False
+        for each in output.handed:
+            missing, copied = output.missing(each, looked_at)
+            for marks, of_copies in ((missing & ~copied, False), (copied, True)):
+                if marks.any():
+                    found = True
+                    self._report(each.tell(Missing.of(marks), copied=of_copies, read=read))
+        return found
+
+    def _forget_dead(self) -> None:
+        for start in [k for k, each in self._outputs.items() if each.reference.expired()]:
+            del self._outputs[start]
+
+
+def _holds(result: Any, pattern: bytes) -> bool:
+    """Whether what an operator made of an output has elements that nobody wrote."""
+    import torch
+
+    tensors = result if isinstance(result, (list, tuple)) else (result,)
+    for each in tensors:
+        if type(each) is torch.Tensor and each.device.type == "cpu" and each.numel():
+            start = int(each.untyped_storage().data_ptr())
+            first = start + int(each.storage_offset()) * int(each.element_size())
+            if may_be_missing(memory(first, start + View.of(each).end), pattern):
+                return True
+    return False
+
+
+def _held_views(starts: set[int]) -> dict[int, list[View]]:
+    """The tensors of some storages that Python's objects hold, by the storage's address.
+
+    A tensor that others are views of is not counted: torch keeps it alive for them.
+    """
+    import torch
+
+    tensors = [
+        each for each in gc.get_objects() if type(each) in (torch.Tensor, torch.nn.Parameter)
+    ]
+    own = []
+    for each in tensors:
+        try:
+            start = int(each.untyped_storage().data_ptr())
+        except (NotImplementedError, RuntimeError):
+            continue
+        if start in starts:
+            own.append((start, each))
+    bases = {id(each._base) for _, each in own if each._base is not None}
+    views: dict[int, list[View]] = {}
+    for start, each in own:
+        if id(each) not in bases:
+            views.setdefault(start, []).append(View.of(each))
+    return views

@@ -1,0 +1,121 @@
+"""Descriptors that a kernel makes of what a GPU cannot take: checks where they are made.
+
+The rules are those of `cuTensorMapEncodeTiled` in the CUDA driver API, without the limits of a box:
+Triton splits blocks into boxes of at most 256 elements along each dimension, and refuses blocks of
+less than 16 bytes by itself. Must not know descriptors made on the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.ir import Constant, IntegerType, Module, Operation, Value, as_signed
+from ttools.interpreter.ir.rewriting import Builder, Rewriter
+from ttools.sanitizer.analysis.dataflow import constant_of, operations, parameter_of
+from ttools.sanitizer.passes.check import Defect, Note, insert_check
+
+MARK = "ttools.descriptor"
+#: Base and strides are multiples of so many bytes; strides are below this many.
+ALIGNMENT, STRIDES_END = 16, 1 << 40
+HELP_ALIGN = "pad the rows of the tensor to a multiple of 16 bytes, or load it through pointers"
+HELP_BASE = "let the tensor begin at a multiple of 16 bytes, or load it through pointers"
+HELP_LAST = "a descriptor's last dimension is contiguous: transpose the tensor, or copy it"
+HELP_SHAPE = "give the descriptor the tensor's own shape and strides"
+_I64 = IntegerType(64)
+
+
+def makes_descriptors(module: Module) -> bool:
+    """Whether a kernel makes descriptors."""
+    return any(op.name == MARK for op in module.kernel.walk())
+
+
+def apply(module: Module) -> list[Note]:
+    """Adds the checks of what descriptors are made of to a kernel without calls."""
+    kernel = module.kernel
+    provenance, rewriter = Provenance(kernel), Rewriter()
+    for op in operations(kernel):
+        if op.name == MARK:
+            _check(rewriter.before(op), op, parameter_of(op.operands[0], provenance))
+    rewriter.apply()
+    return []
+
+
+def _check(b: Builder, op: Operation, argument: int) -> None:
+    base, *extents = op.operands
+    rank = len(extents) // 2
+    shape, strides = extents[:rank], extents[rank:]
+    size = element_bytes(str(op.attributes["element"]))
+    address = b.value("tt.ptr_to_int", [base], _I64)
+    for kind, message, help_line, condition, shown in (
+        *_base(b, address),
+        *(found for n, each in enumerate(strides) for found in _stride(b, n, rank, each, size)),
+        *(found for n, each in enumerate(shape) for found in _extent(b, n, each)),
+    ):
+        defect = Defect(
+            check="memcheck",
+            kind=kind,
+            message=message,
+            location=op.location,
+            argument=argument,
+            help=help_line,
+        )
+        insert_check(b, condition, defect, shown)
+
+
+_Found: TypeAlias = "tuple[str, str, str, Value, list[tuple[str, Value]]]"
+
+
+def _base(b: Builder, address: Value) -> Iterator[_Found]:
+    message = "the base of a tensor descriptor is no multiple of 16 bytes"
+    remainder = b.binary("andi", address, b.constant(_I64, ALIGNMENT - 1))
+    wrong = b.compare("ne", remainder, b.constant(_I64, 0))
+    yield "misaligned", message, HELP_BASE, wrong, [("bytes past a multiple of 16", remainder)]
+
+
+def _stride(b: Builder, n: int, rank: int, stride: Value, size: int) -> Iterator[_Found]:
+    wide, number = b.signed(stride, 64), _number(stride)
+    if n == rank - 1:
+        if number != 1:
+            wrong = b.compare("ne", wide, b.constant(_I64, 1))
+            message = "the last dimension of a tensor descriptor is not contiguous"
+            yield "bad_descriptor", message, HELP_LAST, wrong, [("its stride", wide)]
+        return
+    if number is not None and number * size % ALIGNMENT == 0 and 0 <= number * size < STRIDES_END:
+        return
+    distance = b.binary("muli", wide, b.constant(_I64, size))
+    shown = [(f"stride of dimension {n}", wide), ("in bytes", distance)]
+    remainder = b.binary("andi", distance, b.constant(_I64, ALIGNMENT - 1))
+    message = f"a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
+    wrong = b.compare("ne", remainder, b.constant(_I64, 0))
+    yield "misaligned", message, HELP_ALIGN, wrong, shown
+    message = f"a stride of a tensor descriptor is negative or too large (dimension {n})"
+    wrong = b.compare("uge", distance, b.constant(_I64, STRIDES_END))
+    yield "bad_descriptor", message, HELP_SHAPE, wrong, shown
+
+
+def _extent(b: Builder, n: int, extent: Value) -> Iterator[_Found]:
+    """An extent of zero does no harm as long as nothing is accessed."""
+    if (number := _number(extent)) is not None and number >= 0:
+        return
+    wide = b.signed(extent, 64)
+    message = f"a tensor descriptor has a negative extent (dimension {n})"
+    wrong = b.compare("slt", wide, b.constant(_I64, 0))
+    yield "bad_descriptor", message, HELP_SHAPE, wrong, [("extent", wide)]
+
+
+def _number(value: Value) -> int | None:
+    """The integer that a value is known to be."""
+    data, type = constant_of(value), value.type
+    if not isinstance(data, Constant) or not isinstance(type, IntegerType):
+        return None
+    return as_signed(data.bits[0], type.width)
+
+
+def element_bytes(element: str) -> int:
+    """Bytes of an element: `f32`, `bf16`, `f8E4M3FN`, `i8`, `ui8`."""
+    digits = re.search(r"\d+", element)
+    assert digits is not None, element
+    return max(1, int(digits[0]) // 8)

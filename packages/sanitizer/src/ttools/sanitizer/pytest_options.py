@@ -1,0 +1,238 @@
+"""The options of the pytest plugin: on the command line, and their twins in the configuration file.
+
+Owns how they are declared, read and refused, and what a bare `--ttools-sanitize` before a path
+means. Loaded in every pytest run, so it imports nothing but pytest until the options ask for more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ttools.core.findings.findings import Severity
+
+_SANITIZE = "--ttools-sanitize"
+_OFF = ("off", "false", "no", "0", "")
+_ON = ("on", "true", "yes", "1")
+_SEVERITIES = ("error", "warning", "note")
+_VIEW_BOUNDS = ("error", "warning", "off")
+_FORMATS = ("text", "json", "sarif", "junit", "github", "html")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Adds the options and their twins in the configuration file."""
+    group = parser.getgroup("ttools", "checking Triton kernels")
+    add = group.addoption
+    add(
+        _SANITIZE,
+        nargs="?",
+        const="default",
+        metavar="CHECKS",
+        help="check the Triton kernels that tests launch; `off` overrules the configuration file "
+        "and markers",
+    )
+    add(
+        "--ttools-fail-on",
+        choices=_SEVERITIES,
+        help="severity from which on findings fail a test (default: error)",
+    )
+    add(
+        "--ttools-view-bounds",
+        choices=_VIEW_BOUNDS,
+        help="severity of accesses outside a tensor's elements but inside its storage (default: "
+        "error for stores, warning for loads)",
+    )
+    add(
+        "--ttools-all-configs",
+        action="store_true",
+        help="run every configuration of autotuned kernels",
+    )
+    add(
+        "--ttools-poison",
+        action="store_true",
+        help="unwritten memory and undefined lanes hold NaN, or junk if they are integers",
+    )
+    add(
+        "--ttools-suppressions",
+        action="append",
+        metavar="FILE",
+        help="rules for findings that do not count; repeatable",
+    )
+    add("--ttools-baseline", metavar="FILE", help="known findings, which do not count")
+    add(
+        "--ttools-update-baseline",
+        action="store_true",
+        help="write this run's findings to the baseline; they fail no test",
+    )
+    add(
+        "--ttools-format",
+        choices=_FORMATS,
+        help="write one report of the whole run in this format, to the terminal unless there is "
+        "--ttools-output",
+    )
+    add("--ttools-output", metavar="FILE", help="the file that this report is written to")
+    add(
+        "--ttools-pdb-on-finding",
+        action="store_true",
+        help="drop into pdb at a test's first finding that fails it: in the kernel, at its line",
+    )
+    parser.addini("ttools_sanitize", "checks to make of the kernels that tests launch")
+    parser.addini("ttools_fail_on", "severity from which on findings fail a test", default="error")
+    parser.addini("ttools_view_bounds", "severity of leaving a tensor's elements in its storage")
+    parser.addini("ttools_all_configs", "run every configuration", type="bool", default=False)
+    parser.addini("ttools_poison", "fill what is undefined with NaN or junk", type="bool")
+    parser.addini("ttools_suppressions", "files of suppressions", type="paths", default=[])
+    parser.addini("ttools_baseline", "file of known findings")
+
+
+def keep_paths(config: pytest.Config, arguments: list[str]) -> None:
+    """Lets what follows a bare `--ttools-sanitize` be a path, unless it names checks.
+
+    Args:
+        config: whose options are known, but not parsed for good.
+        arguments: of the command line, changed in place.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    for n in range(min(end, len(arguments) - 1)):
+        follows = arguments[n + 1]
+        if arguments[n] == _SANITIZE and not follows.startswith("-") and _is_path(follows):
+            arguments[n] = f"{_SANITIZE}=default"
+            # Folders of tests are looked into for conftest.py before options are parsed again.
+            known = config.known_args_namespace
+            known.file_or_dir = [*known.file_or_dir, follows]
+
+
+def _is_path(text: str) -> bool:
+    if re.fullmatch(r"[\w, ]*", text) is None:
+        return True
+    return Path(text).exists() and not _names_checks(text)
+
+
+def _names_checks(text: str) -> bool:
+    from ttools.core.errors import UsageError
+    from ttools.sanitizer.checks.registry import parse_checks
+
+    try:
+        return text.lower() in (*_ON, *_OFF) or bool(parse_checks([text]))
+    except UsageError:
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginOptions:
+    """What the options of a run ask for.
+
+    Attributes:
+        checks: to make of all tests; None for those only whose markers ask for some.
+        off: whether nothing is checked, whatever markers ask for.
+        fail_on: severity from which on findings fail a test.
+        view_bounds: severity of leaving a view inside its storage; None for the default.
+        all_configs: whether every configuration of autotuned kernels runs.
+        poison: whether what is undefined holds NaN or junk.
+        suppressions: files of rules, as absolute paths.
+        baseline: file of known findings, as an absolute path.
+        updates_baseline: whether it is written instead of read.
+        form: of a report of the whole run; None for none.
+        output: the file that it goes to, as an absolute path; the terminal if None.
+        debugs: whether a finding starts a debugger.
+    """
+
+    checks: str | None
+    off: bool
+    fail_on: Severity
+    view_bounds: Any
+    all_configs: bool
+    poison: bool
+    suppressions: tuple[Path, ...]
+    baseline: Path | None
+    updates_baseline: bool
+    form: str | None
+    output: Path | None
+    debugs: bool
+
+    @property
+    def reports(self) -> bool:
+        """Whether something is to be made of the findings of all tests together."""
+        return self.form is not None or self.updates_baseline
+
+
+def read_options(config: pytest.Config) -> PluginOptions:
+    """The options of a run.
+
+    Raises:
+        pytest.UsageError: one of them makes no sense; looked for only if something is checked.
+    """
+    asked = config.getoption(_SANITIZE)
+    chosen = str(config.getini("ttools_sanitize") or "") if asked is None else asked
+    chosen = "default" if chosen.lower() in _ON else chosen.lower()
+    files = config.getoption("--ttools-suppressions") or config.getini("ttools_suppressions")
+    output = config.getoption("--ttools-output")
+    form = config.getoption("--ttools-format") or ("text" if output else None)
+    options = PluginOptions(
+        checks=None if chosen in _OFF else chosen,
+        off=asked is not None and chosen in _OFF,
+        fail_on=config.getoption("--ttools-fail-on") or config.getini("ttools_fail_on"),
+        view_bounds=config.getoption("--ttools-view-bounds")
+        or config.getini("ttools_view_bounds")
+        or None,
+        all_configs=config.getoption("--ttools-all-configs") or config.getini("ttools_all_configs"),
+        poison=bool(config.getoption("--ttools-poison") or config.getini("ttools_poison")),
+        # Tests may go to another folder.
+        suppressions=tuple(Path(file).absolute() for file in files),
+        baseline=_baseline(config),
+        updates_baseline=config.getoption("--ttools-update-baseline"),
+        form=form,
+        output=None if output is None else Path(output).absolute(),
+        debugs=config.getoption("--ttools-pdb-on-finding"),
+    )
+    if options.checks is not None:
+        _validate(options, config, files)
+    return options
+
+
+def _baseline(config: pytest.Config) -> Path | None:
+    given = config.getoption("--ttools-baseline")
+    if given is not None:
+        return Path(given).absolute()
+    named = str(config.getini("ttools_baseline") or "")
+    folder = config.inipath.parent if config.inipath is not None else config.rootpath
+    return folder / named if named else None
+
+
+def _validate(options: PluginOptions, config: pytest.Config, files: Sequence[Any]) -> None:
+    from ttools.core.errors import UsageError
+    from ttools.core.findings.baseline import Baseline
+    from ttools.core.findings.suppressions import SuppressionFile
+    from ttools.sanitizer.checks.registry import parse_checks
+
+    named = "ttools_sanitize" if config.getoption(_SANITIZE) is None else _SANITIZE
+    assert options.checks is not None
+    if options.updates_baseline and options.baseline is None:
+        raise pytest.UsageError("--ttools-update-baseline needs --ttools-baseline=FILE")
+    what = named
+    try:
+        parse_checks([options.checks])
+        what = "ttools_suppressions"
+        for file in files:
+            SuppressionFile(Path(file))
+        what = "ttools_baseline"
+        if options.baseline is not None and not options.updates_baseline:
+            Baseline(options.baseline)
+    except UsageError as error:
+        raise pytest.UsageError(f"{what}: {error}") from None
+    for name, value, known in (
+        ("ttools_fail_on", options.fail_on, _SEVERITIES),
+        ("ttools_view_bounds", options.view_bounds, (None, *_VIEW_BOUNDS)),
+    ):
+        if value not in known:
+            listed = ", ".join(filter(None, known))
+            raise pytest.UsageError(f"{name} is `{value}`: must be one of {listed}")
+    for target in (options.output, options.baseline if options.updates_baseline else None):
+        if target is not None and not target.parent.is_dir():
+            raise pytest.UsageError(f"cannot write `{target}`: there is no such folder")

@@ -1,0 +1,113 @@
+"""What the tests of a pytest run add up to: launches, configurations, one report, a baseline.
+
+Results of tests come from other processes, too, so what is known of one travels with its report as
+text. Owns that text and what is written at the end. Must not know how a test is checked.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ttools.core.reports.report import Report
+    from ttools.sanitizer.pytest_options import PluginOptions
+
+TITLE = "ttools sanitize"
+#: Attribute of the report of a test's end, and what of its findings travels.
+_ATTRIBUTE = "ttools_run"
+_PARTS = ("findings", "dropped", "suppressed", "launches", "maps")
+
+
+def attach(result: Any, report: Report, *, whole: bool) -> None:
+    """Has a test's result carry what was launched, and if `whole` what was found."""
+    parts = {name: getattr(report, name) for name in (_PARTS if whole else ("launches",))}
+    vars(result)[_ATTRIBUTE] = base64.b64encode(pickle.dumps(parts)).decode()
+
+
+class RunReport:
+    """All results so far.
+
+    Args:
+        options: of the run.
+    """
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._options = options
+        self._parts: dict[str, list[Any]] = {name: [] for name in _PARTS}
+        self.tests = 0
+
+    def add(self, result: Any) -> None:
+        """Takes what a test's result carries, if anything."""
+        text = getattr(result, _ATTRIBUTE, None)
+        if text is None:
+            return
+        # Written by `attach`, in this process or one of the run's own workers.
+        parts = pickle.loads(base64.b64decode(text))
+        for name, values in parts.items():
+            self._parts[name] += values
+        self.tests += bool(parts["launches"])
+
+    def summary(self) -> str:
+        """How much was checked: silence must not pass for a clean run."""
+        from ttools.core.reports.report import configs_text, counted
+
+        if not self.tests:
+            return "no Triton kernel was launched, so nothing was checked"
+        entries = self._parts["launches"]
+        launches = counted(sum(entry.count for entry in entries), "launch", "launches")
+        text = f"checked {launches} in {counted(self.tests, 'test')}"
+        return "; ".join(filter(None, [text, configs_text(entries)]))
+
+    def conclude(self) -> tuple[list[str], bool]:
+        """Writes what was asked for; returns lines to show, and whether all went well."""
+        from ttools.core.errors import UsageError
+
+        lines: list[str] = []
+        try:
+            if self._options.updates_baseline:
+                lines.append(self._write_baseline())
+            if self._options.form is not None:
+                lines += self._write_report()
+        except (OSError, UsageError) as error:
+            return [*lines, f"{TITLE}: {error}"], False
+        return lines, True
+
+    def _write_baseline(self) -> str:
+        from ttools.core.findings.baseline import write_baseline
+        from ttools.core.reports.report import counted
+
+        assert self._options.baseline is not None
+        found = [*self._parts["findings"], *self._parts["dropped"]]
+        count = write_baseline(_united(found), self._options.baseline)
+        return f"{TITLE}: {self._options.baseline} now holds {counted(count, 'finding')}"
+
+    def _write_report(self) -> list[str]:
+        from ttools.core.reports.registry import write_report
+        from ttools.core.reports.report import Report, summary
+        from ttools.sanitizer.checks.registry import kinds
+
+        report = Report(
+            findings=tuple(_united(self._parts["findings"])),
+            dropped=tuple(self._parts["dropped"]),
+            launches=tuple(self._parts["launches"]),
+            suppressed=tuple(self._parts["suppressed"]),
+            maps=tuple(self._parts["maps"]),
+            target="pytest",
+            fail_on=self._options.fail_on,
+            kinds=kinds(),
+        )
+        assert self._options.form is not None
+        text = write_report(report, self._options.form)
+        if self._options.output is None:
+            return text.rstrip().splitlines()
+        Path(self._options.output).write_text(text, "utf-8")
+        return [f"{TITLE}: {summary(report)}; see {self._options.output}"]
+
+
+def _united(findings: list[Any]) -> list[Any]:
+    from ttools.core.findings.findings import merge
+
+    return merge(findings)

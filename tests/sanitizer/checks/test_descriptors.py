@@ -1,0 +1,138 @@
+"""Descriptors that a GPU cannot take are found where they are made; others are left in peace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from ttools.core.findings.findings import Finding
+from ttools.sanitizer import sanitize
+from ttools.sanitizer.checks.host_descriptors import HostDescriptor, defects
+
+
+@triton.jit
+def made(x_ptr, m, n, stride, BM: tl.constexpr, BN: tl.constexpr):
+    d = tl.make_tensor_descriptor(x_ptr, [m, n], [stride, 1], [BM, BN])  # made here
+    d.store([0, 0], tl.full((BM, BN), 1, x_ptr.dtype.element_ty))
+
+
+@triton.jit
+def made_in_a_loop(x_ptr, table_ptr, count, BN: tl.constexpr):
+    for group in range(count):
+        offset = tl.load(table_ptr + group)
+        if offset >= 0:
+            d = tl.make_tensor_descriptor(x_ptr + offset, [1, BN], [BN, 1], [1, BN])  # made here
+            d.store([0, 0], tl.full((1, BN), 1.0, tl.float32))
+
+
+@triton.jit
+def given(d, BM: tl.constexpr, BN: tl.constexpr):
+    d.store([0, 0], tl.full((BM, BN), 1.0, tl.float32))
+
+
+def of_kernel(x: torch.Tensor, m: int, n: int, stride: int, block: int = 16) -> list[Finding]:
+    with sanitize(checks="memcheck,overflow") as report:
+        made[(2,)](x, m, n, stride, BM=16, BN=block)
+    return list(report.findings)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stride", "size"),
+    [(torch.float32, 18, 72), (torch.float16, 20, 40), (torch.int8, 24, 24)],
+)
+def test_a_stride_of_the_device(dtype: torch.dtype, stride: int, size: int) -> None:
+    (finding,) = of_kernel(torch.zeros(16, stride, dtype=dtype), 16, stride, stride)
+    assert (finding.kind, finding.severity) == ("misaligned", "error")
+    assert finding.argument is not None
+    assert finding.argument.name == "x_ptr"
+    assert finding.location is not None
+    line = Path(finding.location.file).read_text().splitlines()[finding.location.line - 1]
+    assert "# made here" in line
+    assert ("in bytes", str(size)) in finding.variables
+    assert (finding.count, finding.programs) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stride"), [(torch.float32, 20), (torch.float16, 24), (torch.int8, 32)]
+)
+def test_aligned_ones(dtype: torch.dtype, stride: int) -> None:
+    assert of_kernel(torch.zeros(16, stride, dtype=dtype), 16, stride, stride) == []
+
+
+def test_a_base_inside_a_row() -> None:
+    (finding,) = of_kernel(torch.zeros(16 * 32 + 2)[2:], 16, 32, 32)
+    assert finding.kind == "misaligned"
+    assert ("bytes past a multiple of 16", "8") in finding.variables
+
+
+def test_a_negative_extent() -> None:
+    (finding,) = of_kernel(torch.zeros(16, 32), -1, 32, 32)
+    assert (finding.kind, dict(finding.variables)["extent"]) == ("bad_descriptor", "-1")
+
+
+def test_a_base_that_is_loaded() -> None:
+    x = torch.zeros(64)
+    for offsets, expected in (([0, 16, 32], []), ([0, 6, 32], ["misaligned"]), ([-3, 16], [])):
+        with sanitize(checks="memcheck,overflow") as report:
+            made_in_a_loop[(1,)](x, torch.tensor(offsets), len(offsets), BN=16)
+        assert [finding.kind for finding in report.findings] == expected, offsets
+
+
+def test_descriptors_that_are_changed_on_the_host() -> None:
+    descriptor = TensorDescriptor.from_tensor(torch.zeros(16, 20), [16, 16])
+    with sanitize(checks="memcheck,overflow") as report:
+        given[(1,)](descriptor, BM=16, BN=16)
+    assert report.findings == []
+    descriptor.base = torch.zeros(16 * 20 + 1)[1:].view(16, 20)
+    descriptor.strides = [19, 1]
+    with sanitize(checks="memcheck,overflow") as report:
+        given[(1,)](descriptor, BM=16, BN=16)
+    found = [finding for finding in report.findings if "descriptor" in finding.message]
+    assert [finding.kind for finding in found] == ["misaligned", "misaligned"]
+    assert {finding.argument and finding.argument.name for finding in found} == {"d"}
+    assert found[0].launch is not None
+    assert "test_descriptors.py" in found[0].launch
+
+
+def _described(**fields: object) -> Iterator[str]:
+    good: dict[str, object] = {
+        "address": 1 << 20,
+        "item": 2,
+        "shape": (4, 64),
+        "strides": (64, 1),
+        "block": (512, 64),
+    }
+    described = HostDescriptor(**{**good, **fields})  # type: ignore[arg-type]
+    return (f"{kind}: {message}" for kind, message, _, _ in defects(described))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, None),
+        ({"address": 8}, "misaligned: the base"),
+        ({"strides": (60, 1)}, "misaligned: a stride .* dimension 0"),
+        ({"strides": (1 << 40, 1)}, "bad_descriptor: a stride .* too large"),
+        ({"strides": (-64, 1)}, "bad_descriptor: a stride .* negative"),
+        ({"strides": (64, 2)}, "bad_descriptor: the last dimension"),
+        ({"shape": (0, 64)}, "bad_descriptor: .* extent .* dimension 0"),
+        ({"shape": (4, (1 << 32) + 1)}, "bad_descriptor: .* extent .* dimension 1"),
+        ({"shape": (1,) * 6, "strides": (8,) * 5 + (1,)}, "bad_descriptor: .* 5 dimensions"),
+        ({"block": (8, 4)}, "bad_descriptor: a row"),
+        ({"block": ()}, None),
+    ],
+)
+def test_the_rules_of_the_host(fields: dict[str, object], expected: str | None) -> None:
+    found = list(_described(**fields))
+    if expected is None:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert re.match(expected, found[0].replace("(", "").replace(")", ""))

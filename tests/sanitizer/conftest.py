@@ -1,0 +1,34 @@
+"""Runs pytest as users of the plugin do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.forked_python import PYTHON
+from tests.sanitizer.plugin_runs import KERNELS, Pytest
+
+
+@pytest.fixture
+def run_pytest(tmp_path: Path) -> Pytest:
+    """Writes test files and runs pytest on them."""
+    (tmp_path / "kernels.py").write_text(KERNELS)
+
+    def run(
+        files: dict[str, str] | str, *arguments: str, ini: str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        if isinstance(files, str):
+            files = {"test_it.py": files}
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
+        return PYTHON.run(
+            ["-m", "pytest", "-p", "no:cacheprovider", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "120", **environment},
+            timeout=180,
+        )
+
+    return run

@@ -1,0 +1,123 @@
+"""What the host reads is seen while it is watched, and programs do what they do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+
+from ttools.sanitizer.memory.host_reads import HostReads
+
+
+class Log:
+    """Which of some tensors were read and written, by name."""
+
+    def __init__(self, **tensors: torch.Tensor) -> None:
+        self.names = {each.untyped_storage().data_ptr(): name for name, each in tensors.items()}
+        self.read: set[str] = set()
+        self.written: set[str] = set()
+
+    def _name(self, tensor: Any) -> set[str]:
+        if type(tensor) is not torch.Tensor:
+            return set()
+        name = self.names.get(tensor.untyped_storage().data_ptr())
+        return set() if name is None else {name}
+
+    def reads(self, tensor: Any, result: Any = None) -> None:
+        self.read |= self._name(tensor)
+
+    def writes(self, tensor: Any) -> None:
+        self.written |= self._name(tensor)
+
+
+A, B = torch.rand(4, 4), torch.rand(4, 4)
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    log = Log(a=A, b=B)
+    watched = HostReads(log)
+    watched.begin()
+    yield log
+    watched.close()
+
+
+@pytest.mark.parametrize(("use", "read", "written"), [
+    (lambda: A + 1, "a", ""), (lambda: A.add_(B), "ab", "a"), (lambda: A.copy_(B), "b", "a"),
+    (lambda: torch.mul(A, 2, out=B), "a", "b"), (lambda: A.t()[1:], "", ""),
+    (lambda: torch.stack([A, B]), "ab", ""), (lambda: A.fill_(1), "", "a"),
+    (lambda: torch.empty_like(A), "", ""), (lambda: A.numpy(), "a", ""), (lambda: str(B), "b", ""),
+    (lambda: A.tolist(), "a", ""), (lambda: A.new_zeros(3), "", ""),
+    (lambda: bool(A[0, 0]), "a", ""),
+    (lambda: torch.linalg.solve(torch.eye(4), B), "b", ""), (lambda: A.normal_(), "", "a"),
+])  # fmt: skip
+def test_what_operators_do(log: Log, use: Callable[[], object], read: str, written: str) -> None:
+    use()
+    assert (log.read, log.written) == (set(read), set(written))
+
+
+def _modes() -> list[str]:
+    return [type(mode).__name__ for mode in _get_current_dispatch_mode_stack()]
+
+
+class Other(TorchDispatchMode):
+    """A mode of the program's, which sees its operators as ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(func._schema.name)
+        return func(*args, **(kwargs or {}))
+
+
+def test_modes_of_the_program_may_begin_and_end_at_any_time() -> None:
+    log = Log(a=A)
+    watched = HostReads(log)
+    with Other() as other:
+        watched.begin()
+        watched.begin()
+        assert _modes() == ["Reading", "Other"]
+        A.sum()
+        assert other.seen == ["aten::sum"]
+    assert _modes() == ["Reading"]
+    with Other():
+        watched.end()
+        assert _modes() == ["Other"]
+    assert _modes() == []
+    assert log.read == {"a"}
+    watched.begin()
+    watched.close()
+    assert _modes() == []
+    assert not hasattr(torch.Tensor.numpy, "__wrapped__")
+
+
+def test_other_threads_are_left_alone(log: Log) -> None:
+    seen: list[list[str]] = []
+    thread = threading.Thread(target=lambda: seen.append(_modes()))
+    thread.start()
+    thread.join()
+    assert seen == [[]]
+
+
+@pytest.mark.usefixtures("log")
+def test_programs_compile_and_transform_as_ever() -> None:
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty(4, 4).fill_(2) * x
+
+    x = torch.ones(4, 4)
+    assert torch.equal(torch.compile(twice, fullgraph=True, backend="eager")(x), x * 2)
+    assert torch.equal(torch.jit.script(twice)(x), x * 2)
+    assert torch.equal(torch.func.vmap(lambda row: row * 2)(x), x * 2)
+    assert torch.equal(torch.func.grad(lambda y: (y * 2).sum())(x), x * 2)
+    leaf = x.clone().requires_grad_()
+    (leaf * 2).sum().backward()
+    assert leaf.grad is not None
+    assert torch.equal(leaf.grad, x * 2)
+    with torch._subclasses.FakeTensorMode():
+        assert (torch.empty(3) + 1).shape == (3,)

@@ -1,0 +1,104 @@
+"""Earlier values that polls are shown, against sets of the writes that each program knows of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.interpreter.abi.probe_layout import LOOKS, REREADS
+from ttools.interpreter.abi.rereads import Synchronised
+from ttools.sanitizer.races import ACQUIRE, RELEASE, RMW, SCALAR, EarliestReads
+
+POLL = REREADS | LOOKS | SCALAR
+ORDERS = [0, ACQUIRE, RELEASE, ACQUIRE | RELEASE]
+
+
+class Memory:
+    """Words that every write counts up, so that a value is the number of the write before it."""
+
+    def __init__(self) -> None:
+        self.words = np.zeros(3, np.int32)
+        self.reads = EarliestReads()
+        self.seq = 0
+
+    def access(self, program: int, word: int, flags: int, site: int = 0) -> int:
+        """What the access returns."""
+        before = int(self.words[word])
+        if flags & RMW:
+            self.words[word] += 1
+        self.seq += 1
+        address = self.words.ctypes.data + 4 * word
+        access = Synchronised(program, site, 4, before, address, flags | SCALAR, self.seq)
+        seen = self.reads.seen(access)
+        assert seen is not None
+        return seen
+
+
+accesses = st.tuples(
+    st.integers(0, 2), st.integers(0, 2), st.booleans(), st.sampled_from(ORDERS), st.integers(0, 1)
+)
+
+
+@given(st.lists(accesses, max_size=40))
+def test_no_poll_sees_what_its_program_knows_to_be_gone(events) -> None:
+    memory = Memory()
+    known: dict[int, np.ndarray] = defaultdict(
+        lambda: np.zeros(3, int)
+    )  # writes to each word, by program
+    published = {(word, 0): np.zeros(3, int) for word in range(3)}
+    for program, word, writes, order, site in events:
+        before = int(memory.words[word])
+        flags = (RMW if writes else POLL) | (order & RELEASE if writes else 0) | (order & ACQUIRE)
+        seen = memory.access(program, word, flags, site)
+        assert seen == before if writes else known[program][word] <= seen <= before
+        known[program][word] = max(seen, known[program][word])
+        if order & ACQUIRE:
+            known[program] = np.maximum(known[program], published[word, seen])
+        if writes:
+            known[program][word] = before + 1
+            published[word, before + 1] = published[word, before].copy()
+            published[word, before + 1][word] = before + 1
+            if order & RELEASE:
+                published[word, before + 1] = np.maximum(
+                    published[word, before + 1], known[program]
+                )
+
+
+@given(st.integers(0, 300))
+def test_who_looks_again_and_again_sees_all_values_and_at_last_the_newest(writes: int) -> None:
+    memory = Memory()
+    for _ in range(writes):
+        memory.access(0, 0, RMW | RELEASE)
+    seen = [memory.access(1, 0, POLL | ACQUIRE) for _ in range(100)]
+    assert seen[:50] == [min(n, writes) for n in range(50)]
+    assert seen[-1] == writes
+    assert sorted(seen) == seen
+
+
+def test_it_is_told_up_to_where_what_was_published_is_acquired() -> None:
+    memory = Memory()
+    for _ in range(3):
+        memory.access(0, 0, RMW | RELEASE)
+    assert [memory.access(1, 0, POLL | ACQUIRE) for _ in range(4)] == [0, 1, 2, 3]
+    assert memory.reads.earlier == {4: 0, 5: 1, 6: 2}
+
+
+def test_what_is_stored_otherwise_is_not_looked_behind() -> None:
+    memory = Memory()
+    memory.access(0, 0, RMW | RELEASE)
+    memory.words[0] = 7
+    assert memory.access(1, 0, POLL | ACQUIRE) == 7
+    memory.access(0, 0, RMW | RELEASE)
+    assert [memory.access(2, 0, POLL | ACQUIRE) for _ in range(2)] == [7, 8]
+
+
+def test_words_that_overlap_are_left_alone() -> None:
+    words = np.zeros(2, np.int32)
+    reads = EarliestReads()
+    narrow = Synchronised(0, 0, 4, 0, words.ctypes.data + 4, RMW | SCALAR, 1)
+    wide = Synchronised(1, 1, 8, 0, words.ctypes.data, POLL, 2)
+    assert reads.seen(narrow) is not None
+    assert reads.seen(wide) is None
