@@ -297,3 +297,26 @@ def test_masks_that_are_products_are_counted_as_lane_by_lane(
     assert counts.total.loaded == 4 * loads
     assert counts.total.stored == 4 * int(oracle(rows, columns, 0, low, m, n, keep)[1].sum())
     assert counts.total.lanes == (turns + 1) * x.numel()
+
+
+@triton.jit
+def converts(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, x.to(tl.float32).to(out_ptr.dtype.element_ty), mask=offs < n)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+        *(torch.float8_e4m3fn, torch.float8_e5m2, torch.int8, torch.int64),
+    ],
+)
+def test_bytes_of_every_type(counting: Counting, dtype: torch.dtype) -> None:
+    x = torch.ones(100).to(dtype)
+    converts[(2,)](x, torch.empty_like(x), 100, BLOCK=64)
+    (counts,) = counting.counts
+    size = 100 * dtype.itemsize
+    assert (counts.total.loaded, counts.total.stored) == (size, size)
+    assert (counts.unique_loaded, counts.unique_stored) == (size, size)

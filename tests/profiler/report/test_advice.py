@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 from ttools.profiler import Profile, profile
+from ttools.sanitizer import sanitize
+
+# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# mypy: disable-error-code="no-untyped-def"
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -62,12 +70,115 @@ def test_hints_before_and_after(pairs: ModuleType, kind: str) -> None:
         assert text in Path(place.file).read_text().splitlines()[place.line - 1]
     if number is not None:
         assert first[0].number == pytest.approx(number)
-    assert not [hint for hint in profiled(after).advice if hint.kind == kind]
+    with sanitize() as report:
+        assert not [hint for hint in profiled(after).advice if hint.kind == kind]
+        after.run()
+    assert not report.findings
     torch.testing.assert_close(before.out, after.out, rtol=1e-2, atol=1e-2)
 
 
 def test_every_kind_has_a_pair(pairs: ModuleType) -> None:
     assert {pair.kind for pair in pairs.PAIRS} == set(GIVEN)
+
+
+@pytest.mark.parametrize("columns", [1032, 1028, 100, 1026, 999])
+def test_promises_that_are_advised_hold(pairs: ModuleType, columns: int) -> None:
+    """Taken word for word, for lengths that are multiples of 8, 4, 2 elements and of none."""
+    x = torch.rand(16, columns).half()
+    before = pairs.scaled_rows(x, 1)
+    hints = [hint for hint in profiled(before).advice if hint.kind == "narrow_access"]
+    assert bool(hints) == (columns % 2 == 0)
+    for hint in hints[:1]:
+        aligned = re.search(r"tl\.multiple_of\(row \* stride, (\d+)\)", hint.advice)
+        alike = re.search(r"tl\.max_constancy\(mask, \[(\d+)\]\)", hint.advice)
+        assert aligned is not None
+        assert alike is not None
+        assert aligned[1] == alike[1]
+        after = pairs.scaled_rows(x, int(aligned[1]))
+        with sanitize() as report:
+            after.run()
+        assert not report.findings
+        prof = profiled(after)
+        assert not [hint for hint in prof.advice if hint.kind == "narrow_access"]
+        assert set(prof.accesses["bits"]) == {16 * int(aligned[1])}
+        assert torch.equal(after.out, x * 2)
+
+
+@triton.jit
+def stencil_kernel(x_ptr, out_ptr, n, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for k in range(WIDTH):
+        total += tl.load(x_ptr + at + k, mask=at < n - WIDTH, other=0.0)
+    tl.store(out_ptr + at, total, mask=at < n - WIDTH)
+
+
+def test_nothing_is_said_of_neighbours_that_the_cache_holds() -> None:
+    """Each byte is loaded nine times, in tiles that no program can keep instead."""
+    x, out = torch.rand(1 << 14), torch.zeros(1 << 14)
+    with profile(target="sm_90") as prof:
+        stencil_kernel[(16,)](x, out, len(x), WIDTH=9, BLOCK=1024)
+    assert prof.accesses["sectors_per_request"].max() > 8
+    assert prof.advice == []
+
+
+@triton.jit
+def windows_kernel(x_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    windows = tl.load(x_ptr + at[:, None] + tl.arange(0, WIDTH)[None, :])
+    tl.store(out_ptr + at, tl.sum(windows, 1))
+
+
+@triton.jit
+def counted_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out_ptr + tl.load(x_ptr + at), 1)
+
+
+@triton.jit
+def gathered_kernel(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + tl.load(index_ptr + at)))
+
+
+def coalescing_advice(launch: Callable[[], Any]) -> list[str]:
+    with profile(target="sm_90") as prof:
+        launch()
+    return [hint.advice for hint in prof.advice if hint.kind == "uncoalesced_access"]
+
+
+def test_windows_have_an_axis_of_stride_1() -> None:
+    x, out = torch.rand(4096 + 16), torch.zeros(4096)
+    said = coalescing_advice(lambda: windows_kernel[(8,)](x, out, WIDTH=16, BLOCK=512))
+    assert not [advice for advice in said if "stride 1" in advice]
+
+
+def test_scattered_addresses() -> None:
+    torch.manual_seed(0)
+    index = torch.randint(0, 1 << 16, (4096,), dtype=torch.int32)
+    counts, x, out = torch.zeros(1 << 16, dtype=torch.int32), torch.rand(1 << 16), torch.zeros(4096)
+    (updated,) = coalescing_advice(lambda: counted_kernel[(8,)](index, counts, BLOCK=512))
+    assert "tl.histogram" in updated
+    (loaded,) = coalescing_advice(lambda: gathered_kernel[(8,)](x, index, out, BLOCK=512))
+    assert "follow the data" in loaded
+
+
+@triton.jit
+def held_kernel(x_ptr, out_ptr, first, step, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + first + at * step))
+
+
+def test_threads_that_hold_neighbours() -> None:
+    """One element off what 8 threads at once could take: each takes 16 bytes in 16 instructions."""
+    x, out = torch.zeros(1 << 13, dtype=torch.int8), torch.zeros(1 << 12, dtype=torch.int8)
+    with profile(target="sm_90") as prof:
+        held_kernel[(1,)](x, out, 3, 1, BLOCK=4096, num_warps=8)
+    said = [hint for hint in prof.advice if hint.kind == "uncoalesced_access"]
+    assert [hint for hint in said if "each holds 16 elements in a row along axis 0" in hint.advice]
+    with profile(target="sm_90") as prof:
+        held_kernel[(16,)](x, out, 3, 1, BLOCK=256, num_warps=8)
+    assert not [hint for hint in prof.advice if hint.kind == "uncoalesced_access"]
 
 
 def test_without_a_target_there_is_no_advice(pairs: ModuleType) -> None:

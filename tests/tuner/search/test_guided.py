@@ -120,14 +120,14 @@ def regret(search: Callable[..., list[Candidate]], seed: int) -> float:
 
 
 def test_a_quarter_of_the_space_is_nearly_enough() -> None:
-    seeds = range(3)
+    seeds = range(2)
     assert max(regret(tried, seed) for seed in seeds) < 0.11
     mean = sum(regret(tried, seed) for seed in seeds) / len(seeds)
     assert mean < sum(regret(shuffled, seed) for seed in seeds) / len(seeds) / 3
 
 
-@settings(max_examples=10)
-@given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 99))
+@settings(max_examples=8)
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(0, 99))
 def test_each_candidate_is_tried_once_and_equal_seeds_agree(
     blocks: int, warps: int, seed: int
 ) -> None:

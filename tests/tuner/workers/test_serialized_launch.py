@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import triton
 import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.forked_python import PYTHON
 
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.workers.serialized_launch import (
@@ -102,8 +100,7 @@ def test_much_memory_is_read_by_another_process_in_place(tmp_path: Path, whole: 
         made["y"].zero_()
         assert made["x"][-1] == 0
     """
-    command = [sys.executable, "-c", textwrap.dedent(made), str(tmp_path / "serialized")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = PYTHON.run(["-c", textwrap.dedent(made), str(tmp_path / "serialized")], timeout=240)
     assert done.returncode == 0, done.stderr
     again = deserialize(serialized).arguments["y"]
     assert int(again[5]) == 5, "another process changes its own only"
@@ -165,17 +162,10 @@ def test_kernels_of_a_script_are_made_again_without_running_it(tmp_path: Path) -
         interpret(threads=1)(made.tuner.run)(**made.arguments, warmup=False)
         print(made.arguments["x_ptr"].item())
     """
-    path = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
+    path = f"import sys\nsys.path.append({str(Path(__file__).parents[3])!r})\n"
     for name, text in (("script", script), ("made", made)):
         file = tmp_path / f"{name}.py"
-        file.write_text(textwrap.dedent(text))
-        done = subprocess.run(
-            [sys.executable, str(file)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env={"PYTHONPATH": path, "PATH": "", "HOME": str(tmp_path)},
-            timeout=240,
-        )
+        file.write_text(path + textwrap.dedent(text))
+        done = PYTHON.run([str(file)], cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert done.stdout == "13.0\n", "each of three programs adds four, in their order"

@@ -36,9 +36,17 @@ class AccessQuality:
         bits: that a thread accesses at once.
         possible_bits: what a thread could access at once, had the compiler known that its
             elements lie side by side in memory; `bits` where nothing is lost.
+        group: elements of the tile, by axis, that a thread could access at once.
+        adjacent_axis: of the tile, along which neighbours lie side by side in memory; None if
+            there is none.
+        regular: whether addresses change by the same step along some axis: those that follow
+            the data do not.
+        next_thread: how far apart along each axis the elements of neighbouring threads are.
         requests: of warps with any lane in use, in the tiles looked at.
         sectors: of 32 bytes that these move.
         ideal: sectors that as many different bytes fit into.
+        tile_sectors: of 32 bytes that whole tiles touch, which is what goes beyond the L1 cache.
+        tile_ideal: sectors that as many different bytes of whole tiles fit into.
         active: share of the lanes of these requests that are in use.
         nested: whether the compiler left it inside a loop or a branch.
     """
@@ -47,9 +55,15 @@ class AccessQuality:
     layout: str
     bits: int
     possible_bits: int
+    group: tuple[int, ...]
+    adjacent_axis: int | None
+    regular: bool
+    next_thread: tuple[int, ...]
     requests: int
     sectors: int
     ideal: int
+    tile_sectors: int
+    tile_ideal: int
     active: float
     nested: bool
 
@@ -84,10 +98,8 @@ def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> l
         if layout is None or not len(trace.addresses):
             continue
         item = 8 * trace.size
-        atomic = trace.kind == "atomic"  # made one by one
-        possible = item if atomic else possible_bits(trace, layout.held.registers)
         bits = widths.get((line_of(trace.location), trace.kind), 0) or item
-        quality = quality_of(trace, layout, max(item, bits), max(bits, possible))
+        quality = quality_of(trace, layout, max(item, bits))
         if quality.requests:
             found.append(quality)
     return found
@@ -115,33 +127,66 @@ def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
     return {key: counts.most_common(1)[0][0] for key, counts in found.items()}
 
 
-def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int, possible: int) -> AccessQuality:
+def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQuality:
     """Counts the sectors of an access, given how wide a thread's accesses are."""
     held = layout.held
+    atomic = trace.kind == "atomic"  # made one by one
+    group = (1,) * len(trace.shape) if atomic else widest_group(trace, held.registers)
+    adjacent, regular = _steps(trace)
+    first, second = held.at(0, 0, 0), held.at(0, min(1, held.lanes - 1), 0)
     elements = max(1, bits // (8 * trace.size))
     index = request_elements(held, elements, once=trace.kind != "load")
-    requests = sectors = ideal = lanes = active = 0
+    requests = sectors = ideal = tile_sectors = tile_ideal = lanes = active = 0
     for row in trace.addresses:
         # The last column stands for lanes that make no access.
         padded = np.append(row, -1)[index]
         padded = padded[(padded >= 0).any(axis=1)]
         requests += len(padded)
         sectors += int(distinct(padded // SECTOR, padded >= 0).sum())
-        bytes_of = distinct(padded, padded >= 0) * trace.size
-        ideal += int((-(-bytes_of // SECTOR)).sum())
+        ideal += _fewest(padded, trace.size)
+        tile_sectors += int(distinct(row[None] // SECTOR, row[None] >= 0).sum())
+        tile_ideal += _fewest(row[None], trace.size)
         lanes += padded.size
         active += int((padded >= 0).sum())
     return AccessQuality(
         trace=trace,
         layout=layout.layout,
         bits=bits,
-        possible_bits=possible,
+        possible_bits=max(bits, prod(group) * trace.size * 8),
+        group=group,
+        adjacent_axis=adjacent,
+        regular=regular,
+        next_thread=tuple(abs(b - a) for a, b in zip(first, second, strict=True)),
         requests=requests,
         sectors=sectors,
         ideal=ideal,
+        tile_sectors=tile_sectors,
+        tile_ideal=tile_ideal,
         active=active / lanes if lanes else 1.0,
         nested=layout.nested,
     )
+
+
+def _fewest(rows: NDArray[np.int64], size: int) -> int:
+    """Sectors that the bytes of each row fit into, of all rows."""
+    return int((-(-(distinct(rows, rows >= 0) * size) // SECTOR)).sum())
+
+
+def _steps(trace: AccessTrace) -> tuple[int | None, bool]:
+    """An axis along which most neighbours lie side by side; whether any has a step of its own."""
+    tiles = trace.addresses.reshape(-1, *trace.shape)
+    adjacent, regular = None, False
+    for axis in range(1, tiles.ndim):
+        steps, known = np.diff(tiles, axis=axis), tiles >= 0
+        both = known.take(range(1, tiles.shape[axis]), axis) & known.take(
+            range(tiles.shape[axis] - 1), axis
+        )
+        values, counts = np.unique(steps[both], return_counts=True)
+        if len(values) and 2 * counts.max() > counts.sum():
+            regular = True
+            if values[counts.argmax()] == trace.size:
+                adjacent = axis - 1
+    return adjacent, regular
 
 
 def request_elements(held: Holder, elements: int, *, once: bool) -> NDArray[np.int64]:
@@ -181,8 +226,8 @@ def distinct(values: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.
     return counts
 
 
-def possible_bits(trace: AccessTrace, registers: int) -> int:
-    """Bits that a thread could access at once in another layout, had the compiler known addresses.
+def widest_group(trace: AccessTrace, registers: int) -> tuple[int, ...]:
+    """What a thread could access at once in another layout, had the compiler known addresses.
 
     The widest aligned groups of elements, side by side in memory along some axis and masked alike,
     that every tile looked at consists of.
@@ -190,19 +235,22 @@ def possible_bits(trace: AccessTrace, registers: int) -> int:
     Args:
         trace: the access.
         registers: elements that a thread holds.
+
+    Returns:
+        Elements along each axis.
     """
     tiles = trace.addresses.reshape(-1, *trace.shape)
     widest = min(_WIDEST // (8 * trace.size), registers)
     while widest > 1:
-        for axis, extent in enumerate(trace.shape, 1):
+        for axis, extent in enumerate(trace.shape):
             if extent % widest:
                 continue
-            groups = np.moveaxis(tiles, axis, -1).reshape(-1, widest)
+            groups = np.moveaxis(tiles, axis + 1, -1).reshape(-1, widest)
             active = groups >= 0
             whole = groups[active.all(axis=1)]
             alike = bool((active.any(axis=1) == active.all(axis=1)).all())
             adjacent = bool((np.diff(whole, axis=1) == trace.size).all())
             if alike and adjacent and bool((whole[:, 0] % (widest * trace.size) == 0).all()):
-                return widest * trace.size * 8
+                return tuple(widest if each == axis else 1 for each in range(len(trace.shape)))
         widest //= 2
-    return trace.size * 8
+    return (1,) * len(trace.shape)

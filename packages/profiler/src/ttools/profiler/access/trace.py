@@ -39,6 +39,8 @@ class AccessTrace:
         size: bytes of an element.
         requested: bytes, by all programs.
         again: how often a program touches a byte that it touches, on average.
+        tiles_again: how often a program touches a whole tile that it touches, on average of those
+            looked at: what a program can keep, as it cannot keep parts of tiles that overlap.
         unique: bytes that any program touches; None where there are too many runs to unite them.
         addresses: of the elements of some tiles in row-major order, a row each; -1 where masked.
         sampled: whether there are more tiles than those.
@@ -50,6 +52,7 @@ class AccessTrace:
     size: int
     requested: int
     again: float
+    tiles_again: float
     unique: int | None
     addresses: NDArray[np.int64]
     sampled: bool
@@ -112,6 +115,7 @@ def _trace(kind: str, site: ProbeSite, footprints: Footprints, every: Footprints
     asked = int((programs["end"] - programs["start"]).sum())
     elements = np.cumsum((programs["end"] - programs["start"]) // site.size)
     few = programs[: max(1, int(np.searchsorted(elements, _MOST_ELEMENTS, side="right")))]
+    addresses, program = tile_addresses(few, site)
     return AccessTrace(
         kind=kind,
         location=site.location,
@@ -119,10 +123,18 @@ def _trace(kind: str, site: ProbeSite, footprints: Footprints, every: Footprints
         size=site.size,
         requested=int((_size(footprints) * footprints.count).sum()),
         again=asked / touched(programs["start"], programs["end"], programs["program"]),
+        tiles_again=_tiles_again(addresses, program),
         unique=united(every) if int(every.count.sum()) <= _MOST_RUNS else None,
-        addresses=tile_addresses(few, site),
+        addresses=addresses,
         sampled=len(few) < int(footprints.count.sum()),
     )
+
+
+def _tiles_again(addresses: NDArray[np.int64], program: NDArray[np.int64]) -> float:
+    if not len(program):
+        return 1.0
+    different = np.unique(np.column_stack([program, addresses]), axis=0)
+    return len(program) / len(different)
 
 
 def _chosen(program: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -204,8 +216,10 @@ def _united(start: NDArray[np.int64], end: NDArray[np.int64]) -> int:
     return int(np.maximum(end - np.maximum(start, before), 0).sum())
 
 
-def tile_addresses(records: NDArray[np.void], site: ProbeSite) -> NDArray[np.int64]:
-    """Rows of tiles from runs of adjacent bytes.
+def tile_addresses(
+    records: NDArray[np.void], site: ProbeSite
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of tiles from runs of adjacent bytes, and the program of each row.
 
     A run that reaches the end of a tile goes on at the beginning of the next; one that begins
     before the index where the last one of its site ended belongs to a later tile.
@@ -224,10 +238,10 @@ def tile_addresses(records: NDArray[np.void], site: ProbeSite) -> NDArray[np.int
     position = first[which] + step
     iteration = ordinal[which] + position // total
     most = int(iteration.max()) + 1 if len(iteration) else 1
-    _, row = np.unique(records["program"][which] * most + iteration, return_inverse=True)
+    tiles, row = np.unique(records["program"][which] * most + iteration, return_inverse=True)
     rows = np.full((int(row.max()) + 1 if len(row) else 0, total), -1, np.int64)
     rows[row, _row_major(site)[position % total]] = start[which] + step * site.size
-    return rows
+    return rows, tiles // most
 
 
 def _ordinals(

@@ -55,11 +55,18 @@ def _load(b: Builder, pointer: Value, masks: list[Value]) -> Operation:
     return b.operation("tt.load", [pointer, *masks], [type], {"operandSegmentSizes": sizes})
 
 
+#: Bits of floats that can be compared.
+_NARROWEST_COMPARED = 16
+
+
 def _use(b: Builder, value: Value) -> None:
     """Keeps a value needed without any consequence."""
     element = element_of(value.type)
     if isinstance(element, PointerType):
         value = b.cast(value, IntegerType(64), "tt.ptr_to_int")
+    elif isinstance(element, FloatType) and element.width < _NARROWEST_COMPARED:
+        element = IntegerType(element.width)
+        value = b.cast(value, element, "tt.bitcast")
     type = with_element(value.type, BOOLEAN)
     if isinstance(element, FloatType):
         never = b.value("arith.cmpf", [value, value], type, {"predicate": "one"})

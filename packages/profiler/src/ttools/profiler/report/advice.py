@@ -26,6 +26,9 @@ Kind = Literal[
 ]
 #: An access that moves more than so many times the sectors it needs is reported.
 _WASTE = 2.0
+#: What an L1 cache delivers, by what memory does at least: 128 bytes a clock, where the share of a
+#: multiprocessor of a B200 is 29; on an H200 that is 18, on an A40 5, by their datasheets.
+_L1_PER_MEMORY = 128 / 29
 #: Lanes that masks hold back, of the accesses of a line.
 _MASKED = 0.25
 #: Occupancies below this are reported, where shared memory is what limits them.
@@ -93,27 +96,65 @@ def advise(evidence: Evidence) -> list[Hint]:
             location=location,
             number=number,
             evidence=sentence,
-            advice=_ADVICE[kind],
+            advice=advice,
         )
         for kind, rule in _RULES.items()
-        for location, number, sentence in rule(evidence)
+        for location, number, sentence, advice in rule(evidence)
     ]
 
 
-Found = Iterator[tuple[SourceLocation | None, float, str]]
+#: Where, the number, the sentence that has it, and what to try.
+Found = Iterator[tuple[SourceLocation | None, float, str, str]]
 
 
 def _uncoalesced(evidence: Evidence) -> Found:
     for each in evidence.accesses:
         # What is wasted by narrow accesses of groups side by side is reported as that.
         waste = each.sectors / each.ideal if each.bits == each.possible_bits else 1.0
-        if waste >= _WASTE and evidence.matters(each.trace.requested * waste):
-            said = (
-                f"a {each.trace.kind} moves {each.sectors_per_request:.1f} sectors of 32 bytes per "
-                f"request of a warp, where {each.ideal_per_request:.1f} would do: "
-                f"{1 / waste:.0%} of the bytes moved are asked for"
-            )
-            yield each.location, each.sectors_per_request, said
+        if waste < _WASTE or not evidence.matters(each.trace.requested * waste):
+            continue
+        # What one instruction leaves of a sector, the next ones find in the cache.
+        cached = each.tile_sectors < _WASTE * each.tile_ideal
+        if cached and waste <= _L1_PER_MEMORY:
+            continue
+        said = (
+            f"a {each.trace.kind} moves {each.sectors_per_request:.1f} sectors of 32 bytes per "
+            f"request of a warp, where {each.ideal_per_request:.1f} would do: "
+            f"{1 / waste:.0%} of the bytes moved are asked for"
+        )
+        if cached:
+            said += ", most of the others by the next requests, from the L1 cache"
+        yield each.location, each.sectors_per_request, said, _coalescing(each)
+
+
+def _coalescing(access: AccessQuality) -> str:
+    """What gives the threads of a warp neighbouring addresses."""
+    if access.trace.kind == "atomic" and not access.regular:
+        return (
+            "update scattered elements less often: let a program add up what it has for each "
+            "element (tl.histogram, a reduction) and update each once"
+        )
+    if not access.regular:
+        return (
+            "addresses follow the data: let a program access several neighbours from each of them, "
+            "or sort what they come from, so that neighbouring lanes access neighbours"
+        )
+    axis = access.adjacent_axis
+    if axis is None:
+        return (
+            "let neighbouring elements of the tile lie side by side in memory: give the tile an "
+            "axis of stride 1 (several columns per program), or store the tensor transposed"
+        )
+    if access.next_thread[axis] > 1:
+        return (
+            f"let neighbouring threads access neighbours: each holds {access.next_thread[axis]} "
+            f"elements in a row along axis {axis}, which are fewer with a smaller tile or more "
+            "num_warps"
+        )
+    return (
+        f"let Triton see that elements lie side by side along axis {axis}: pass its stride as 1 or "
+        "leave it out, so that the threads of a warp are laid along this axis"
+    )
 
 
 def _narrow(evidence: Evidence) -> Found:
@@ -123,7 +164,22 @@ def _narrow(evidence: Evidence) -> Found:
                 f"a {each.trace.kind} accesses {each.bits} bits per thread at once, though its "
                 f"addresses allow {each.possible_bits}"
             )
-            yield each.location, each.bits, said
+            yield each.location, each.bits, said, _promise(each)
+
+
+def _promise(access: AccessQuality) -> str:
+    """The promise that holds in the tiles looked at, and when it does."""
+    wide = max(access.group)
+    group = f"[{', '.join(map(str, access.group))}]"
+    return (
+        f"promise alignment: tl.multiple_of(row * stride, {wide}) on computed offsets (on a "
+        f"parameter alone it has no effect) and tl.max_constancy(mask, {group}) on the mask, if "
+        f"there is one; both hold only while row * stride and the mask's bound are multiples of "
+        f"{wide}. Or pad rows to a multiple of 16 elements, which needs no promise"
+    )
+
+
+_HOLD_LESS = "let threads hold less: smaller tiles, more num_warps, fewer tiles alive at once"
 
 
 def _spilling(evidence: Evidence) -> Found:
@@ -133,7 +189,13 @@ def _spilling(evidence: Evidence) -> Found:
             f"{own.spilled:,} bytes of each thread do not fit into its {own.registers} registers; "
             f"{own.spill_instructions} instructions move them to memory and back"
         )
-        yield None, own.spilled, said
+        yield None, own.spilled, said, _HOLD_LESS
+
+
+_SHARE_LESS = (
+    "take less shared memory: fewer num_stages, or a smaller tile "
+    "along the inner axis of the product"
+)
 
 
 def _occupancy(evidence: Evidence) -> Found:
@@ -145,14 +207,27 @@ def _occupancy(evidence: Evidence) -> Found:
             f"{'block' if held.blocks == 1 else 'blocks'} per multiprocessor, "
             f"{held.warps} of {held.most_warps} warps ({held.share:.1%})"
         )
-        yield None, held.share, said
+        yield None, held.share, said, _SHARE_LESS
+
+
+_ALLOW_MATRIX_UNITS = (
+    "allow tensor cores: input_precision='tf32' instead of 'ieee' for "
+    "float32, or float16 and bfloat16 operands, with tiles of at least 16 along each axis"
+)
 
 
 def _matrix_units(evidence: Evidence) -> Found:
     products = evidence.counts.total.operations if evidence.counts else {}
     flops = max((n for unit, n in products.items() if not unit.startswith("dot ")), default=0)
     for location in dict.fromkeys(evidence.inspection.plain_dots):
-        yield location, float(flops), "ordinary multiplications compute a product, no matrix unit"
+        said = "ordinary multiplications compute a product, no matrix unit"
+        yield location, float(flops), said, _ALLOW_MATRIX_UNITS
+
+
+_FIT_TILES = (
+    "let tiles fit the data: a block size nearer to the length, a loop over "
+    "smaller blocks, several rows per program, or one flat range over contiguous tensors"
+)
 
 
 def _masks(evidence: Evidence) -> Found:
@@ -163,7 +238,7 @@ def _masks(evidence: Evidence) -> Found:
                 f"masks hold back {lost:.0%} of the lanes of its accesses: "
                 f"{line.masked_off:,} of {line.lanes:,}"
             )
-            yield line.location, lost, said
+            yield line.location, lost, said, _FIT_TILES
 
 
 def _requested(line: LineCounts) -> float:
@@ -171,14 +246,19 @@ def _requested(line: LineCounts) -> float:
     return line.bytes / (1 - line.masked_share) if line.masked_share < 1 else 0.0
 
 
+_KEEP = "load it once before the loop and keep it in registers, or exchange the loops"
+
+
 def _again(evidence: Evidence) -> Found:
     for each in evidence.accesses:
         trace = each.trace
         # What the compiler takes out of its loop is loaded once.
         again = trace.again if each.nested and trace.kind == "load" else 0.0
+        # A program keeps tiles: parts of them that other tiles share can only be loaded again.
+        again = min(again, trace.tiles_again)
         if again >= _AGAIN and evidence.matters(trace.requested):
             said = f"each program loads the same byte {again:.1f} times"
-            yield each.location, again, said
+            yield each.location, again, said, _KEEP
 
 
 _RULES: dict[Kind, Callable[[Evidence], Found]] = {
@@ -189,20 +269,4 @@ _RULES: dict[Kind, Callable[[Evidence], Found]] = {
     "matrix_units_unused": _matrix_units,
     "mask_overhead": _masks,
     "loaded_again": _again,
-}
-
-_ADVICE: dict[Kind, str] = {
-    "uncoalesced_access": "let neighbouring elements of the tile lie side by side in memory: give "
-    "the tile an axis of stride 1 (several columns per program), or store the tensor transposed",
-    "narrow_access": "promise alignment: tl.multiple_of(row * stride, 8) on computed offsets (on a "
-    "parameter alone it has no effect) and tl.max_constancy(mask, [8]) on masks, or pad rows to a "
-    "multiple of 16 elements",
-    "spilling": "let threads hold less: smaller tiles, more num_warps, fewer tiles alive at once",
-    "occupancy_by_shared_memory": "take less shared memory: fewer num_stages, or a smaller tile "
-    "along the inner axis of the product",
-    "matrix_units_unused": "allow tensor cores: input_precision='tf32' instead of 'ieee' for "
-    "float32, or float16 and bfloat16 operands, with tiles of at least 16 along each axis",
-    "mask_overhead": "let tiles fit the data: a block size nearer to the length, a loop over "
-    "smaller blocks, several rows per program, or one flat range over contiguous tensors",
-    "loaded_again": "load it once before the loop and keep it in registers, or exchange the loops",
 }
