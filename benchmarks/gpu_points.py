@@ -1,0 +1,166 @@
+"""What a model of GPU times is fitted to: launches with their times and all that is known of them.
+
+    python benchmarks/gpu_points.py time times.json             # on an NVIDIA GPU
+    python benchmarks/gpu_points.py describe facts.json         # anywhere, --part 0/8 for a share
+    python benchmarks/gpu_points.py join times.json facts.json … points.json.gz
+
+`describe` counts each launch on the CPU, and compiles its kernel for the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import gpu_launches
+import torch
+import triton
+
+from ttools.profiler import profile
+from ttools.profiler.report.access_frame import qualities
+
+LAUNCHES = 20
+#: Where files lie on the machine that described a launch is nobody's business.
+_FOLDERS = re.compile(r'(## File )"(?:[^"]*/)?([^"/]*)"')
+
+
+def time(path: Path) -> None:
+    found = []
+    for kernel, shape, run in gpu_launches.launches("cuda"):
+        try:
+            seconds = _seconds(run)
+        except Exception as error:  # noqa: BLE001 - one that this Triton refuses is left out
+            print(f"{kernel} {shape}: {type(error).__name__}: {error}"[:300], file=sys.stderr)
+            continue
+        found.append({"kernel": kernel, "shape": shape, "seconds": seconds})
+        print(f"{kernel:16} {shape:32} {seconds * 1e6:10.1f} us", flush=True)
+    device = torch.cuda.get_device_name()
+    path.write_text(json.dumps({"device": device, "triton": triton.__version__, "points": found}))
+
+
+def _seconds(run: Any) -> float:
+    """The median of launches in a graph, so that the host's part is not in it."""
+    run()
+    torch.cuda.synchronize()
+    cuda: Any = torch.cuda
+    stream = cuda.Stream()
+    with torch.cuda.stream(stream):
+        run()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(LAUNCHES):
+                run()
+        graph.replay()
+        times = []
+        for _ in range(9):
+            begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end) / 1e3 / LAUNCHES)
+    return float(statistics.median(times))
+
+
+def describe(path: Path, device: str, part: str) -> None:
+    this, of = map(int, part.split("/"))
+    found = []
+    for number, (kernel, shape, run) in enumerate(gpu_launches.launches("cpu")):
+        if number % of != this:
+            continue
+        with profile(on="cpu", device=device) as prof:
+            run()
+        (sample,) = prof.samples
+        counts, judged = sample.counts, list(qualities(prof.samples, prof.inspections))
+        if counts is None or not judged:
+            print(f"{kernel} {shape}: not described; {prof.notes}", file=sys.stderr, flush=True)
+            continue
+        ((_, inspection, accesses),) = judged
+        found.append(
+            {
+                "kernel": kernel,
+                "shape": shape,
+                "programs": counts.programs,
+                "unique_loaded": counts.unique_loaded,
+                "unique_stored": counts.unique_stored,
+                "lines": [_line(line) for line in counts.lines],
+                "accesses": [_access(each) for each in accesses],
+                "resources": vars(inspection.resources),
+                "occupancy": vars(inspection.occupancy),
+                "sass": _FOLDERS.sub(r'\1"\2"', inspection.compilation.text("sass")),
+                "warps": inspection.resources.threads // 32,
+            }
+        )
+        print(kernel, shape, flush=True)
+    path.write_text(json.dumps(found))
+
+
+def _place(location: Any) -> list[Any] | None:
+    return location and [Path(location.file).name, location.line]
+
+
+def _line(line: Any) -> dict[str, Any]:
+    return {
+        "line": _place(line.location),
+        "executions": line.executions,
+        "loaded": line.loaded,
+        "stored": line.stored,
+        "atomic": line.atomic,
+        "lanes": line.lanes,
+        "masked_off": line.masked_off,
+        "operations": dict(line.operations),
+    }
+
+
+def _access(each: Any) -> dict[str, Any]:
+    names = ("bits", "requests", "sectors", "ideal", "tile_sectors", "tile_ideal", "nested")
+    trace = each.trace
+    return {
+        "line": _place(trace.location),
+        "kind": trace.kind,
+        "requested": trace.requested,
+        **{name: getattr(each, name) for name in names},
+    }
+
+
+def join(paths: list[Path]) -> None:
+    *inputs, output = paths
+    times = json.loads(inputs[0].read_text())
+    facts = {
+        (each["kernel"], each["shape"]): each
+        for path in inputs[1:]
+        for each in json.loads(path.read_text())
+    }
+    points = []
+    for point in times["points"]:
+        known = facts.get((point["kernel"], point["shape"]))
+        if known:
+            points.append({**known, "seconds": point["seconds"]})
+    with gzip.open(output, "wt") as file:
+        json.dump({**times, "points": points}, file)
+    print(f"{len(points)} of {len(times['points'])} launches")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("time", "describe", "join"))
+    parser.add_argument("paths", type=Path, nargs="+")
+    parser.add_argument("--device", default="h100")
+    parser.add_argument("--part", default="0/1")
+    arguments = parser.parse_args()
+    if arguments.what == "time":
+        time(arguments.paths[0])
+    elif arguments.what == "describe":
+        describe(arguments.paths[0], arguments.device, arguments.part)
+    else:
+        join(arguments.paths)
+
+
+if __name__ == "__main__":
+    main()
