@@ -1,4 +1,7 @@
-"""Running the command as a user does: a process of its own, judged by its status and streams."""
+"""Running the command as a user does, judged by its status and streams.
+
+What runs a script has a process of its own; what ends before it would run one does without.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.forked_python import PYTHON
+
+from ttools.cli.app import main
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -25,6 +30,27 @@ def ttools(tmp_path: Path) -> Run:
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         words = ["-m", "ttools_entry", *arguments]
         return PYTHON.run(words, cwd=tmp_path, env=_environment(environment))
+
+    return run
+
+
+@pytest.fixture
+def called_ttools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs `ttools ARGUMENTS…` in this process, for commands that run nothing of a user's."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(tmp_path)
+        for name, value in _environment(environment).items():
+            monkeypatch.setenv(name, value)
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as leaving:
+            main(arguments)
+        said = capfd.readouterr()
+        status = leaving.value.code or 0
+        assert isinstance(status, int)
+        return subprocess.CompletedProcess(arguments, status, said.out, said.err)
 
     return run
 

@@ -21,8 +21,8 @@ def test_help_lists_what_exists(started_ttools: Run) -> None:
         assert f" {name} " in done.stdout
 
 
-def test_no_arguments_is_a_usage_error(started_ttools: Run) -> None:
-    done = started_ttools()
+def test_no_arguments_is_a_usage_error(called_ttools: Run) -> None:
+    done = called_ttools()
     assert done.returncode == 2
     assert "interpret" in done.stdout + done.stderr
 
@@ -33,14 +33,14 @@ def test_version(started_ttools: Run) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_have_help(ttools: Run, command: str) -> None:
-    done = ttools(*command.split(), "--help")
+def test_commands_have_help(called_ttools: Run, command: str) -> None:
+    done = called_ttools(*command.split(), "--help")
     assert done.returncode == 0
     assert "--output" in done.stdout
 
 
-def test_unknown_command(started_ttools: Run) -> None:
-    done = started_ttools("interpet")
+def test_unknown_command(called_ttools: Run) -> None:
+    done = called_ttools("interpet")
     assert done.returncode == 2
     assert "interpet" in done.stderr
 

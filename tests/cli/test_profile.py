@@ -157,8 +157,8 @@ def test_a_script_without_kernels(ttools: Run, tmp_path: Path) -> None:
         (("--output", ".", "scale.py"), "cannot write `.`: it is a folder"),
     ],
 )
-def test_wrong_use(ttools: Run, script: str, words: tuple[str, ...], sentence: str) -> None:
-    done = ttools("profile", *words)
+def test_wrong_use(called_ttools: Run, script: str, words: tuple[str, ...], sentence: str) -> None:
+    done = called_ttools("profile", *words)
     assert done.returncode == 2
     assert sentence in done.stderr
     assert "right" not in done.stdout
@@ -270,10 +270,10 @@ def test_a_script_named_like_a_command_needs_a_path(ttools: Run, tmp_path: Path)
     ],
 )
 def test_wrong_use_of_compare(
-    ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
+    called_ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     profile_file(tmp_path / "base.json", k=1e-3)
-    done = ttools("profile", "compare", *words)
+    done = called_ttools("profile", "compare", *words)
     assert done.returncode == 2
     assert sentence in done.stderr
 

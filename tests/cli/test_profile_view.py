@@ -33,35 +33,37 @@ proton.finalize()
 """
 
 
-def test_a_file_that_proton_wrote(ttools: Run, tmp_path: Path) -> None:
+def test_a_file_that_proton_wrote(ttools: Run, called_ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(SCRIPT)
     done = ttools("interpret", "run.py")
     assert done.returncode == 0, done.stderr
-    done = ttools("profile", "view", "--list", "mine.hatchet")
+    done = called_ttools("profile", "view", "--list", "mine.hatchet")
     assert done.returncode == 0, done.stderr
     assert "metrics: " in done.stdout
     assert "gbyte/s" in done.stdout
     words = ("-m", "count,bytes,gbyte/s", "--format", "csv", "mine.hatchet")
-    done = ttools("profile", "view", *words)
+    done = called_ttools("profile", "view", *words)
     rows = {row["name"]: row for row in csv.DictReader(StringIO(done.stdout))}
     assert (rows["step 1"]["count"], rows["step 1"]["bytes"]) == ("1.0", "8000.0")
     assert rows["ROOT"]["bytes"] == "16000.0"
     assert float(rows["ROOT"]["gbyte/s"]) > 0
-    done = ttools("profile", "view", "-m", "util", "mine.hatchet")
+    done = called_ttools("profile", "view", "-m", "util", "mine.hatchet")
     assert done.returncode == 0
     assert "util is unknown" in done.stderr
-    done = ttools("profile", "view", "mine.hatchet", "mine.hatchet", COLUMNS="150")
+    done = called_ttools("profile", "view", "mine.hatchet", "mine.hatchet", COLUMNS="150")
     assert (done.returncode, done.stderr) == (0, "")
     assert "time/ms ratio" in " ".join(done.stdout.split())
     assert "    scale_kernel" in done.stdout
 
 
-def test_what_profile_wrote_as_a_trace_can_be_viewed(ttools: Run, tmp_path: Path) -> None:
+def test_what_profile_wrote_as_a_trace_can_be_viewed(
+    ttools: Run, called_ttools: Run, tmp_path: Path
+) -> None:
     script = SCRIPT.replace('proton.start("mine")', "").replace("proton.finalize()", "")
     (tmp_path / "run.py").write_text(script)
     done = ttools("profile", "--format", "chrome", "--output", "t.json", "run.py")
     assert done.returncode == 0, done.stderr
-    done = ttools("profile", "view", "-m", "count,bytes", "--format", "csv", "t.json")
+    done = called_ttools("profile", "view", "-m", "count,bytes", "--format", "csv", "t.json")
     rows = {row["name"]: row for row in csv.DictReader(StringIO(done.stdout))}
     assert (rows["step 0"]["count"], rows["ROOT"]["count"]) == ("1.0", "2.0")
     assert rows["ROOT"]["bytes"] == "16000.0"
@@ -76,31 +78,33 @@ def test_what_profile_wrote_as_a_trace_can_be_viewed(ttools: Run, tmp_path: Path
         (("--output", "gone/v.txt", "good.hatchet"), "there is no folder `gone`"),
     ],
 )
-def test_wrong_use(ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
+def test_wrong_use(
+    called_ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
     (tmp_path / "bad.hatchet").write_text("[")
     tree = {"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 1}, "children": []}
     (tmp_path / "good.hatchet").write_text(json.dumps([tree]))
-    done = ttools("profile", "view", *words)
+    done = called_ttools("profile", "view", *words)
     assert done.returncode == 2
     assert sentence in done.stderr
 
 
-def test_many_columns_fold_their_titles(ttools: Run, tmp_path: Path) -> None:
+def test_many_columns_fold_their_titles(called_ttools: Run, tmp_path: Path) -> None:
     kernel = {"frame": {"name": "k"}, "metrics": {"time (ns)": 1234567, "count": 3}}
     for name in ("a", "b"):
         tree = {"frame": {"name": "ROOT"}, "metrics": {}, "children": [kernel]}
         (tmp_path / f"{name}.hatchet").write_text(json.dumps([tree]))
     metrics = "time/ns,time/us,avg_time/ns,avg_time/us,count"
-    done = ttools("profile", "view", "-m", metrics, "a.hatchet", "b.hatchet", COLUMNS="100")
+    done = called_ttools("profile", "view", "-m", metrics, "a.hatchet", "b.hatchet", COLUMNS="100")
     assert (done.returncode, done.stderr) == (0, "")
     assert "…" not in done.stdout
     assert done.stdout.count(" 1,234,567 ") == 4
     assert done.stdout.count(" 411,522 ") == 4
 
 
-def test_an_empty_profile(ttools: Run, tmp_path: Path) -> None:
+def test_an_empty_profile(called_ttools: Run, tmp_path: Path) -> None:
     tree = {"frame": {"name": "ROOT"}, "metrics": {}, "children": []}
     (tmp_path / "empty.hatchet").write_text(json.dumps([tree]))
-    done = ttools("profile", "view", "empty.hatchet")
+    done = called_ttools("profile", "view", "empty.hatchet")
     assert done.returncode == 0
     assert "nothing ran while Proton recorded" in done.stderr

@@ -67,7 +67,7 @@ def problems(done: subprocess.CompletedProcess[str]) -> list[dict]:
 
 
 def test_wrong_and_failing_configurations_cannot_win(
-    ttools: Run, script: str, tmp_path: Path
+    ttools: Run, called_ttools: Run, script: str, tmp_path: Path
 ) -> None:
     done = ttools("tune", "--format", "json", script, "64,1024")
     (problem,) = problems(done)
@@ -103,12 +103,12 @@ def test_wrong_and_failing_configurations_cannot_win(
     ]
 
     # ---- what is in the store
-    shown = ttools("tune", "show", "ttools-tunings.sqlite")
+    shown = called_ttools("tune", "show", "ttools-tunings.sqlite")
     assert shown.returncode == 0
     assert "sum_kernel for n=100000, float32 (5 configurations tried)" in shown.stdout
     assert "winner" in shown.stdout
     assert "power" in shown.stdout
-    exported = ttools("tune", "export", "ttools-tunings.sqlite", "--output", "out.csv")
+    exported = called_ttools("tune", "export", "ttools-tunings.sqlite", "--output", "out.csv")
     assert (exported.returncode, exported.stdout) == (0, "")
     with (tmp_path / "out.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -116,7 +116,7 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert [row["key.n"] for row in rows] == ["100000"] * 5
     (winner,) = (row for row in rows if row["winner"] == "True")
     assert winner["config.BLOCK"] == str(more["winner"]["BLOCK"])
-    locked = ttools("tune", "export", "ttools-tunings.sqlite", "--format", "lock")
+    locked = called_ttools("tune", "export", "ttools-tunings.sqlite", "--format", "lock")
     assert [each["config"] for each in json.loads(locked.stdout)["winners"]] == [more["winner"]]
 
 
@@ -285,10 +285,10 @@ def stored(folder: Path) -> bool:
     ],
 )
 def test_mistakes_get_a_sentence(
-    ttools: Run, tmp_path: Path, arguments: list[str], told: str
+    called_ttools: Run, tmp_path: Path, arguments: list[str], told: str
 ) -> None:
     (tmp_path / "junk").write_text("no database" * 100)
-    done = ttools(*arguments)
+    done = called_ttools(*arguments)
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr

@@ -14,6 +14,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 EXIT_TOOL_FAILURE = 3
+EXIT_INTERRUPTED = 130
 NAMESPACE = "ttools"
 
 
@@ -66,9 +67,12 @@ def main() -> None:
     if origin is not None:
         print(shadowing_message(origin, owner(origin)), file=sys.stderr)
         raise SystemExit(EXIT_TOOL_FAILURE)
-    from ttools.cli.app import main as run
+    try:
+        from ttools.cli.app import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # before there is anything to report, or after
+        raise SystemExit(EXIT_INTERRUPTED) from None
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def run_work(
     with devices_for(device_map):
         if not debug:
             return run_target(work)
-        from ttools.interpreter.eager.debugger import debug_script
+        from ttools.interpreter.eager.debugging.debugger import debug_script
 
         return debug_script(lambda execute: run_target(work, execute))
 

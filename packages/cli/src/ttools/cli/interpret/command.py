@@ -67,6 +67,7 @@ def interpret_command(
     compare: watch_options.CompareOption = None,
     rtol: watch_options.RtolOption = None,
     atol: watch_options.AtolOption = None,
+    timeout: watch_options.TimeoutOption = None,
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
@@ -100,6 +101,8 @@ def interpret_command(
             "--watch, --trace, --compare and --format html look into native code, not into "
             "--engine eager"
         )
+    if timeout and (wanted.any or engine == "eager"):
+        raise UsageError("--timeout is for native code that nothing watches")
     require_folder(output, dump_outputs, trace)
     take_over_from_upstream("ttools interprets")
     from ttools.interpreter.api import interpret
@@ -114,7 +117,9 @@ def interpret_command(
         "programs": programs,
     }
     watched = wanted.run(**how) if wanted.any else None
-    run = watched or interpret(first_config=first_config, engine=engine, **how)
+    run = watched or interpret(
+        first_config=first_config, engine=engine, timeout=timeout or None, **how
+    )
     with child_launches() as children, run:
         status = run_work(work, device_map, dump_outputs, debug=pdb)
     unmatched = watched.unmatched if watched is not None else []

@@ -71,3 +71,12 @@ AtolOption = Annotated[
         help="Absolute tolerance of --compare; by default that of torch.testing for the type.",
     ),
 ]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="Stop a launch that takes longer, as an error; any time by default.",
+    ),
+]

@@ -39,10 +39,12 @@ def sanitize_command(
     code: options.CodeOption = None,
     check: sanitize_options.CheckOption = None,
     on: sanitize_options.OnOption = "cpu",
+    instrument: sanitize_options.InstrumentOption = None,
     timeout: sanitize_options.TimeoutOption = None,
     only: sanitize_options.CheckedOnlyOption = None,
     all_configs: sanitize_options.AllConfigsOption = False,
-    view_bounds: sanitize_options.ViewBoundsOption = "warning",
+    view_bounds: sanitize_options.ViewBoundsOption = None,
+    poison: sanitize_options.PoisonOption = False,
     max_findings: sanitize_options.MaxFindingsOption = 100,
     pdb_on_finding: sanitize_options.PdbOnFindingOption = False,
     suppressions: sanitize_options.SuppressionsOption = None,
@@ -77,7 +79,8 @@ def sanitize_command(
             {
                 "--all-configs": all_configs,
                 "--first-config": first_config,
-                "--view-bounds": view_bounds != "warning",
+                "--poison": poison,
+                "--view-bounds": view_bounds is not None,
                 "--threads": threads,
                 "--dot": dot,
                 "--device-map": device_map,
@@ -85,16 +88,22 @@ def sanitize_command(
             },
         )
         checked = sanitize_gpu.prepare(
-            check, only, max_findings, suppressions, None if update_baseline else baseline, timeout
+            check,
+            only,
+            max_findings,
+            suppressions,
+            None if update_baseline else baseline,
+            timeout or None,
+            instrument,
         )
         run = partial(sanitize_gpu.run, target, checked)
     else:
-        if timeout is not None:
-            raise UsageError("--timeout is for --on gpu")
+        if instrument:
+            raise UsageError("--instrument is for --on gpu")
         if pdb_on_finding:
             require_source(work, "--pdb-on-finding")
         take_over_from_upstream("ttools sanitizes")
-        from ttools.sanitizer import sanitize
+        from ttools.sanitizer import DEFAULT_TIMEOUT, sanitize
 
         checked = sanitize(
             checks=check or "default",
@@ -104,10 +113,12 @@ def sanitize_command(
             dot=dot,
             all_configs=all_configs,
             first_config=first_config,
+            poison=poison,
             max_findings=max_findings,
             suppressions=suppressions or (),
             baseline=None if update_baseline else baseline,
             pdb_on_finding=fail_on if pdb_on_finding else False,
+            timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
         )
         advice = _UNCHECKED if only else None
         run = partial(_run, work, checked, device_map, advice, quiet=pdb_on_finding)
@@ -121,9 +132,17 @@ def sanitize_command(
         require_launches=require_launches,
         new_baseline=baseline if update_baseline else None,
     )
-    with child_launches() as ending.children, before_hard_exit(ending.status_after_hard_exit):
-        result = run()
-    raise typer.Exit(ending.conclude(*result))
+    with (
+        child_launches() as ending.children,
+        before_hard_exit(ending.status_after_hard_exit),
+        ending.at_signals() if on == "cpu" else nullcontext(),
+    ):
+        try:
+            result = run()
+        except KeyboardInterrupt:  # before the script began, or after it ended
+            result = exit_codes.INTERRUPTED, None
+        status = ending.conclude(*result)
+    raise typer.Exit(status)
 
 
 def _run(

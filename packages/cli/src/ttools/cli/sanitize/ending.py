@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import sys
+import os
+import signal
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ttools.cli import exit_codes
 from ttools.cli.children import child_launches_text
 from ttools.cli.console import say, show_error, write_findings, write_text
 from ttools.core.errors import TtoolsError
 from ttools.core.findings.findings import Severity
+from ttools.core.process.hard_exit import flush_streams
+from ttools.core.process.interruptible import first_ctrl_c_ignored
 
 if TYPE_CHECKING:
     from ttools.core.process.child_launches import ChildLaunches
     from ttools.core.reports.report import Report
     from ttools.sanitizer import Sanitization
     from ttools.sanitizer.gpu import GpuSanitization
+
+#: How long a process that is to end waits for a report that another thread writes.
+_PATIENCE_S = 5.0
 
 
 @dataclass(kw_only=True)
@@ -46,14 +54,46 @@ class SanitizeEnding:
     require_launches: bool
     new_baseline: Path | None
     children: ChildLaunches | None = None
+    _writing: Any = field(default_factory=threading.Lock, init=False)
+    _concluded: int | None = field(default=None, init=False)
+    _owner: int = field(default_factory=os.getpid, init=False)
 
     def conclude(self, status: int | None, failure: TtoolsError | None = None) -> int:
-        """Writes the report and all messages, and returns the exit status.
+        """Writes the report and all messages, once, and returns the exit status.
 
         Args:
             status: the program's own; None if ttools failed.
             failure: that ended the run; raised when the report is out.
         """
+        if os.getpid() != self._owner:
+            return status or exit_codes.OK  # a fork of the program came this far
+        with self._writing, first_ctrl_c_ignored():
+            if self._concluded is None:
+                self._concluded = self._conclude(status, failure)
+            return self._concluded
+
+    @contextmanager
+    def at_signals(self) -> Iterator[None]:
+        """Writes the report of the run so far where SIGTERM or a second Ctrl-C ends the process."""
+        from ttools.core.reports import json, registry, text  # noqa: F401 - there is no time then
+        from ttools.interpreter.runtime.stopping import last_words
+
+        with last_words(self._say_last_words):
+            yield
+
+    def _say_last_words(self, number: int) -> None:
+        if not self._writing.acquire(timeout=_PATIENCE_S):
+            return
+        try:
+            if self._concluded is None:
+                say("note", f"{signal.Signals(number).name}: this is the report so far")
+                self._concluded = self._conclude(128 + number)
+        except TtoolsError as error:
+            show_error(error)
+        finally:
+            flush_streams()
+
+    def _conclude(self, status: int | None, failure: TtoolsError | None = None) -> int:
         for warning in (*self.checked.warnings, *self._unchecked()):
             say("warning", warning)
         for note in self.checked.notes:
@@ -80,13 +120,11 @@ class SanitizeEnding:
         for name in self.only:
             if name not in launched:
                 yield f"no kernel `{name}` was launched (--only)"
-        if self.children is not None and self.children.of_started:
-            yield f"{child_launches_text(self.children.of_started)}, which was not checked there"
-        if "xdist.dsession" in sys.modules:
-            yield (
-                "pytest-xdist ran tests in processes of its own, whose kernels were not checked; "
-                "`pytest --ttools-sanitize` checks them"
-            )
+        started = [] if self.children is None else self.children.of_started
+        wanted = (name for name in started if not self.only or name in self.only)
+        unchecked = [name for name in wanted if name not in launched]
+        if unchecked:
+            yield f"{child_launches_text(unchecked)}, which was not checked there"
 
     def _write(self, report: Report) -> None:
         from ttools.core.reports.registry import write_report

@@ -46,10 +46,12 @@ def prepare(
     suppressions: Sequence[Path] | None,
     baseline: Path | None,
     timeout: float | None,
+    instrument: Sequence[str] | None,
 ) -> GpuSanitization:
     """A run that can be started; progress goes to standard error."""
     from ttools.sanitizer.checks.registry import parse_checks
     from ttools.sanitizer.gpu.api import GpuOptions, GpuSanitization
+    from ttools.sanitizer.gpu.instrumentation import parse_modes
 
     return GpuSanitization(
         GpuOptions(
@@ -59,6 +61,7 @@ def prepare(
             suppressions=tuple(suppressions or ()),
             baseline=baseline,
             timeout=timeout,
+            instrument=parse_modes(instrument or ()),
         ),
         announce=lambda text: say("note", text),
     )

@@ -39,10 +39,23 @@ OnOption = Annotated[
         "--on", help="Where kernels run: on the CPU, or on a GPU under NVIDIA's compute-sanitizer."
     ),
 ]
+InstrumentOption = Annotated[
+    list[str] | None,
+    _gpu(
+        "--instrument",
+        metavar="MODES",
+        help="Run under Triton's own instrumentation, too: consan, gsan or iisan, or asan on AMD's "
+        "GPUs; repeatable, or separated by commas.",
+    ),
+]
 TimeoutOption = Annotated[
     float | None,
-    _gpu(
-        "--timeout", min=0.1, metavar="SECONDS", help="Stop a run on a GPU after this many seconds."
+    _checks(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="Stop a launch that takes longer than this, 600 by default; with --on gpu the whole "
+        "run, which may take any time by default. 0 for never.",
     ),
 ]
 CheckedOnlyOption = Annotated[
@@ -56,10 +69,18 @@ CheckedOnlyOption = Annotated[
 AllConfigsOption = Annotated[
     bool, _checks("--all-configs", help="Run every config of autotuned kernels.")
 ]
+PoisonOption = Annotated[
+    bool,
+    _checks(
+        "--poison",
+        help="Fill unwritten memory and undefined lanes with NaN, or junk if they are integers.",
+    ),
+]
 ViewBoundsOption = Annotated[
-    Literal["error", "warning", "off"],
+    Literal["error", "warning", "off"] | None,
     _checks(
         "--view-bounds",
+        show_default="stores: error, loads: warning",
         help="Severity of accesses outside a tensor's elements but inside its storage.",
     ),
 ]
