@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import ast
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,11 @@ pytest.importorskip("triton", reason="triton is not installed")
 import torch
 from tools.libraries import checkout, flag_gems_worker
 from tools.libraries.flag_gems_operators import OPERATORS
-from tools.libraries.outcomes import Outcome, first_line, markdown, summary
+from tools.libraries.outcomes import Outcome, explain, first_line, markdown, summary
+from tools.libraries.reduction import _Reduction, reduce_parameters
+from tools.libraries.sampling import Selection, _number
+from tools.libraries.suites import SUITES
+from triton.compiler.errors import CompilationError
 
 from ttools.core.errors import UnsupportedError
 
@@ -30,18 +33,52 @@ def test_results_that_differ_are_wrong() -> None:
 def test_errors_are_told_by_what_caused_them() -> None:
     error = RuntimeError("outer")
     error.__cause__ = UnsupportedError("`tt.unknown`")
-    assert flag_gems_worker.explain(error)[0] == "unsupported"
-    assert flag_gems_worker.explain(ValueError("no")) == ("failed", "ValueError: no")
+    assert explain(error)[0] == "unsupported"
+    assert explain(ValueError("no")) == ("failed", "ValueError: no")
+    compilation = CompilationError("x", ast.parse("x").body[0], "no such operation")
+    error.__cause__ = compilation
+    assert explain(error) == ("refused", "Triton: no such operation")
+    compilation.__cause__ = KeyError("bf16")
+    assert explain(error) == ("refused", "Triton: KeyError: 'bf16'")
+    error.__cause__, error.__suppress_context__ = None, True
+    error.__context__ = compilation
+    assert explain(error) == ("failed", "RuntimeError: outer")
 
 
-def test_cases_without_an_outcome_have_failed(tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    lines = [{"collected": ["a", "b"]}, asdict(Outcome("a", "pass"))]
-    report.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    outcomes = checkout._read(report, "stopped")
-    assert outcomes == [Outcome("a", "pass"), Outcome("b", "failed", "stopped")]
-    report.write_text("")
-    assert checkout._read(report, "stopped") == [Outcome("(file)", "failed", "no cases; stopped")]
+def test_sizes_of_cases() -> None:
+    assert _number(7) == 7
+    assert _number(True) == _number(0.5) == _number("long") == 0
+    assert _number((4, 1, 5)) == 20
+    assert _number([0, 15, 400]) == 400
+    parameters = {"T": 1000, "H": 1, "gate": 0.5, "seqlens": [0, 15, 200, 400], "flag": True}
+    reduce_parameters(parameters, {"T": 64, "H": 4, "D": 8, "seqlens": 100})
+    reduced = {"T": 64, "H": 1, "gate": 0.5, "seqlens": [0, 15, 100], "flag": True}
+    assert parameters == reduced
+
+
+def test_numbers_that_names_begin_with() -> None:
+    limits = {"batch": 3, "d": 16}
+    for written, reduced in (
+        ("batch = 300", "batch = 3"),
+        ("batch: int = 2", "batch: int = 2"),
+        ("batch, other = 300, 400", "batch, other = (3, 400)"),
+        ("f(batch=300, c=300)", "f(batch=3, c=300)"),
+        ("def f(a, batch=300, *, d=64, e=64): pass", "def f(a, batch=3, *, d=16, e=64):\n    pass"),
+        ("given(d=st.integers(8, max_value=64))", "given(d=st.integers(8, max_value=16))"),
+        ("given(d=st.sampled_from([8, 64]))", "given(d=st.sampled_from([8, 16]))"),
+        ("batch = True", "batch = True"),
+        ("batch = total // 300", "batch = total // 300"),
+    ):
+        module = ast.parse(written)
+        _Reduction(limits).visit(module)
+        assert ast.unparse(module) == ast.unparse(ast.parse(reduced))
+
+
+def test_every_suite_names_files_once() -> None:
+    for suite in SUITES.values():
+        assert len(set(suite.files)) == len(suite.files) > 0
+        named = suite.paths(Path("there"), ["test_one"])
+        assert named == [("test_one", Path("there") / suite.folder / "test_one.py")]
 
 
 def test_tables() -> None:
@@ -58,19 +95,42 @@ def test_every_operator_has_a_reference() -> None:
 
 
 def test_files_of_a_checkout(tmp_path: Path) -> None:
-    """A library that believes in CUDA, one kernel that is right and one that is not."""
+    """A library that believes in CUDA, a kernel that is right, wrong, and ends the process."""
     (tmp_path / "doubling.py").write_text(LIBRARY)
     (tmp_path / "test_doubling.py").write_text(TESTS)
-    options = checkout.CheckoutOptions(checkout=tmp_path)
-    files = [("doubling", tmp_path / "test_doubling.py"), ("absent", tmp_path / "test_absent.py")]
-    found, absent = checkout.run(files, options)
-    verdicts = {outcome.name: outcome.verdict for outcome in found}
-    assert verdicts == {
-        "doubling::test_factor[2]": "pass",
-        "doubling::test_factor[3]": "wrong",
+    (tmp_path / "test_other.py").write_text("import nothing_of_this_name")
+    options = checkout.CheckoutOptions(
+        checkout=tmp_path,
+        selection=Selection(
+            sample=2, smallest=True, at_most={"size": 32, "limit": 32}, left_out={"two_gpus": "two"}
+        ),
+    )
+    names = ("doubling", "other", "absent")
+    files = [(name, tmp_path / f"test_{name}.py") for name in names]
+    outcomes = [outcome for batch in checkout.run(files, options) for outcome in batch]
+    assert {outcome.name: outcome.verdict for outcome in outcomes} == {
+        "doubling::test_factor[2-64]": "pass",
+        "doubling::test_factor[3-64]": "wrong",
         "doubling::test_left_out": "refused",
+        "doubling::test_two_gpus": "refused",
+        "doubling::test_ends": "failed",
+        "doubling::TestLast::test_last": "pass",
+        "other::(import)": "failed",
+        "absent::(file)": "failed",
     }
-    assert [outcome.reason for outcome in absent] == ["the checkout has no such file"]
+    assert len(outcomes) == 8
+    reasons = {outcome.name.partition("::")[2]: outcome.reason for outcome in outcomes}
+    assert reasons["test_ends"] == "the process ended with exit status -6"
+    assert "nothing_of_this_name" in reasons["(import)"]
+
+
+def test_a_checkout_that_pytest_refuses(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import nothing_of_this_name")
+    (tmp_path / "test_one.py").write_text("def test_one(): pass")
+    options = checkout.CheckoutOptions(checkout=tmp_path)
+    ((outcome,),) = checkout.run([("one", tmp_path / "test_one.py")], options)
+    assert outcome.verdict == "failed"
+    assert "nothing_of_this_name" in outcome.reason
 
 
 LIBRARY = """
@@ -92,18 +152,37 @@ def double_(x):
 """
 
 TESTS = """
+import os
+import unittest
+
 import pytest
 import torch
 from doubling import double_
 
 
+@pytest.mark.parametrize("size", [64, 4096])
 @pytest.mark.parametrize("factor", [2, 3])
-def test_factor(factor):
-    x = torch.ones(16, device="cuda")
-    assert double_(x).sum().item() == 16 * factor
+def test_factor(factor, size):
+    limit = 4096
+    assert size == limit == 32
+    x = torch.ones(size, device="cuda")
+    assert double_(x).sum().item() == size * factor
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
 def test_left_out():
     pass
+
+
+def test_two_gpus():
+    pass
+
+
+def test_ends():
+    os.abort()
+
+
+class TestLast(unittest.TestCase):
+    def test_last(self):
+        pass
 """

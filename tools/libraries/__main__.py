@@ -1,5 +1,5 @@
-"""The command line: `python -m tools.libraries flag-gems`, `… liger --checkout FOLDER` and
-`… tests --checkout FOLDER FILE…`, the latter for the test files of any library.
+"""The command line: `python -m tools.libraries flag-gems`, `… SUITE --checkout FOLDER` for the
+tests of a library of `suites.py`, `… tests --checkout FOLDER FILE…` for test files of any other.
 
 Exit status: 0 when every case passes or is refused by its library, else 1.
 """
@@ -10,13 +10,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import distributions
 from pathlib import Path
 
-from tools.libraries import checkout, flag_gems, liger
+from tools.libraries import checkout, flag_gems
 from tools.libraries.outcomes import Outcome, markdown, summary
+from tools.libraries.suites import SUITES, Suite
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -26,48 +27,66 @@ def parse_arguments() -> argparse.Namespace:
     gems = commands.add_parser("flag-gems", help="operators of FlagGems against torch's own")
     gems.add_argument("--only", action="append", default=[], metavar="OPERATOR")
     gems.add_argument("--timeout", type=float, default=60.0, help="seconds for an operator")
-    own = commands.add_parser("liger", help="the test files of a checkout of Liger-Kernel")
-    own.add_argument("--only", action="append", default=[], metavar="NAME", help="test_NAME.py")
     tests = commands.add_parser("tests", help="test files of a checkout of any library")
     tests.add_argument("files", nargs="+", type=Path, metavar="FILE", help="relative to --checkout")
-    for command in (own, tests):
-        add_checkout(command)
-    for command in (gems, own, tests):
+    own = [add_suite(commands.add_parser(name, help=s.title), s) for name, s in SUITES.items()]
+    add_checkout(tests, Suite(title="", folder="", files=()))
+    for command in (gems, tests, *own):
         command.add_argument("--json", type=Path, metavar="FILE", help="every case, as JSON")
     return parser.parse_args()
 
 
-def add_checkout(command: argparse.ArgumentParser) -> None:
-    """What to run of a checkout, and for how long."""
-    command.add_argument("--checkout", type=Path, required=True, metavar="FOLDER")
+def add_suite(command: argparse.ArgumentParser, suite: Suite) -> argparse.ArgumentParser:
+    """The options of a library with a suite."""
     command.add_argument(
-        "--path", action="append", default=[], type=Path, metavar="FOLDER", help="to import from"
+        "--only", action="append", default=[], metavar="FILE", help="a test file, without .py"
     )
-    command.add_argument("--sample", type=int, default=0, metavar="N", help="cases of a function")
-    command.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
-    command.add_argument("--timeout", type=float, default=60.0, help="seconds for a case")
-    command.add_argument("--file-timeout", type=float, default=600.0, help="seconds for a file")
+    add_checkout(command, suite)
+    command.set_defaults(suite=suite)
+    return command
 
 
-def follow(batches: Iterator[list[Outcome]]) -> list[Outcome]:
-    """Prints what does not pass as it comes; gives everything back."""
+def add_checkout(command: argparse.ArgumentParser, suite: Suite) -> None:
+    """What to run of a checkout, and for how long; what a suite has is the default."""
+    has = suite.selection
+    add = command.add_argument
+    add("--checkout", type=Path, required=True, metavar="FOLDER")
+    add("--path", action="append", default=[], type=Path, metavar="FOLDER", help="to import from")
+    add("--sample", type=int, default=has.sample, metavar="N", help="cases of a function; 0: all")
+    add("--smallest", action="store_true", default=has.smallest, help="sample the smallest ones")
+    add("--seed", type=int, default=has.seed, help="of the sample (default 0)")
+    add(
+        "--at-most",
+        action="append",
+        default=[f"{name}={limit}" for name, limit in has.at_most.items()],
+        metavar="NAME=N",
+        help="a limit of a parameter of tests; larger numbers are made as large",
+    )
+    add("--device-map", default=suite.device_map, help="as of `ttools interpret`")
+    add("--timeout", type=float, default=60.0, help="seconds for a case")
+    add("--silence", type=float, default=600.0, help="seconds without an outcome before it ends")
+
+
+def follow(batches: Iterator[list[Outcome]], file: Path | None) -> list[Outcome]:
+    """Prints what does not pass as it comes and keeps all in a file; gives everything back."""
     outcomes: list[Outcome] = []
     for batch in batches:
         outcomes += batch
+        if file:
+            file.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
         for outcome in batch:
             if outcome.verdict != "pass":
                 print(f"{outcome.verdict:11} {outcome.name}: {outcome.reason}", flush=True)
     return outcomes
 
 
-def versions(*distributions: str) -> str:
-    """The installed versions of these and of what they run on."""
+def versions(*names: str, path: Sequence[Path] = ()) -> str:
+    """The versions of these and of what they run on, installed or in folders."""
     found = []
-    for name in (*distributions, "triton", "torch"):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            found.append(f"{name} absent")
+    folders = [*map(str, path), *sys.path]
+    for name in (*names, "triton", "torch"):
+        each = next(iter(distributions(name=name, path=folders)), None)
+        found.append(f"{name} {each.version if each else 'absent'}")
     return ", ".join(found)
 
 
@@ -77,32 +96,47 @@ def flag_gems_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
     return flag_gems.run(options.only, options.timeout)
 
 
-def liger_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
-    """The test files of a checkout of Liger-Kernel."""
-    print(versions("transformers"))
-    return checkout.run(liger.test_files(options.checkout, options.only), of_checkout(options))
+def suite_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
+    """The test files of a checkout that a suite names."""
+    suite: Suite = options.suite
+    print(versions(*suite.packages, path=options.path))
+    return checkout.run(suite.paths(options.checkout, options.only), of_checkout(options, suite))
 
 
 def test_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
     """Test files of any checkout."""
     print(versions())
     files = [(str(file), options.checkout / file) for file in options.files]
-    return checkout.run(files, of_checkout(options))
+    return checkout.run(files, of_checkout(options, Suite(title="", folder="", files=())))
 
 
-def of_checkout(options: argparse.Namespace) -> checkout.CheckoutOptions:
+def of_checkout(options: argparse.Namespace, suite: Suite) -> checkout.CheckoutOptions:
     """How the files run."""
+    limits = (limit.partition("=") for limit in options.at_most)
+    selection = replace(
+        suite.selection,
+        sample=options.sample,
+        smallest=options.smallest,
+        seed=options.seed,
+        at_most={name: int(limit) for name, _, limit in limits},
+    )
     return checkout.CheckoutOptions(
         checkout=options.checkout,
         path=tuple(folder.resolve() for folder in options.path),
-        sample=options.sample,
-        seed=options.seed,
+        selection=selection,
         case_timeout=options.timeout,
-        file_timeout=options.file_timeout,
+        silence=options.silence,
+        device_map=options.device_map,
+        environment=suite.environment,
+        arguments=suite.arguments,
     )
 
 
-CASES = {"flag-gems": flag_gems_cases, "liger": liger_cases, "tests": test_cases}
+CASES = {
+    "flag-gems": flag_gems_cases,
+    "tests": test_cases,
+    **dict.fromkeys(SUITES, suite_cases),
+}
 
 
 def by_group(outcomes: list[Outcome]) -> str:
@@ -120,15 +154,13 @@ def main() -> int:
     if options.command != "flag-gems":
         options.checkout = options.checkout.resolve()
     begin = time.perf_counter()
-    outcomes = follow(CASES[options.command](options))
+    outcomes = follow(CASES[options.command](options), options.json)
     if options.command != "flag-gems":
         print("\n" + by_group(outcomes))
     rows = [(o.name, o.verdict, o.reason) for o in outcomes if o.verdict != "pass"]
     if rows:
         print("\n" + markdown(("case", "verdict", "reason"), rows))
     print(f"\n{len(outcomes)} cases: {summary(outcomes)}; {time.perf_counter() - begin:.0f} s")
-    if options.json:
-        options.json.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
     return int(any(o.verdict not in ("pass", "refused") for o in outcomes))
 
 

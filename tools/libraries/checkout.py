@@ -1,20 +1,28 @@
-"""Runs test files of a library's checkout, each by `ttools interpret -m pytest`."""
+"""Runs test files of a library's checkout by `ttools interpret -m pytest`.
+
+All files run in one process, whose imports cost more than most cases. A case that ends the process
+loses itself only: another process runs the rest.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
-from tools.libraries.outcomes import Outcome
-from tools.libraries.sampling import REPORT, SAMPLE, SEED
+from tools.libraries.outcomes import Outcome, first_line
+from tools.libraries.sampling import DONE, REPORT, SELECTION, Selection
 
 ROOT = Path(__file__).parents[2]
+_POLL = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,77 +32,135 @@ class CheckoutOptions:
     Attributes:
         checkout: The folder to run in, from which the library is imported as well.
         path: Further folders to import from.
-        sample: Cases of each function; all if 0.
-        seed: Of the sample.
+        selection: Which cases run.
         case_timeout: Seconds for a case.
-        file_timeout: Seconds for a file.
+        silence: Seconds without an outcome after which a process is ended.
+        device_map: What stands in for the GPU.
+        environment: Variables that are set.
+        arguments: Further ones of pytest.
     """
 
     checkout: Path
     path: tuple[Path, ...] = ()
-    sample: int = 0
-    seed: int = 0
+    selection: Selection = field(default_factory=Selection)
     case_timeout: float = 60.0
-    file_timeout: float = 600.0
+    silence: float = 600.0
+    device_map: str = "cuda=cpu"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
 
 
 def run(files: Sequence[tuple[str, Path]], options: CheckoutOptions) -> Iterator[list[Outcome]]:
-    """The outcomes of each file, as they come; names begin with the name given to the file."""
-    for name, file in files:
-        outcomes = _run_file(file, options)
-        yield [replace(outcome, name=f"{name}::{outcome.name}") for outcome in outcomes]
-
-
-def _run_file(file: Path, options: CheckoutOptions) -> list[Outcome]:
-    if not file.exists():
-        return [Outcome("(file)", "failed", "the checkout has no such file")]
+    """The outcomes of cases, as they come; names begin with the name given to the file."""
+    there = {name: file.resolve() for name, file in files if file.exists()}
+    for name, _ in files:
+        if name not in there:
+            yield [Outcome(f"{name}::(file)", "failed", "the checkout has no such file")]
+    if not there:
+        return
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report"
-        report.touch()
-        ended = _pytest(file, report, options)
-        return _read(report, ended)
+        session = _Session(there, options, Path(folder))
+        while not session.ended:
+            yield from session.outcomes()
 
 
-def _pytest(file: Path, report: Path, options: CheckoutOptions) -> str:
-    """Runs a file; how it ended."""
-    command = [sys.executable, "-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu"]
-    command += ["-m", "pytest", str(file), "-q", "-p", "tools.libraries.sampling"]
-    command += ["-p", "no:cacheprovider", "-o", "log_cli=false"]
-    command += [f"--timeout={options.case_timeout:g}", "--timeout-method=signal"]
-    folders = [ROOT, options.checkout, *options.path]
-    path = [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
-        REPORT: str(report),
-        SAMPLE: str(options.sample),
-        SEED: str(options.seed),
-    }
-    try:
-        done = subprocess.run(
+class _Session:
+    """The processes that run some files, one after another.
+
+    Attributes:
+        ended: whether all cases have an outcome.
+    """
+
+    def __init__(self, files: Mapping[str, Path], options: CheckoutOptions, folder: Path) -> None:
+        self.ended = False
+        self._names = {str(file): name for name, file in files.items()}
+        self._options = options
+        self._report, self._done, self._log = (folder / name for name in ("report", "done", "log"))
+        self._finished: list[str] = []
+        self._collected: list[str] = []
+
+    def outcomes(self) -> Iterator[list[Outcome]]:
+        """Runs what has no outcome yet in a process."""
+        before = len(self._finished)
+        self._collected.clear()
+        self._report.write_text("")
+        self._done.write_text(json.dumps(self._finished))
+        with self._log.open("wb") as log, self._report.open(encoding="utf-8") as report:
+            process = self._start(log)
+            try:
+                ended = yield from self._follow(process, report)
+            finally:
+                _kill(process)
+        left = [case for case in self._collected if case not in self._finished]
+        if left:
+            yield [self._outcome({"case": left[0], "verdict": "failed", "reason": ended})]
+        elif len(self._finished) == before:
+            yield [Outcome("(files)", "failed", f"no cases; {self._error() or ended}")]
+        self.ended = len(left) <= 1
+
+    def _start(self, log: BinaryIO) -> subprocess.Popen[bytes]:
+        options = self._options
+        command = [sys.executable, "-m", "ttools_entry", "interpret", "--first-config"]
+        command += ["--device-map", options.device_map, "-m", "pytest", *self._names, "-q"]
+        command += ["-p", "tools.libraries.sampling", "-p", "no:cacheprovider"]
+        command += ["-o", "log_cli=false", f"--timeout={options.case_timeout:g}"]
+        command += ["--timeout-method=signal", "--continue-on-collection-errors"]
+        command += options.arguments
+        folders = [ROOT, options.checkout, *options.path]
+        path = [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            **os.environ,
+            **options.environment,
+            "PYTHONPATH": os.pathsep.join(path),
+            REPORT: str(self._report),
+            DONE: str(self._done),
+            SELECTION: json.dumps(asdict(options.selection)),
+        }
+        return subprocess.Popen(
             command,
             cwd=options.checkout,
             env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=options.file_timeout,
-            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return f"the file was stopped after {options.file_timeout:g} s"
-    return f"the process ended with exit status {done.returncode}"
+
+    def _follow(
+        self, process: subprocess.Popen[bytes], report: TextIO
+    ) -> Generator[list[Outcome], None, str]:
+        """The outcomes that a process writes, as they come; returns how it ended."""
+        heard = time.monotonic()
+        while True:
+            ended = process.poll()
+            for line in report:
+                heard = time.monotonic()
+                message = json.loads(line)
+                if "collected" in message:
+                    self._collected += message["collected"]
+                else:
+                    yield [self._outcome(message)]
+            if ended is not None:
+                return f"the process ended with exit status {ended}"
+            if time.monotonic() - heard > self._options.silence:
+                return f"no outcome for {self._options.silence:g} s"
+            time.sleep(_POLL)
+
+    def _outcome(self, message: dict[str, Any]) -> Outcome:
+        case = message.pop("case")
+        self._finished.append(case)
+        file, _, name = case.partition("::")
+        return Outcome(f"{self._names.get(file, file)}::{name}", **message)
+
+    def _error(self) -> str:
+        """Why pytest has run nothing, in its own words."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        errors = [line.removeprefix("E  ") for line in lines if line.startswith("E  ")]
+        return f"pytest: {first_line(errors[-1])}" if errors else ""
 
 
-def _read(report: Path, ended: str) -> list[Outcome]:
-    """The outcomes written down, and one for each case that has none."""
-    collected: list[str] = []
-    outcomes: list[Outcome] = []
-    for line in report.read_text(encoding="utf-8").splitlines():
-        message = json.loads(line)
-        if "collected" in message:
-            collected = message["collected"]
-        else:
-            outcomes.append(Outcome(**message))
-    seen = {outcome.name for outcome in outcomes}
-    outcomes += [Outcome(name, "failed", ended) for name in collected if name not in seen]
-    return outcomes or [Outcome("(file)", "failed", f"no cases; {ended}")]
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process with those that it has started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -14,7 +14,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from tools.libraries.outcomes import Outcome, first_line
+from tools.libraries.outcomes import Outcome, explain, first_line
 
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2}
 
@@ -78,27 +78,6 @@ def judge(operator: Any, dtype: Any) -> tuple[str, str]:
         return "refused", "launches no Triton kernel"
     tolerance = TOLERANCES[str(dtype).removeprefix("torch.")]
     return compare(_listed(actual)[: operator.results], _listed(expected), tolerance)
-
-
-def explain(error: BaseException) -> tuple[str, str]:
-    """The verdict on an error, by what first caused it."""
-    from triton.compiler.errors import CompilationError
-
-    from ttools.core.errors import UnsupportedError
-
-    verdict = "failed"
-    while True:
-        if isinstance(error, UnsupportedError):
-            return "unsupported", first_line(str(error))
-        if isinstance(error, CompilationError):
-            verdict = "refused"
-        cause = error.__cause__ or error.__context__
-        if cause is None:
-            break
-        error = cause
-    if isinstance(error, CompilationError):
-        return verdict, first_line(f"Triton: {error.error_message}")
-    return verdict, first_line(f"{type(error).__name__}: {error}")
 
 
 def _import_flag_gems() -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 #: pass; wrong: ran, and differs from torch; unsupported: ttools refuses it with a sentence;
@@ -34,6 +34,30 @@ def first_line(text: str, limit: int = 160) -> str:
     lines = [line.strip() for line in text.splitlines()]
     line = next((line for line in lines if line), "no message")
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def explain(error: BaseException) -> tuple[str, str]:
+    """The verdict on an error and its reason: what a command or Triton's front end says first."""
+    from triton.compiler.errors import CompilationError
+
+    from ttools.core.errors import UnsupportedError
+
+    chain = list(_causes(error))
+    for each in chain:
+        if isinstance(each, UnsupportedError):
+            return "unsupported", first_line(str(each))
+    innermost = chain[-1]
+    if isinstance(innermost, CompilationError):
+        return "refused", first_line(f"Triton: {innermost.error_message}")
+    if any(isinstance(each, CompilationError) for each in chain):
+        return "refused", first_line(f"Triton: {type(innermost).__name__}: {innermost}")
+    return "failed", first_line(f"{type(error).__name__}: {error}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def summary(outcomes: Iterable[Outcome]) -> str:

@@ -1,27 +1,58 @@
-"""A pytest plugin: runs a sample of the cases of every function, and writes down what each came to.
+"""A pytest plugin: runs some of the cases of every function, and writes down what each came to.
 
-Loaded with `-p tools.libraries.sampling` by `checkout.py`, which names the file to write and the
-size of the sample in the environment. A line of JSON is written as soon as a case has ended, so
+Loaded with `-p tools.libraries.sampling` by `checkout.py`, which says in the environment which
+cases those are and which file to write. A line of JSON is written as soon as a case has ended, so
 that a crash or a timeout loses one case only.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
+import re
 from collections import defaultdict
-from collections.abc import Generator
-from dataclasses import asdict
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.libraries.outcomes import Outcome, first_line
+from tools.libraries.outcomes import explain, first_line
+from tools.libraries.reduction import reduce_modules, reduce_parameters
 
 REPORT = "TTOOLS_LIBRARY_REPORT"
-SAMPLE = "TTOOLS_LIBRARY_SAMPLE"
-SEED = "TTOOLS_LIBRARY_SEED"
+DONE = "TTOOLS_LIBRARY_DONE"
+SELECTION = "TTOOLS_LIBRARY_SELECTION"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which cases run, and how large they are.
+
+    Attributes:
+        sample: Cases of each function; all if 0.
+        seed: Of the sample.
+        smallest: Whether the sample is of the smallest cases instead of random ones.
+        at_most: Limits of parameters, variables and strategies by name.
+        left_out: Regular expressions of names of cases that do not run, each with the reason.
+        known_keys: Whether names of no parameter are left out of `triton.autotune`'s keys, which
+            Triton 3.9 refuses and earlier versions ignore.
+    """
+
+    sample: int = 0
+    seed: int = 0
+    smallest: bool = False
+    at_most: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    known_keys: bool = False
+
+
+def selection() -> Selection:
+    """What the environment says."""
+    return Selection(**json.loads(os.environ[SELECTION]))
 
 
 def _write(message: dict[str, Any]) -> None:
@@ -29,36 +60,113 @@ def _write(message: dict[str, Any]) -> None:
         file.write(json.dumps(message) + "\n")
 
 
+def _write_outcome(case: str, verdict: str, reason: str = "", seconds: float = 0.0) -> None:
+    if case not in _done():
+        _write({"case": case, "verdict": verdict, "reason": reason, "seconds": seconds})
+
+
+@cache
+def _done() -> frozenset[str]:
+    """The cases that an earlier process has run."""
+    return frozenset(json.loads(Path(os.environ[DONE]).read_text(encoding="utf-8")))
+
+
+def _case(item: pytest.Item) -> str:
+    """The file of a case and its name there."""
+    return f"{item.path.resolve()}::{item.nodeid.partition('::')[2]}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Before a library and its tests are imported: makes them as they have to be."""
+    asked = selection()
+    if asked.known_keys:
+        _leave_out_unknown_keys()
+    if asked.at_most:
+        reduce_modules(asked.at_most)
+
+
+def _leave_out_unknown_keys() -> None:
+    import triton
+
+    autotune = triton.autotune
+
+    def known(configs: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+        def decorate(function: Any) -> Any:
+            names = [name for name in key if name in function.arg_names]
+            return autotune(configs, names, *args, **kwargs)(function)
+
+        return decorate
+
+    triton.autotune = known
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keeps so many cases of each function as the sample is large."""
+    asked = selection()
     functions: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        name = getattr(item, "originalname", item.name)
-        if "dtensor" in name:
-            reason = "spawns a process for each of several GPUs"
-            _write(asdict(Outcome(item.name, "refused", reason)))
+        reasons = (why for part, why in asked.left_out.items() if re.search(part, item.name))
+        reason = next(reasons, None)
+        if reason is None:
+            functions[_case(item).removesuffix(item.name) + _function(item)].append(item)
         else:
-            functions[name].append(item)
-    size = int(os.environ.get(SAMPLE, "0"))
-    generator = random.Random(int(os.environ.get(SEED, "0")))
-    kept: set[str] = set()
-    for cases in functions.values():
-        chosen = generator.sample(cases, size) if 0 < size < len(cases) else cases
-        kept |= {case.nodeid for case in chosen}
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
-    items[:] = [item for item in items if item.nodeid in kept]
-    _write({"collected": [item.name for item in items]})
+            _write_outcome(_case(item), "refused", reason)
+    kept = [item for cases in functions.values() for item in _chosen(cases, asked)]
+    for item in kept:
+        reduce_parameters(_parameters(item), asked.at_most)
+    ids = {item.nodeid for item in kept if _case(item) not in _done()}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
+    items[:] = [item for item in items if item.nodeid in ids]
+    _write({"collected": [_case(item) for item in items]})
 
 
-def pytest_collectreport(report: pytest.CollectReport) -> None:
+def _function(item: pytest.Item) -> str:
+    return getattr(item, "originalname", item.name)
+
+
+def _chosen(cases: list[pytest.Item], asked: Selection) -> list[pytest.Item]:
+    if not 0 < asked.sample < len(cases):
+        return cases
+    if asked.smallest:
+        return sorted(cases, key=lambda case: _size(_parameters(case)))[: asked.sample]
+    return random.Random(f"{asked.seed} {_function(cases[0])}").sample(cases, asked.sample)
+
+
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    call = getattr(item, "callspec", None)
+    return {} if call is None else call.params
+
+
+def _size(parameters: Mapping[str, Any]) -> float:
+    """The product of all numbers."""
+    return math.prod(max(_number(value), 1) for value in parameters.values())
+
+
+def _number(value: Any) -> float:
+    """A number itself; the product of a shape; the last of offsets, such as those of sequences."""
+    if isinstance(value, (list, tuple)):
+        numbers = [_number(each) for each in value]
+        offsets = len(numbers) > 1 and not numbers[0] and numbers == sorted(numbers)
+        return numbers[-1] if offsets else math.prod(max(number, 1) for number in numbers)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Notes a file that cannot be imported, or that skips itself."""
+    report = yield
     if report.failed:
         lines = [line for line in str(report.longrepr).splitlines() if line.startswith("E  ")]
         reason = first_line(lines[-1].removeprefix("E  ") if lines else str(report.longrepr))
-        _write(asdict(Outcome("(import)", "failed", reason)))
+        _write_outcome(f"{collector.path.resolve()}::(import)", "failed", reason)
     elif report.skipped:
-        _write(asdict(Outcome("(file)", "refused", first_line(str(report.longrepr)))))
+        reason = first_line(str(report.longrepr))
+        _write_outcome(f"{collector.path.resolve()}::(file)", "refused", reason)
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,15 +176,12 @@ def pytest_runtest_makereport(
     """Writes down the case's outcome: of its call, or of the phase that ended it early."""
     report = yield
     if report.when == "call" or not report.passed:
-        verdict, reason = _judge(report, call)
-        _write(asdict(Outcome(item.name, verdict, reason, report.duration)))
+        _write_outcome(_case(item), *_judge(report, call), report.duration)
     return report
 
 
 def _judge(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str, str]:
     """The verdict and its reason."""
-    from ttools.core.errors import UnsupportedError
-
     if report.passed:
         return "pass", ""
     error = call.excinfo.value if call.excinfo is not None else None
@@ -84,8 +189,9 @@ def _judge(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str,
         return "refused", first_line(f"expected to fail: {report.wasxfail or 'no reason given'}")
     if report.skipped:
         return "refused", first_line(f"the test skips itself: {getattr(error, 'msg', error)}")
-    if isinstance(error, AssertionError):
+    if error is None:
+        return "failed", first_line(str(report.longrepr))
+    verdict, reason = explain(error)
+    if verdict == "failed" and isinstance(error, AssertionError):
         return "wrong", first_line(str(error))
-    if isinstance(error, UnsupportedError):
-        return "unsupported", first_line(str(error))
-    return "failed", first_line(f"{type(error).__name__}: {error}")
+    return verdict, reason

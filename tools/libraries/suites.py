@@ -1,0 +1,177 @@
+"""The libraries whose own tests run: which files of a checkout, which of their cases, and how.
+
+A suite has what makes its tests fit for two processors and no GPU: the sizes that parameters are
+reduced to, what the device is said to be, and which cases cannot run here on whatever engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.libraries.sampling import Selection
+
+_SEVERAL_GPUS = "spawns a process for each of several GPUs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """The tests of a library.
+
+    Attributes:
+        title: What the library is called.
+        folder: Where its test files are in a checkout.
+        files: Their names there, without `.py`; `NAME::CASE` of one with many.
+        packages: The distributions whose versions are reported.
+        selection: Which cases run.
+        device_map: What stands in for the GPU.
+        environment: Variables that are set.
+        arguments: Further ones of pytest.
+    """
+
+    title: str
+    folder: str
+    files: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    device_map: str = "cuda=cpu"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+
+    def paths(self, checkout: Path, only: Sequence[str]) -> list[tuple[str, Path]]:
+        """The test file of each name; of `files` if none are named."""
+        return [(name, checkout / self.folder / f"{name}.py") for name in only or self.files]
+
+
+SUITES = {
+    "liger": Suite(
+        title="Liger-Kernel",
+        folder="test/transformers",
+        files=(
+            *("test_rms_norm", "test_layer_norm", "test_group_norm", "test_swiglu", "test_geglu"),
+            *("test_rope", "test_cross_entropy", "test_fused_linear_cross_entropy", "test_kl_div"),
+            *("test_jsd", "test_softmax", "test_sparsemax", "test_dyt"),
+        ),
+        packages=("transformers",),
+        selection=Selection(left_out={"dtensor": _SEVERAL_GPUS}),
+    ),
+    "liger-new": Suite(
+        title="Liger-Kernel, newer operators",
+        folder="test/transformers",
+        files=(
+            *("test_mhc", "test_grpo_loss", "test_tvd", "test_multi_token_attention"),
+            *("test_poly_norm", "test_relu_squared", "test_fused_add_rms_norm", "test_attn_res"),
+            *("test_embedding", "test_llama4_rope", "test_qwen2vl_mrope", "test_fused_linear_jsd"),
+            *("test_modulated_rms_norm", "test_tiled_mlp", "test_fused_neighborhood_attention"),
+        ),
+        packages=("transformers",),
+        selection=Selection(
+            sample=2,
+            smallest=True,
+            at_most={"T": 300, "V": 3000},
+            left_out={"dtensor": _SEVERAL_GPUS},
+        ),
+    ),
+    "helion": Suite(
+        title="Helion",
+        folder="test",
+        files=(
+            *("test_views", "test_masking", "test_broadcasting", "test_closures", "test_constexpr"),
+            *("test_control_flow", "test_grid", "test_indexing", "test_loops", "test_generate_ast"),
+            *("test_associative_scan", "test_atomic_ops", "test_reduce", "test_reductions"),
+            *("test_matmul", "test_dot", "test_misc", "test_specialize", "test_random", "test_rng"),
+            *("test_inline_triton", "test_triton_kernel", "test_inline_asm_elementwise"),
+            *("test_jagged_tile", "test_stack_tensor", "test_unroll_tuples", "test_zero_size"),
+            *("test_persistent_kernels", "test_tensor_descriptor", "test_eviction_policy"),
+            *("test_cache_modifier", "test_barrier", "test_epilogue_subtiling", "test_autodiff"),
+            *("test_register_tunable", "test_type_propagation", "test_errors", "test_examples"),
+            *("test_custom_op", "test_graph_module", "test_debug_utils", "test_print"),
+            *("test_quantized_ops", "test_int64_indexing", "test_ref_eager", "test_torch_compile"),
+        ),
+        packages=("filecheck", "expecttest"),
+        selection=Selection(
+            left_out={
+                "test_view_blocksize_constexpr$": "stores past the end of its result",
+                "test_config_flatten_issue": "stores past the end of its result",
+                "test_to_triton_code_optional_config": "wants the search, which is switched off",
+            }
+        ),
+        device_map="cuda=cpu,capability=9.0,sms=132",
+        environment={"HELION_AUTOTUNE_EFFORT": "none"},
+    ),
+    "fla": Suite(
+        title="flash-linear-attention",
+        folder="tests/ops",
+        files=(
+            *("test_attn", "test_attn_sink", "test_attnres", "test_based", "test_comba"),
+            *("test_delta", "test_delta_product", "test_deltaformer", "test_dplr_delta"),
+            *("test_forgetting_attn", "test_gdn", "test_gdn2", "test_gdn_kernels", "test_gdp"),
+            *("test_gla", "test_gsa", "test_hgrn", "test_iplr_delta", "test_kda"),
+            *("test_lightning_attn", "test_linear_attn", "test_log_linear_attn", "test_mesa"),
+            *("test_moba", "test_nsa", "test_oja", "test_parallax", "test_path_attn"),
+            *("test_precond_gated_delta", "test_precond_kda", "test_retention", "test_rwkv6"),
+            *("test_rwkv7", "test_simple_gla", "test_solve_tril", "test_titans", "test_ttt"),
+            "test_wall_attn",
+        ),
+        packages=("einops",),
+        selection=Selection(
+            sample=1,
+            smallest=True,
+            at_most={"T": 256, "B": 2, "H": 4, "HQ": 8, "HV": 8, "D": 64, "cu_seqlens": 256},
+            known_keys=True,
+        ),
+    ),
+    "mamba": Suite(
+        title="mamba",
+        folder="tests/ops/triton",
+        files=("test_layernorm_gated", "test_selective_state_update", "test_ssd"),
+        packages=("transformers", "einops"),
+        selection=Selection(
+            sample=8,
+            at_most={"batch": 3, "seqlen": 50, "d": 512, "dim": 512},
+            known_keys=True,
+        ),
+    ),
+    "hstu": Suite(
+        title="generative-recommenders (HSTU)",
+        folder="generative_recommenders/ops/tests",
+        files=("layer_norm_test", "position_test", "jagged_tensors_test", "mm_test"),
+        packages=("hypothesis",),
+        selection=Selection(
+            at_most={
+                "max_examples": 3,
+                "N": 300,
+                "D": 256,
+                "M": 100,
+                "K": 100,
+                "batch_size": 4,
+                "max_seq_len": 50,
+                "max_len_a": 30,
+                "max_len_b": 30,
+            },
+            known_keys=True,
+        ),
+    ),
+    "gemlite": Suite(
+        title="gemlite",
+        folder="tests",
+        files=("test_gemlitelineartriton", "test_mxfp"),
+        selection=Selection(at_most={"in_features": 512, "out_features": 256}, known_keys=True),
+    ),
+    "flag-gems-tests": Suite(
+        title="FlagGems, its tests",
+        folder="tests",
+        files=(
+            *("test_unary_pointwise_ops", "test_binary_pointwise_ops", "test_reduction_ops"),
+            *("test_general_reduction_ops", "test_norm_ops", "test_blas_ops", "test_shape_utils"),
+            *("test_special_ops", "test_tensor_constructor_ops", "test_distribution_ops"),
+            *("test_attention_ops", "test_convolution_ops", "test_pointwise_dynamic", "test_quant"),
+            *("test_libentry", "test_pointwise_type_promotion", "test_tensor_wrapper"),
+        ),
+        packages=("flag-gems",),
+        selection=Selection(sample=1),
+        environment={"GEMS_VENDOR": "nvidia"},
+        arguments=("--mode", "quick", "--ref", "cpu"),
+    ),
+}
