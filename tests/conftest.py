@@ -122,6 +122,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(str(item.path.relative_to(_TESTS)), len(places)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Shares files among processes such that the run ends also when one of them dies."""
+    from tests.sharing import FileSharing
+
+    return FileSharing(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_finish() -> None:
     """Spares the collector of garbage what lives to the end: torch, Triton, and all tests."""
     gc.collect()
