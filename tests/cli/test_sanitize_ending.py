@@ -75,6 +75,7 @@ elif where == "child":
     time.sleep(1)
     open("ready", "w").close()
     os.waitpid(child, 0)
+    time.sleep(100)  # the script goes on until the report is written
 print("not here")
 """
 
@@ -91,7 +92,9 @@ def end(
     streams = (os.devnull, str(out), str(err))
     process = PYTHON.start(words, streams=streams, cwd=tmp_path)
     ready = tmp_path / "ready"
+    until = time.monotonic() + 100
     while not ready.exists() and numbers:
+        assert time.monotonic() < until, err.read_text()
         time.sleep(0.02)
     for number in numbers:
         (os.killpg if group else os.kill)(process.pid, number)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forks import in_fork
+
 from ttools.core.process import child_launches as module
 from ttools.core.process.child_launches import child_launches, note_child_launch
 
@@ -23,11 +25,7 @@ if child:
 
 
 def fork(kernel: str) -> None:
-    child = os.fork()
-    if child == 0:
-        note_child_launch(kernel)
-        os._exit(0)
-    os.waitpid(child, 0)
+    assert in_fork(lambda: note_child_launch(kernel)) == 0
 
 
 def test_forked_and_started_processes_tell() -> None:

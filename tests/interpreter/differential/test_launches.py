@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import triton
+from tests.forks import in_fork
 
 from ttools.core.errors import KernelError
 from ttools.interpreter import interpret
@@ -260,10 +261,7 @@ def test_compiling_the_same_kernel_from_many_threads_at_once() -> None:
 def test_a_forked_child_launches_too() -> None:
     # The pool's threads exist before the fork, and not in the child.
     assert add(1)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if add(2) and add(3) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert in_fork(lambda: add(2) and add(3)) == 0
     assert add(4)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from handmade_kernels import CALL, COUNT, WORK, Counters, kernel
 from tests.forked_python import PYTHON
+from tests.forks import in_fork
 
 from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.runtime import printing
@@ -33,11 +34,7 @@ def counts_right(size: int = 200) -> bool:
 def test_a_forked_child_launches_and_so_does_its_parent() -> None:
     assert counts_right()
     for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if counts_right() and counts_right() else 1)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
+        assert in_fork(lambda: counts_right() and counts_right()) == 0
         assert counts_right()
 
 
@@ -54,11 +51,7 @@ def test_fork_while_another_thread_launches() -> None:
     other.start()
     try:
         for _ in range(5):
-            child = os.fork()
-            if child == 0:
-                os._exit(0 if counts_right() else 1)
-            _, status = os.waitpid(child, 0)
-            assert os.waitstatus_to_exitcode(status) == 0
+            assert in_fork(counts_right) == 0
     finally:
         stop.set()
         other.join()

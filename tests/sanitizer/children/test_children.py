@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import torch
 import triton
 import triton.language as tl
 from tests.forked_python import PYTHON
+from tests.forks import forked, in_fork
 
 from ttools.core.findings.findings import Finding, LaunchEntry
 from ttools.core.location import SourceLocation
@@ -41,15 +41,6 @@ def reads_beyond(x_ptr, out_ptr, n):
 def launch(times: int = 1, n: int = 0) -> None:
     for _ in range(times):
         reads_beyond[(1,)](torch.zeros(10), torch.zeros(16), n)
-
-
-def in_fork(action: Callable[[], object]) -> int:
-    """Runs it in a fork, which ends without any of Python's own steps; returns its status."""
-    child = os.fork()
-    if child == 0:
-        action()
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def counts(report: Any) -> tuple[int, int]:
@@ -95,15 +86,11 @@ def test_a_fork_that_dies_in_a_launch_says_in_which() -> None:
         launch()
         launch(n=10**15)
 
-    with sanitize(checks="memcheck") as report:
-        child = os.fork()
-        if child == 0:
-            hang()
-        while not report.launches:
+    with sanitize(checks="memcheck") as report, forked(hang) as child:
+        said = f"process {child}, which the program started, is in a launch of"
+        while not any(said in warning for warning in report.warnings) or not report.launches:
             time.sleep(0.01)
-        time.sleep(0.2)
         (warning,) = report.warnings
-        assert f"process {child}, which the program started, is in a launch of" in warning
         os.kill(child, signal.SIGTERM)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
     (warning,) = report.warnings

@@ -200,6 +200,7 @@ class _State:
                 with self.lock:
                     self.asleep = not self.running
                 idle = 0
+            self._stop_interrupted()
             now = time.monotonic()
             for running in list(self.running.values()):
                 if running.seconds is not None and now - running.began > running.seconds:
@@ -222,13 +223,23 @@ class _State:
             answered = ctypes.c_void_p(native_runtime().answered)
             if ctypes.pythonapi.Py_AddPendingCall(answered, asked):
                 self._asked.value = 0
-        # Another handler may let the launch go on. One that began later is not meant: Python has
-        # raised what this thread sees only now.
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            count = native_runtime().signal_target.count
-            for running in list(self.running.values()):
-                if running.holds_main and running.signals != count:
-                    running.stop("interrupt")
+        self._stop_interrupted()
+
+    def _stop_interrupted(self) -> None:
+        """Stops launches of the main thread in whose time Ctrl-C came.
+
+        Another handler may let the launch go on. One that began later is not meant: Python has
+        raised what is seen only now. One whose native code the main thread was just about to
+        enter is found at the next tick.
+        """
+        count = native_runtime().signal_target.count
+        for running in list(self.running.values()):
+            if (
+                running.holds_main
+                and running.signals != count
+                and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            ):
+                running.stop("interrupt")
 
     def _end(self, number: int) -> None:
         """Ends the process as the signal would have, but not before its last words."""
