@@ -160,6 +160,22 @@ def test_ctrl_c_is_seen_again_and_again() -> None:
         thread.join()
 
 
+def test_ctrl_c_is_seen_at_once_after_a_program_had_a_handler_of_its_own() -> None:
+    """Event loops set a handler, and Python's own again when they are done."""
+    with interpret(threads=1, timeout=30):  # what watches is awake
+        for_ever[(1,)](torch.zeros(2, dtype=torch.int32), 10)
+    for _ in range(3):
+        out = torch.zeros(2, dtype=torch.int32)
+        signal.signal(signal.SIGINT, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        thread = _signal_when(out, signal.SIGINT)
+        started = time.monotonic()
+        with interpret(threads=1, timeout=60), pytest.raises(KeyboardInterrupt):
+            for_ever[(1,)](out, 10**15)
+        assert time.monotonic() - started < 60, "only the timeout ended it"
+        thread.join()
+
+
 def test_the_program_sees_its_own_handlers() -> None:
     out = torch.zeros(2, dtype=torch.int32)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

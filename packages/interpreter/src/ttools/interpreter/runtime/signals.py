@@ -35,6 +35,7 @@ class SignalPipe:
         os.set_blocking(self.reader, False)
         runtime = native_runtime()
         self._before = _handlers_before()
+        self._seen = SignalAction()
         runtime.signal_target.before = ctypes.addressof(self._before)
         interrupt = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p)
         runtime.signal_target.interrupt = interrupt.value
@@ -52,6 +53,11 @@ class SignalPipe:
             return [number for number in os.read(self.reader, 4096) if number]
         except BlockingIOError:
             return []
+
+    def is_watched(self, number: int) -> bool:
+        """Whether the handler of a signal is ours; for the main thread, before each launch."""
+        _c().sigaction(number, None, ctypes.byref(self._seen))
+        return bool(self._seen.handler == native_runtime().signalled)
 
     def watch(self, number: int) -> None:
         """Puts our handler before the one that a signal has now, unless that is ours already.

@@ -111,7 +111,9 @@ class Running:
         # Python may come to a signal where native code calls it, and nothing there takes what a
         # handler raises: the launch ends instead, and raises it then.
         self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
-        if _state.signalled and _state.pipe is not None:
+        # LLVM takes its handlers out at the first signal, and ours with them; the program may have
+        # had a handler of its own, as event loops do.
+        if _state.pipe is not None and not _state.pipe.is_watched(signal.SIGINT):
             _state.pipe.watch(signal.SIGINT)
 
     def __enter__(self) -> Running:
@@ -148,7 +150,6 @@ class _State:
     Attributes:
         running: by the address of the launch.
         asleep: whether the thread waits until it is woken, or was never started.
-        signalled: whether SIGINT came: LLVM's handlers take themselves out then, and ours with it.
         ending: whether the process ends now.
         waiting: threads that wait for that.
         last_words: called before a signal ends the process, with its number.
@@ -158,7 +159,6 @@ class _State:
         self.running: dict[int, Running] = {}
         self.lock = threading.Lock()
         self.asleep = True
-        self.signalled = False
         self.ending = False
         self.waiting = 0
         self.last_words: Callable[[int], None] | None = None
@@ -205,15 +205,11 @@ class _State:
             for running in list(self.running.values()):
                 if running.seconds is not None and now - running.began > running.seconds:
                     running.stop("timeout")
-                elif running.holds_main and now - running.began > _TICK_MS / 1000:
-                    # The program may have had a handler of its own meanwhile.
-                    pipe.watch(signal.SIGINT)
 
     def _signalled(self, number: int) -> None:
         if number != signal.SIGINT:
             self._end(number)
             return
-        self.signalled = True
         if self.last_words is not None:
             if self._asked.value:
                 self._end(number)  # the user asks again, and Python has not come to the first time
