@@ -11,7 +11,7 @@ from typing import Any
 from xdist.scheduler import LoadFileScheduling
 
 
-class FileSharing(LoadFileScheduling):
+class FileSharing(LoadFileScheduling):  # type: ignore[misc]
     """Leaves out what the process that died has done, and what it died of."""
 
     def remove_node(self, node: Any) -> str | None:

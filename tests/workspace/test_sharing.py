@@ -30,7 +30,7 @@ def test_it(number):
 def test_each_test_is_run_once_when_processes_die(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for file in range(5):
-        dies_at = {1: {3}, 3: {0, 2}}.get(file, {})
+        dies_at: list[int] = {1: [3], 3: [0, 2]}.get(file, [])
         (tmp_path / f"test_{file}.py").write_text(TESTS.format(dies_at=dies_at))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n2", "--dist=loadfile", "-pno:cacheprovider"],

@@ -45,6 +45,13 @@ def test_run_warmup_and_the_compiled_kernel_itself() -> None:
     torch.testing.assert_close(out, x + y)
 
 
+def test_a_compiled_kernel_that_is_given_too_little_says_so() -> None:
+    x, y, _ = operands()
+    kernel = add_kernel.warmup(torch.float32, torch.float32, torch.float32, N, BLOCK=256, grid=(4,))
+    with pytest.raises(UsageError, match=r"takes 5 arguments .* not 2"):
+        kernel[(4, 1, 1)](x, y)
+
+
 def test_preload_takes_what_a_hook_was_given() -> None:
     from triton import knobs
 

@@ -138,9 +138,19 @@ class ArgumentPlan:
             )
 
     def flatten(self, arguments: Sequence[Any]) -> list[Any]:
-        """The arguments that become parameters, in the order of the slots."""
+        """The arguments that become parameters, in the order of the slots.
+
+        Raises:
+            UsageError: there are too few, as may be where a compiled kernel is launched by hand.
+        """
         if self._direct is not None:
-            return list(map(arguments.__getitem__, self._direct))
+            try:
+                return list(map(arguments.__getitem__, self._direct))
+            except IndexError:
+                raise UsageError(
+                    f"the kernel takes {len(self._signature)} arguments with those that are "
+                    f"constants, not {len(arguments)}; pass all of them"
+                ) from None
         flat: list[Any] = []
         for argument, type_name in zip(arguments, self._signature, strict=True):
             _flatten(argument, type_name, flat)
