@@ -25,6 +25,10 @@ from ttools.profiler.report.intervals import ratio_interval
 KEY: Key = ((), "k", "")
 
 
+def _key(kernel: str, config: str = "") -> Key:
+    return (), kernel, config
+
+
 def launches(generator: np.random.Generator, factor: float = 1.0, count: int = 50) -> list[float]:
     """Times with the long tail that launches have."""
     return list(factor * 1e-4 * (1 + generator.gamma(2.0, 0.01, count)))
@@ -132,9 +136,7 @@ def test_a_run_alone_varies_as_the_several_beside_it() -> None:
 def test_many_kernels_of_one_program_raise_no_alarm() -> None:
     generator = np.random.default_rng(6)
     for _ in range(10):
-        base, new = (
-            {((), f"k{n}", ""): runs(generator, 3, 0.05) for n in range(40)} for _ in range(2)
-        )
+        base, new = ({_key(f"k{n}"): runs(generator, 3, 0.05) for n in range(40)} for _ in range(2))
         verdicts = [change.verdict for change in compare(base, new, 0.0)]
         assert set(verdicts) == {"inconclusive"}
 
@@ -171,8 +173,8 @@ def test_the_interval_is_welchs() -> None:
 
 
 def test_kernels_that_cannot_be_compared() -> None:
-    base = {((), "gone", ""): [[1e-3] * 9], ((), "few", "B=1"): [[1e-3] * 4]}
-    new = {((), "few", "B=1"): [[2e-3] * 9], ((), "fresh", ""): [[1e-3]]}
+    base = {_key("gone"): [[1e-3] * 9], _key("few", "B=1"): [[1e-3] * 4]}
+    new = {_key("few", "B=1"): [[2e-3] * 9], _key("fresh"): [[1e-3]]}
     found = {change.kernel: change for change in compare(base, new, 0.05)}
     assert list(found) == ["gone", "few", "fresh"]
     assert {kernel: change.verdict for kernel, change in found.items()} == {

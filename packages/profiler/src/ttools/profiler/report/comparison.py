@@ -27,8 +27,8 @@ LEVEL = 0.99
 _ROUNDING = 1e-9
 #: What two runs of one program may differ by beyond what their launches show, as a factor: of one
 #: profile a side, and of several, whose own spread is known. That clocks of a GPU move by a
-#: percent or two is assumed; a loop of arithmetic on a busy machine with two cores took 0.56 to 1.0 ms in six
-#: runs, 24% about their mean, and runs not made in turns differ by what else ran meanwhile.
+#: percent or two is assumed; a loop of arithmetic on a busy machine with two cores took 0.56 to 1.0
+#: ms in six runs, 24% about their mean, and runs not made in turns differ by what else ran then.
 _BETWEEN_RUNS = {"GPU": (1.02, 1.0), "CPU": (4.0, 1.1)}
 #: Of a function in Python's stack: lines move when a program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
