@@ -54,6 +54,21 @@ def test_text(ttools: Run, script: str) -> None:
     assert "narrow_access" in hint
 
 
+def test_a_device_of_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\narchitecture = "sm_80"\nmultiprocessors = 4\nbandwidth_gb = 8.0\n'
+        "peaks = {fp32 = 1.0}\n"
+    )
+    done = ttools("profile", "--device-file", "mine.toml", "--format", "json", script)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout[done.stdout.index("{") :])
+    assert (data["device"]["name"], data["target"]) == ("mine", "sm_80")
+    assert data["kernels"][0]["bound_s"] == pytest.approx(1e-6)
+    done = ttools("profile", "--device-file", "mine.toml", "--device", "h100", script)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "give either --device or --device-file" in done.stderr
+
+
 def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
     done = ttools("profile", "--format", "json", "--output", "p.json", "--device", "a100", script)
     assert (done.returncode, done.stdout) == (0, "right: True\n")

@@ -20,6 +20,14 @@ DeviceOption = Annotated[
         help="Bound each launch by the roofline of h100, h200, a100, b200, rtx4090, mi300x, ….",
     ),
 ]
+DeviceFileOption = Annotated[
+    Path | None,
+    _report(
+        "--device-file",
+        metavar="FILE",
+        help="Bound each launch by the roofline of the GPU that a file in TOML describes.",
+    ),
+]
 ProfileTargetOption = Annotated[
     str | None,
     _report(

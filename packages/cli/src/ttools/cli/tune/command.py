@@ -13,6 +13,7 @@ import typer
 
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
+from ttools.cli.devices import given_device
 from ttools.cli.progress import progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
 from ttools.cli.tune import options as tune_options
@@ -49,6 +50,7 @@ def tune_command(
     seconds: tune_options.SecondsOption = None,
     within: tune_options.WithinOption = None,
     target: tune_options.GpuOption = None,
+    device_file: tune_options.GpuFileOption = None,
     on: tune_options.OnOption = None,
     only: tune_options.TunedOnlyOption = None,
     sanitize: tune_options.SanitizeOption = False,
@@ -115,7 +117,7 @@ def tune_command(
         store=store,
         lock=lock,
         locked=locked,
-        device=target,
+        device=given_device(target, device_file),
         only=only or None,
         threads=threads,
         on=on,

@@ -82,6 +82,14 @@ GpuOption = Annotated[
         "configurations are compiled for it, verified on the CPU, and ranked by a model.",
     ),
 ]
+GpuFileOption = Annotated[
+    Path | None,
+    _search(
+        "--device-file",
+        metavar="FILE",
+        help="Tune for the GPU that a file in TOML describes, as with --target.",
+    ),
+]
 TunedOnlyOption = Annotated[
     list[str] | None,
     _search("--only", metavar="KERNEL", help="Run and tune only kernels of this name; repeatable."),
