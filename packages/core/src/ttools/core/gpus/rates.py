@@ -59,7 +59,8 @@ class Device:
 
 _SUMS = " (fp16 sums)"
 #: Results of special-function units (reciprocals, roots, sines, powers and logarithms to base 2)
-#: as a part of the operations of fp32: 16 a clock beside 64 or 128 fused products of two each. What takes no such unit takes eight instructions or more.
+#: as a part of the operations of fp32: 16 a clock beside 64 or 128 fused products of two each.
+#: What takes no such unit takes eight instructions or more.
 _FUNCTIONS = {
     **dict.fromkeys(("sm_75", "sm_80"), 16 / (2 * 64)),
     **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120"), 16 / (2 * 128)),
