@@ -282,6 +282,9 @@ def stored(folder: Path) -> bool:
         (["tune", "--format", "csv", "-c", "pass"], "--format csv is for `ttools tune export"),
         (["tune", "--locked", "-c", "pass"], "--locked needs the lock file: --lock FILE"),
         (["tune", "--locked", "--lock", "no", "-c", "pass"], "cannot read the lock file `no`"),
+        (["tune", "--lock", "/dev/full", "-c", "pass"], "`/dev/full` is no regular file"),
+        (["tune", "--lock", "/dev/zero", "-c", "pass"], "`/dev/zero` is no regular file"),
+        (["tune", "--store", "/dev/full", "-c", "pass"], "`/dev/full` is no regular file"),
     ],
 )
 def test_mistakes_get_a_sentence(
@@ -292,6 +295,15 @@ def test_mistakes_get_a_sentence(
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_ray_that_is_not_installed_is_told_before_anything_runs(
+    called_ttools: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ttools.cli.tune.executor.find_spec", lambda name: None)
+    done = called_ttools("tune", "--ray", "local", "-c", "print('ran')")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Ray is not installed: pip install" in done.stderr
 
 
 def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) -> None:
