@@ -83,6 +83,8 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert "98,438 of 100,000 elements of `out_ptr` differ from the reference" in wrong["reason"]
     assert "power of 2" in failed["reason"]
     assert problem["winner"] in [small["config"], large["config"]]
+    assert problem["reason"]
+    assert [each["estimate"] is None for each in trials] == [False, False, True, True]
     assert (problem["kernel"], problem["key"]["n"], problem["complete"]) == (
         *("sum_kernel", 100_000, True),
     )
@@ -106,8 +108,13 @@ def test_wrong_and_failing_configurations_cannot_win(
     shown = called_ttools("tune", "show", "ttools-tunings.sqlite")
     assert shown.returncode == 0
     assert "sum_kernel for n=100000, float32 (5 configurations tried)" in shown.stdout
-    assert "winner" in shown.stdout
+    assert "the winner is " in shown.stdout
     assert "power" in shown.stdout
+    first, last = (shown.stdout.index("winner "), shown.stdout.index("power of 2"))
+    assert first < last
+    own = {"BLOCK": more["winner"]["BLOCK"], "PART": 1}
+    assert f"\ntriton.Config({own!r}, num_warps=4" in shown.stdout
+    assert " times as fast as the first configuration\n" in shown.stdout
     exported = called_ttools("tune", "export", "ttools-tunings.sqlite", "--output", "out.csv")
     assert (exported.returncode, exported.stdout) == (0, "")
     with (tmp_path / "out.csv").open() as file:
