@@ -241,6 +241,14 @@ def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_compare_as_markdown(called_ttools: Run, tmp_path: Path) -> None:
+    profile_file(tmp_path / "base.json", some_kernel=1e-3)
+    done = called_ttools("profile", "compare", "--format", "markdown", "base.json", "base.json")
+    assert done.returncode == 0
+    assert "| kernel | verdict | base | new | ratio | interval |\n| --- | --- |" in done.stdout
+    assert "| some\\_kernel | same | 1.01 ms | 1.01 ms | 1.000 |" in done.stdout
+
+
 def test_compare_reads_what_profile_wrote(ttools: Run, script: str, tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         assert ttools("profile", "--format", "json", "--output", name, script).returncode == 0

@@ -115,6 +115,9 @@ def test_wrong_and_failing_configurations_cannot_win(
     own = {"BLOCK": more["winner"]["BLOCK"], "PART": 1}
     assert f"\ntriton.Config({own!r}, num_warps=4" in shown.stdout
     assert " times as fast as the first configuration\n" in shown.stdout
+    paste = called_ttools("tune", "show", "--format", "markdown", "ttools-tunings.sqlite")
+    assert "| winner | BLOCK=" in paste.stdout
+    assert f"\n```python\ntriton.Config({own!r}, num_warps=4" in paste.stdout
     exported = called_ttools("tune", "export", "ttools-tunings.sqlite", "--output", "out.csv")
     assert (exported.returncode, exported.stdout) == (0, "")
     with (tmp_path / "out.csv").open() as file:

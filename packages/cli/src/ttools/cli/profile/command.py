@@ -82,9 +82,9 @@ def profile_command(
     elif not profiled.launches and not profiled.notes and not status:
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
         say("note", f"no {wanted} was launched, so nothing was profiled")
-    if form == "text":
+    if form in ("text", "markdown"):
         if profiled.launches or output is not None:
-            profile_report.write_as_text(profiled, output, lines=lines, tree=tree)
+            profile_report.write_tables_of(profiled, form, output, lines=lines, tree=tree)
     else:
         profile_report.write(profiled, form, output, lines=lines, target=str(work), status=status)
     for kernel, note in profiled.notes.items():

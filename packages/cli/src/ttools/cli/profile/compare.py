@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
 from typer.core import TyperCommand
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import new_table, require_folder, say, write_json, write_tables
+from ttools.cli.console import new_table, require_folder, say, write_json, write_tables, write_text
+from ttools.cli.markdown import markdown
 from ttools.cli.profile.report import seconds
 from ttools.core.errors import UsageError
 
@@ -62,6 +63,10 @@ RegressionOption = Annotated[
         help="Exit with 1 if a kernel is slower by so much, as 5%.",
     ),
 ]
+ComparisonFormatOption = Annotated[
+    Literal["text", "markdown", "json"],
+    typer.Option("--format", help="Format of the report.", rich_help_panel="Report"),
+]
 ScopesOption = Annotated[
     bool,
     typer.Option(
@@ -76,7 +81,7 @@ def profile_compare_command(
     after: AfterOption = None,
     fail_on_regression: RegressionOption = "5%",
     scopes: ScopesOption = True,
-    form: options.FormatOption = "text",
+    form: ComparisonFormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
     """Compare profiles, written by `ttools profile --format json --output FILE`.
@@ -109,6 +114,8 @@ def profile_compare_command(
             "kernels": [asdict(change) for change in changes],
         }
         write_json(data, output)
+    elif form == "markdown":
+        write_text(markdown([_table(changes)]), output)
     else:
         write_tables([_table(changes)], output)
     _conclude(changes, threshold)

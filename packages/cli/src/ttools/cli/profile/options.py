@@ -80,7 +80,7 @@ LineTimesOption = Annotated[
     ),
 ]
 ProfileFormatOption = Annotated[
-    Literal["text", "json", "csv", "chrome", "html"],
+    Literal["text", "markdown", "json", "csv", "chrome", "html"],
     _report("--format", help="Format of the report."),
 ]
 ProfiledOnOption = Annotated[

@@ -84,7 +84,7 @@ def tune_command(
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())
         return
-    if form not in (None, "text", "json", "html"):
+    if form not in (None, "text", "markdown", "json", "html"):
         raise UsageError(f"--format {form} is for `ttools tune export FILE`")
     named = module is None and code is None and bool(words) and is_kernel((words or [""])[0])
     _require_both(named, words or [], space, inputs)
@@ -223,6 +223,8 @@ def _report(
             new={str(result.problem): len(result.new) for result in run.results},
             notes=[note for result in run.results for note in result.notes] + run.notes,
         )
+    elif form == "markdown":
+        tune_report.write_as_markdown(entries, output)
     elif form == "html":
         tune_report.write_as_html(entries, output)
     elif entries:

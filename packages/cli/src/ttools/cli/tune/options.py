@@ -14,7 +14,7 @@ _keep = partial(typer.Option, rich_help_panel="Store")
 _report = partial(typer.Option, rich_help_panel="Report")
 
 #: How tunings are written.
-TuneFormat = Literal["text", "json", "csv", "lock", "html", "python"]
+TuneFormat = Literal["text", "markdown", "json", "csv", "lock", "html", "python"]
 
 TunedArgument = Annotated[
     list[str] | None,

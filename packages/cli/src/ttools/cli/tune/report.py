@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ttools.cli.console import write_json, write_tables, write_text
+from ttools.cli.markdown import fenced, markdown
 from ttools.cli.profile.report import seconds
 from ttools.core.reports.report import config_text, counted
 
@@ -26,6 +27,12 @@ def write_as_text(entries: Sequence[TuningEntry], output: Path | None) -> None:
     write_tables([_table(entry) for entry in entries if entry.trials], output)
     if output is None:
         write_text(winners_as_python(entries), None)
+
+
+def write_as_markdown(entries: Sequence[TuningEntry], output: Path | None) -> None:
+    """The same for a pull request, the lines to paste as a block of code."""
+    tables = markdown(_table(entry) for entry in entries if entry.trials)
+    write_text("\n".join(filter(None, (tables, fenced(winners_as_python(entries))))), output)
 
 
 def write_as_json(
