@@ -113,7 +113,7 @@ def test_a_device_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("name =", "nam =", "a device has no `nam`; it has name"),
+        ("name =", "title =", "a device has no `title`; it has name"),
         ('"mine"', '"H100"', "`H100` is a device of the table"),
         ("sm_90", "sm_1", "there is no target `sm_1`"),
         ("10\n", "0\n", r"describes no device: .*multiprocessors"),
