@@ -54,6 +54,21 @@ def test_text(ttools: Run, script: str) -> None:
     assert "narrow_access" in hint
 
 
+def test_a_device_of_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\narchitecture = "sm_80"\nmultiprocessors = 4\nbandwidth_gb = 8.0\n'
+        "peaks = {fp32 = 1.0}\n"
+    )
+    done = ttools("profile", "--device-file", "mine.toml", "--format", "json", script)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout[done.stdout.index("{") :])
+    assert (data["device"]["name"], data["target"]) == ("mine", "sm_80")
+    assert data["kernels"][0]["bound_s"] == pytest.approx(1e-6)
+    done = ttools("profile", "--device-file", "mine.toml", "--device", "h100", script)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "give either --device or --device-file" in done.stderr
+
+
 def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
     done = ttools("profile", "--format", "json", "--output", "p.json", "--device", "a100", script)
     assert (done.returncode, done.stdout) == (0, "right: True\n")
@@ -63,7 +78,7 @@ def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
     (kernel,) = data["kernels"]
     assert (kernel["launches"], kernel["bytes"], kernel["flops"]) == (3, 8000, 1024)
     assert kernel["bound_s"] == pytest.approx(8000 / 2039e9)
-    assert [line["line"] for line in data["lines"] if line["executions"]] == [9, 10]
+    assert [line["line"] for line in data["lines"] if line["executions"]] == [8, 9, 10]
     assert data["compiled"][0]["target"] == "sm_80"
     assert [access["sectors_per_request"] for access in data["accesses"]] == [250 / 32] * 2
     assert {hint["kind"] for hint in data["advice"]} == {"narrow_access"}
@@ -73,7 +88,8 @@ def test_csv(ttools: Run, script: str) -> None:
     done = ttools("profile", "--format", "csv", "--lines", script)
     rows = list(csv.DictReader(StringIO(done.stdout.removeprefix("right: True\n"))))
     assert [(r["line"], r["loaded"], r["stored"]) for r in rows if r["executions"] != "0"] == [
-        *(("9", "12000", "0"), ("10", "0", "12000"))
+        ("8", "0", "0"),
+        *(("9", "12000", "0"), ("10", "0", "12000")),
     ]
 
 
@@ -181,12 +197,37 @@ def test_the_scripts_status_is_ours(ttools: Run) -> None:
 # --- profile compare ------------------------------------------------------------------------------
 
 
-def profile_file(path: Path, **medians: float) -> None:
+def profile_file(path: Path, timed_on: str = "GPU", **medians: float) -> None:
     rows = [
         {"kernel": kernel, "config": "", "seconds": [median * (1 + n * 1e-3) for n in range(20)]}
         for kernel, median in medians.items()
     ]
-    path.write_text(json.dumps({"schema": "ttools.profile/1", "kernels": rows}))
+    data = {"schema": "ttools.profile/1", "timed_on": timed_on, "kernels": rows}
+    path.write_text(json.dumps(data))
+
+
+def test_compare_takes_several_profiles_a_side(ttools: Run, script: str, tmp_path: Path) -> None:
+    for n, drift in enumerate((0.99, 1.0, 1.01)):
+        profile_file(tmp_path / f"old{n}.json", kept=drift, planted=1.0)
+        profile_file(tmp_path / f"new{n}.json", kept=1.004 * drift, planted=1.3 * drift)
+        profile_file(tmp_path / f"cpu{n}.json", "CPU", kept=drift)
+    old, new = ([f"{side}{n}.json" for n in range(3)] for side in ("old", "new"))
+    words = ("--before", *old, "--after", *new)
+    done = ttools("profile", "compare", *words, "--format", "json")
+    assert done.returncode == 1
+    data = json.loads(done.stdout)
+    assert (data["schema"], data["before"]) == ("ttools.profile-comparison/2", old)
+    found = {each["kernel"]: each for each in data["kernels"]}
+    assert (found["kept"]["base_runs"], found["kept"]["new_runs"]) == (3, 3)
+    assert {name: each["verdict"] for name, each in found.items()} == {
+        "kept": "inconclusive",
+        "planted": "slower",
+    }
+    assert "note: inconclusive, more profiles a side would tell: kept\n" in done.stderr
+    assert "warning" not in done.stderr
+    done = ttools("profile", "compare", "--before", "cpu0.json", "--after", "cpu1.json")
+    assert done.returncode == 0
+    assert "warning: these times are of the CPU" in done.stderr
 
 
 def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
@@ -200,6 +241,14 @@ def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_compare_as_markdown(called_ttools: Run, tmp_path: Path) -> None:
+    profile_file(tmp_path / "base.json", some_kernel=1e-3)
+    done = called_ttools("profile", "compare", "--format", "markdown", "base.json", "base.json")
+    assert done.returncode == 0
+    assert "| kernel | verdict | base | new | ratio | interval |\n| --- | --- |" in done.stdout
+    assert "| some\\_kernel | same | 1.01 ms | 1.01 ms | 1.000 |" in done.stdout
+
+
 def test_compare_reads_what_profile_wrote(ttools: Run, script: str, tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         assert ttools("profile", "--format", "json", "--output", name, script).returncode == 0
@@ -207,6 +256,7 @@ def test_compare_reads_what_profile_wrote(ttools: Run, script: str, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     (kernel,) = json.loads(done.stdout)["kernels"]
     assert (kernel["kernel"], kernel["verdict"]) == ("scale_kernel", "too few launches")
+    assert "warning: these times are of the CPU" in done.stderr
 
 
 def test_compare_tells_scopes_apart(ttools: Run, tmp_path: Path) -> None:
@@ -267,6 +317,11 @@ def test_a_script_named_like_a_command_needs_a_path(ttools: Run, tmp_path: Path)
     [
         (("base.json", "gone.json"), "cannot read the profile `gone.json`"),
         (("base.json", "base.json", "--fail-on-regression", "much"), "give a share like 5%"),
+        (("base.json",), "give two profiles, not 1"),
+        ((), "there is no profile to compare"),
+        (("--before", "base.json"), "--after FILE…"),
+        (("base.json", "base.json", "--after", "base.json"), "give either BASE and NEW"),
+        (("--before", "base.json", "base.json", "--after", "x"), "names a file twice"),
     ],
 )
 def test_wrong_use_of_compare(

@@ -83,6 +83,8 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert "98,438 of 100,000 elements of `out_ptr` differ from the reference" in wrong["reason"]
     assert "power of 2" in failed["reason"]
     assert problem["winner"] in [small["config"], large["config"]]
+    assert problem["reason"]
+    assert [each["estimate"] is None for each in trials] == [False, False, True, True]
     assert (problem["kernel"], problem["key"]["n"], problem["complete"]) == (
         *("sum_kernel", 100_000, True),
     )
@@ -106,8 +108,16 @@ def test_wrong_and_failing_configurations_cannot_win(
     shown = called_ttools("tune", "show", "ttools-tunings.sqlite")
     assert shown.returncode == 0
     assert "sum_kernel for n=100000, float32 (5 configurations tried)" in shown.stdout
-    assert "winner" in shown.stdout
+    assert "the winner is " in shown.stdout
     assert "power" in shown.stdout
+    first, last = (shown.stdout.index("winner "), shown.stdout.index("power of 2"))
+    assert first < last
+    own = {"BLOCK": more["winner"]["BLOCK"], "PART": 1}
+    assert f"\ntriton.Config({own!r}, num_warps=4" in shown.stdout
+    assert " times as fast as the first configuration\n" in shown.stdout
+    paste = called_ttools("tune", "show", "--format", "markdown", "ttools-tunings.sqlite")
+    assert "| winner | BLOCK=" in paste.stdout
+    assert f"\n```python\ntriton.Config({own!r}, num_warps=4" in paste.stdout
     exported = called_ttools("tune", "export", "ttools-tunings.sqlite", "--output", "out.csv")
     assert (exported.returncode, exported.stdout) == (0, "")
     with (tmp_path / "out.csv").open() as file:
@@ -282,6 +292,9 @@ def stored(folder: Path) -> bool:
         (["tune", "--format", "csv", "-c", "pass"], "--format csv is for `ttools tune export"),
         (["tune", "--locked", "-c", "pass"], "--locked needs the lock file: --lock FILE"),
         (["tune", "--locked", "--lock", "no", "-c", "pass"], "cannot read the lock file `no`"),
+        (["tune", "--lock", "/dev/full", "-c", "pass"], "`/dev/full` is no regular file"),
+        (["tune", "--lock", "/dev/zero", "-c", "pass"], "`/dev/zero` is no regular file"),
+        (["tune", "--store", "/dev/full", "-c", "pass"], "`/dev/full` is no regular file"),
     ],
 )
 def test_mistakes_get_a_sentence(
@@ -292,6 +305,15 @@ def test_mistakes_get_a_sentence(
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_ray_that_is_not_installed_is_told_before_anything_runs(
+    called_ttools: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ttools.cli.tune.executor.find_spec", lambda name: None)
+    done = called_ttools("tune", "--ray", "local", "-c", "print('ran')")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Ray is not installed: pip install" in done.stderr
 
 
 def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) -> None:

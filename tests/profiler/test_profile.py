@@ -61,15 +61,38 @@ def test_lines() -> None:
     with profile() as prof:
         for _ in range(2):
             scale_kernel[(4,)](x, 1000, 2.0, BLOCK=256)
-    lines = prof.lines[prof.lines["executions"] > 0].reset_index()
+    every = prof.lines[prof.lines["executions"] > 0]
     first = scale_kernel.starting_line_number
-    assert list(lines["line"] - first) == [3, 4]
+    # The line of offsets does nothing that is counted, but runs in four programs of two launches.
+    assert list(every["line"] - first) == [2, 3, 4]
+    assert list(every["executions"]) == [8, 8, 8]
+    lines = every[1:].reset_index()
     assert list(lines["loaded"]) == [8000, 0]
     assert list(lines["stored"]) == [0, 8000]
     assert list(lines["flops"]) == [0, 2048]
     assert lines["operations"][1] == "2,048 fp32"
     assert "bound_s" not in prof.frame.columns
     assert prof.inspections == []
+
+
+@triton.jit
+def hash_kernel(x_ptr, out_ptr, rounds, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    for _ in range(rounds):
+        x = x ^ (x >> 3)
+    tl.store(out_ptr + offs, x)
+
+
+def test_lines_of_integers_run_as_often_as_their_loop() -> None:
+    x = torch.arange(256, dtype=torch.int32)
+    with profile() as prof:
+        for rounds in (10, 30):
+            hash_kernel[(2,)](x, torch.empty_like(x), rounds, BLOCK=128)
+    lines = prof.lines.set_index(prof.lines["line"] - hash_kernel.starting_line_number)
+    assert lines.loc[5, "executions"] == 2 * (10 + 30)
+    assert lines.loc[3, "executions"] == lines.loc[6, "executions"] == 2 * 2
+    assert "80 times" in write_page(prof)
 
 
 @triton.jit
@@ -98,7 +121,7 @@ def test_times_of_lines_are_shares_of_the_kernels() -> None:
     assert lines["time_s"].sum() <= 1.001 * total
     assert list(lines["time_s"] / total) == pytest.approx(list(lines["time_share"]))
     assert without.lines["time_s"].isna().all()
-    assert re.search(r"about \d+\.\d% of the time; 4,800 times", write_page(prof))
+    assert re.search(r"about \d+\.\d% of the time; 14,400 times", write_page(prof))
     assert len(prof.samples) == len(without.samples) == 3
 
 

@@ -12,7 +12,9 @@ import torch
 import triton
 import triton.language as tl
 
+from ttools.core.errors import TtoolsError
 from ttools.tuner import TuneOptions, TuningRun
+from ttools.tuner.store.store import TuningStore
 from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serving import Answer, Opening
 from ttools.tuner.workers.worker_slot import WorkerEndedError, WorkerSlot
@@ -101,6 +103,7 @@ def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
     try:
         for sent, sentence, timeout, how in (
             (signal.SIGTERM, "ended its process: Terminated", 60.0, "crashed"),
+            (signal.SIGKILL, "ended its process: Killed", 60.0, "killed"),
             (signal.SIGSTOP, r"did not end within 0.2 s", 0.2, "timed_out"),
         ):
             slot._process = number, _ = server.fork()
@@ -110,6 +113,57 @@ def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
             assert caught.value.how == how
     finally:
         server.close()
+
+
+def kill_once(arguments: dict) -> None:
+    marker = Path(os.environ["TTOOLS_TEST_MARKER"])
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill(arguments: dict) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_who_is_killed_from_outside_is_tried_again_and_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTOOLS_TEST_MARKER", str(tmp_path / "killed"))
+    tried = [
+        triton.Config({"BLOCK": 64, "KIND": "right"}),
+        triton.Config({"BLOCK": 128, "KIND": "right"}, pre_hook=kill_once),
+        triton.Config({"BLOCK": 256, "KIND": "right"}, pre_hook=kill),
+    ]
+    x, out = torch.rand(1000), torch.zeros(1000)
+    path = tmp_path / "store.sqlite"
+    with TuningRun(TuneOptions(search="exhaustive"), store=path) as run:
+        triton.autotune(tried, key=["n"])(scale_kernel)[(16,)](x, out, 1000)
+    (result,) = run.results
+    found = {t.values["BLOCK"]: t for t in result.trials.values()}
+    assert {block: t.status for block, t in found.items()} == {64: "ok", 128: "ok", 256: "killed"}
+    assert "twice: not by itself" in found[256].reason
+    (entry,) = TuningStore(path, create=False).entries()
+    assert {t.values["BLOCK"] for t in entry.trials} == {64, 128}
+
+
+def test_a_fork_server_that_was_killed_is_started_again() -> None:
+    server = ForkServer()
+    slot = WorkerSlot(server)
+    try:
+        slot._process = server.fork()
+        server._process.kill()
+        server._process.wait()
+        with pytest.raises(WorkerEndedError) as caught:
+            slot.ask("anything", 60.0)
+        assert caught.value.how == "killed", "it went with its server"
+        again, connection = server.fork()
+        assert Path(f"/proc/{again}").exists()
+        connection.close()
+    finally:
+        server.close()
+    with pytest.raises(TtoolsError, match="cannot be started"):
+        server.fork()
 
 
 def test_what_cannot_be_sent_runs_here_and_a_note_says_so() -> None:

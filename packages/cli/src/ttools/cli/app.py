@@ -15,7 +15,7 @@ from ttools.cli.doctor.command import doctor_command
 from ttools.cli.inspect.command import inspect_command
 from ttools.cli.interpret.command import interpret_command
 from ttools.cli.profile.command import profile_command
-from ttools.cli.profile.compare import profile_compare_command
+from ttools.cli.profile.compare import SidesCommand, profile_compare_command
 from ttools.cli.profile.view import profile_view_command
 from ttools.cli.record.command import record_command
 from ttools.cli.sanitize.command import sanitize_command
@@ -34,7 +34,7 @@ app = typer.Typer(
 app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
 app.command("profile", cls=TargetCommand)(profile_command)
-app.command("profile compare")(profile_compare_command)
+app.command("profile compare", cls=SidesCommand)(profile_compare_command)
 app.command("profile view")(profile_view_command)
 app.command("tune", cls=TuneCommand)(tune_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.core.gpus.devices import device_of_machine, read_device
+from ttools.core.gpus.devices import Device, device_of_machine, read_device
 from ttools.core.gpus.targets import read_target
 from ttools.interpreter.abi.module import DotMode
 from ttools.profiler.gpu.proton import Data, Hook, ProtonOptions
@@ -25,7 +25,7 @@ from ttools.profiler.run.session import CpuSession, Session
 def profile(
     *,
     on: Literal["auto", "cpu", "gpu"] = "auto",
-    device: str | None = None,
+    device: str | Device | None = None,
     target: str | None = None,
     only: Sequence[str] | None = None,
     threads: int | None = None,
@@ -47,7 +47,7 @@ def profile(
         on: where kernels run and are timed: on a GPU by Proton, or on the CPU. `auto` is the GPU
             where there is one.
         device: a GPU by name, as `h100`: its roofline bounds each launch from below. By default the
-            machine's own, if it is in the table.
+            machine's own, if it is in the table; another as a `Device`, see `read_device_file`.
         target: a GPU's architecture, as `sm_90`: kernels are compiled for it, which shows
             registers, spills, shared memory and occupancy. By default the device's.
         only: names of the kernels to profile; all others run as they would without.
@@ -100,7 +100,7 @@ def profile(
     has_gpu = gpu_usable()
     if on == "gpu" and not has_gpu:
         raise UsageError("on='gpu': there is no GPU here that torch can use")
-    known = device_of_machine() if device is None else read_device(device)
+    known = read_device(device) if isinstance(device, str) else device or device_of_machine()
     session: Session
     if on == "cpu" or not has_gpu:
         given: dict[str, object] = {"data": data != "trace", "backend": backend, "mode": mode}

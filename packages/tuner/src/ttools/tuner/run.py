@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ttools.core import triton_versions
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.gpus.devices import read_gpu
+from ttools.core.gpus.devices import Device, read_gpu
 from ttools.core.reports.report import config_text
 from ttools.core.reports.shown import Part, ShowsItself, Text
 from ttools.interpreter import interpret
@@ -56,7 +56,7 @@ class TuningRun(ShowsItself):
         store: file of trials; None to keep nothing.
         lock: file of winners; written at the end, or read if `locked`.
         locked: take every winner from the lock file and measure nothing.
-        device: a GPU by name, to choose for without having it.
+        device: a GPU, by name or described, to choose for without having it.
         on: what times; the GPU if there is one and `device` names none, else the CPU.
         only: names of the kernels to run and tune; all by default.
         threads: how many threads run the programs of a launch.
@@ -82,7 +82,7 @@ class TuningRun(ShowsItself):
         store: Path | None = None,
         lock: Path | None = None,
         locked: bool = False,
-        device: str | None = None,
+        device: str | Device | None = None,
         only: Sequence[str] | None = None,
         threads: int | None = None,
         on: Literal["cpu", "gpu"] | None = None,
@@ -95,7 +95,7 @@ class TuningRun(ShowsItself):
         self._measuring = Measuring(
             checks=options.checks,
             on_gpu=_is_on_gpu(on, device),
-            predicted=read_gpu(device) if device else None,
+            predicted=read_gpu(device) if isinstance(device, str) else device,
             threads=threads,
         )
         self.locked, self._lock_path = locked, lock
@@ -317,7 +317,7 @@ class TuningRun(ShowsItself):
             self._store = None
 
 
-def _is_on_gpu(on: Literal["cpu", "gpu"] | None, device: str | None) -> bool:
+def _is_on_gpu(on: Literal["cpu", "gpu"] | None, device: str | Device | None) -> bool:
     if on not in (None, "cpu", "gpu"):
         raise UsageError(f"on={on!r}: must be cpu or gpu")
     if on == "gpu" and device is not None:

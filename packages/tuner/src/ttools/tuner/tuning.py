@@ -181,7 +181,8 @@ class Tuning:
             for _, trial in self._bench.attempts(new, self._out_of_time):
                 self._result.new.add(trial.key)
                 self._add(trial)
-                self._save(trial)
+                if trial.status != "killed":  # the configuration may be as good as any
+                    self._save(trial)
         return [trials[each.key].cost if each.key in trials else None for each in batch]
 
     def _add(self, trial: Trial) -> None:

@@ -7,6 +7,7 @@ import typer
 from ttools.cli import options
 from ttools.cli.children import say_child_launches
 from ttools.cli.console import require_folder, say
+from ttools.cli.devices import given_device
 from ttools.cli.profile import options as profile_options
 from ttools.cli.profile import report as profile_report
 from ttools.cli.progress import progress
@@ -20,6 +21,7 @@ def profile_command(
     code: options.CodeOption = None,
     on: profile_options.ProfiledOnOption = "auto",
     device: profile_options.DeviceOption = None,
+    device_file: profile_options.DeviceFileOption = None,
     target: profile_options.ProfileTargetOption = None,
     context: profile_options.ContextOption = "shadow",
     counts: profile_options.CountsOption = True,
@@ -56,7 +58,7 @@ def profile_command(
 
     profiled = profile(
         on=on,
-        device=device,
+        device=given_device(device, device_file),
         target=target,
         only=only or None,
         threads=threads,
@@ -80,9 +82,9 @@ def profile_command(
     elif not profiled.launches and not profiled.notes and not status:
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
         say("note", f"no {wanted} was launched, so nothing was profiled")
-    if form == "text":
+    if form in ("text", "markdown"):
         if profiled.launches or output is not None:
-            profile_report.write_as_text(profiled, output, lines=lines, tree=tree)
+            profile_report.write_tables_of(profiled, form, output, lines=lines, tree=tree)
     else:
         profile_report.write(profiled, form, output, lines=lines, target=str(work), status=status)
     for kernel, note in profiled.notes.items():

@@ -1,24 +1,60 @@
-"""`ttools profile compare`: two profiles beside each other, and an exit status for CI."""
+"""`ttools profile compare`: profiles beside each other, and an exit status for CI."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
+from typer.core import TyperCommand
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import new_table, require_folder, say, write_json, write_tables
+from ttools.cli.console import new_table, require_folder, say, write_json, write_tables, write_text
+from ttools.cli.markdown import markdown
 from ttools.cli.profile.report import seconds
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ttools.profiler.report.comparison import Change
 
-BaseArgument = Annotated[Path, typer.Argument(metavar="BASE", help="A profile in JSON.")]
-NewArgument = Annotated[Path, typer.Argument(metavar="NEW", help="A later one.")]
+_SIDES = ("--before", "--after")
+
+
+class SidesCommand(TyperCommand):
+    """A command whose options `--before` and `--after` take several words each."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Repeats the option for each of its words, as click wants it."""
+        return super().parse_args(ctx, repeated(args))
+
+
+def repeated(words: list[str]) -> list[str]:
+    """`--before A B` as `--before A --before B`."""
+    found: list[str] = []
+    side: str | None = None
+    for word in words:
+        if word.startswith("-"):
+            side = word if word in _SIDES else None
+        elif side is not None and found[-1] != side:
+            found.append(side)
+        found.append(word)
+    return found
+
+
+FilesArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[BASE NEW]", help="A profile in JSON, and a later one."),
+]
+BeforeOption = Annotated[
+    list[Path] | None,
+    typer.Option("--before", metavar="FILE…", help="Profiles of several runs before a change."),
+]
+AfterOption = Annotated[
+    list[Path] | None,
+    typer.Option("--after", metavar="FILE…", help="Profiles of several runs after it."),
+]
 RegressionOption = Annotated[
     str,
     typer.Option(
@@ -27,8 +63,10 @@ RegressionOption = Annotated[
         help="Exit with 1 if a kernel is slower by so much, as 5%.",
     ),
 ]
-
-
+ComparisonFormatOption = Annotated[
+    Literal["text", "markdown", "json"],
+    typer.Option("--format", help="Format of the report.", rich_help_panel="Report"),
+]
 ScopesOption = Annotated[
     bool,
     typer.Option(
@@ -38,37 +76,90 @@ ScopesOption = Annotated[
 
 
 def profile_compare_command(
-    base: BaseArgument,
-    new: NewArgument,
+    files: FilesArgument = None,
+    before: BeforeOption = None,
+    after: AfterOption = None,
     fail_on_regression: RegressionOption = "5%",
     scopes: ScopesOption = True,
-    form: options.FormatOption = "text",
+    form: ComparisonFormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
-    """Compare two profiles, written by `ttools profile --format json --output FILE`.
+    """Compare profiles, written by `ttools profile --format json --output FILE`.
 
-    Kernels are matched by scope, name and configuration. A kernel counts as slower if the 99%
-    interval of the ratio of its medians lies above 1 and reaches the share. The exit status is 1 if
-    one is.
+    Give a profile of each side, or several as `--before A B C --after D E F`: only several tell
+    how much runs of one program differ. Kernels are matched by scope, name and configuration. A
+    kernel counts as slower if the interval of the ratio of its times lies above 1 and reaches the
+    share, as the same if the interval lies within the share, and as inconclusive if it allows both.
+    The exit status is 1 if one is slower.
     """
     from ttools.profiler.report.comparison import compare_profiles, read_profile
 
     threshold = _share(fail_on_regression)
+    sides = _sides(files or [], before or [], after or [])
     require_folder(output)
-    changes = compare_profiles(read_profile(base), read_profile(new), threshold, scopes=scopes)
+    base, new = ([read_profile(path) for path in side] for side in sides)
+    changes = compare_profiles(base, new, threshold, scopes=scopes)
+    if any(each.timed_on == "CPU" for each in (*base, *new)):
+        say(
+            "warning",
+            "these times are of the CPU, which other programs share: they tell little of a GPU; "
+            "give several profiles a side, made in turns",
+        )
     if form == "json":
         data = {
-            "schema": "ttools.comparison/1",
+            "schema": "ttools.profile-comparison/2",
             "threshold": threshold,
+            "before": [str(path) for path in sides[0]],
+            "after": [str(path) for path in sides[1]],
             "kernels": [asdict(change) for change in changes],
         }
         write_json(data, output)
+    elif form == "markdown":
+        write_text(markdown([_table(changes)]), output)
     else:
         write_tables([_table(changes)], output)
-    slower = ["/".join((*c.scope, c.kernel)) for c in changes if c.verdict == "slower"]
+    _conclude(changes, threshold)
+
+
+def _sides(
+    files: list[Path], before: list[Path], after: list[Path]
+) -> tuple[list[Path], list[Path]]:
+    """The files of both sides.
+
+    Raises:
+        UsageError: one side has none, or they are given in both ways.
+    """
+    if files and (before or after):
+        raise UsageError("give either BASE and NEW, or --before FILE… and --after FILE…")
+    if files:
+        if len(files) != 2:
+            raise UsageError(
+                f"give two profiles, not {len(files)}; several a side are --before FILE… "
+                "--after FILE…"
+            )
+        return [files[0]], [files[1]]
+    for side, name in ((before, "--before"), (after, "--after")):
+        if not side:
+            raise UsageError(f"there is no profile to compare: give BASE NEW, or {name} FILE…")
+        if len(set(side)) < len(side):
+            raise UsageError(f"{name} names a file twice, which would count as two runs")
+    return before, after
+
+
+def _conclude(changes: list[Change], threshold: float) -> None:
+    """Says what is slower, or cannot be told, and ends with the status of that."""
+    unsure = [_name(change) for change in changes if change.verdict == "inconclusive"]
+    if unsure:
+        say("note", f"inconclusive, more profiles a side would tell: {', '.join(unsure)}")
+    slower = [_name(change) for change in changes if change.verdict == "slower"]
     if slower:
         say("error", f"slower by {threshold * 100:.3g}% or more: {', '.join(slower)}")
         raise typer.Exit(exit_codes.FINDINGS)
+
+
+def _name(change: Change) -> str:
+    name = "/".join((*change.scope, change.kernel))
+    return f"{name} [{change.config}]" if change.config else name
 
 
 def _share(text: str) -> float:
@@ -90,7 +181,7 @@ def _share(text: str) -> float:
 def _table(changes: list[Change]) -> Table:
     scoped = any(change.scope for change in changes)
     left = (*(["scope"] if scoped else []), "kernel", "config", "verdict")
-    table = new_table("Median time of a launch", left, ("base", "new", "ratio", "99% interval"))
+    table = new_table("Median time of a launch", left, ("base", "new", "ratio", "interval"))
     for change in changes:
         known = change.low is not None and change.high is not None
         table.add_row(

@@ -20,6 +20,14 @@ DeviceOption = Annotated[
         help="Bound each launch by the roofline of h100, h200, a100, b200, rtx4090, mi300x, ….",
     ),
 ]
+DeviceFileOption = Annotated[
+    Path | None,
+    _report(
+        "--device-file",
+        metavar="FILE",
+        help="Bound each launch by the roofline of the GPU that a file in TOML describes.",
+    ),
+]
 ProfileTargetOption = Annotated[
     str | None,
     _report(
@@ -72,7 +80,7 @@ LineTimesOption = Annotated[
     ),
 ]
 ProfileFormatOption = Annotated[
-    Literal["text", "json", "csv", "chrome", "html"],
+    Literal["text", "markdown", "json", "csv", "chrome", "html"],
     _report("--format", help="Format of the report."),
 ]
 ProfiledOnOption = Annotated[

@@ -17,6 +17,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ttools.cli.console import new_table, write_tables, write_text
+from ttools.cli.markdown import markdown
 from ttools.core.reports.report import shown_path
 
 if TYPE_CHECKING:
@@ -30,9 +31,23 @@ _SPREAD = ("min_s", "median_s", "p95_s", "max_s", "overhead_median_s")
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
-def write_as_text(profiled: Profile, output: Path | None, *, lines: bool, tree: bool) -> None:
-    """Tables of kernels, of the device if one was named, and of lines and scopes if wanted."""
-    write_tables(_tables(profiled, lines, tree), output)
+def write_tables_of(
+    profiled: Profile, form: str, output: Path | None, *, lines: bool, tree: bool
+) -> None:
+    """Tables of kernels, of the device if one was named, and of lines and scopes if wanted.
+
+    Args:
+        profiled: a run that has ended.
+        form: `text` or `markdown`.
+        output: a file; standard output by default.
+        lines: whether lines are wanted.
+        tree: whether scopes are.
+    """
+    tables = _tables(profiled, lines, tree)
+    if form == "markdown":
+        write_text(markdown(tables), output)
+    else:
+        write_tables(tables, output)
 
 
 def write(

@@ -13,6 +13,7 @@ import typer
 
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
+from ttools.cli.devices import given_device
 from ttools.cli.progress import progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
 from ttools.cli.tune import options as tune_options
@@ -49,6 +50,7 @@ def tune_command(
     seconds: tune_options.SecondsOption = None,
     within: tune_options.WithinOption = None,
     target: tune_options.GpuOption = None,
+    device_file: tune_options.GpuFileOption = None,
     on: tune_options.OnOption = None,
     only: tune_options.TunedOnlyOption = None,
     sanitize: tune_options.SanitizeOption = False,
@@ -82,7 +84,7 @@ def tune_command(
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())
         return
-    if form not in (None, "text", "json", "html"):
+    if form not in (None, "text", "markdown", "json", "html"):
         raise UsageError(f"--format {form} is for `ttools tune export FILE`")
     named = module is None and code is None and bool(words) and is_kernel((words or [""])[0])
     _require_both(named, words or [], space, inputs)
@@ -115,7 +117,7 @@ def tune_command(
         store=store,
         lock=lock,
         locked=locked,
-        device=target,
+        device=given_device(target, device_file),
         only=only or None,
         threads=threads,
         on=on,
@@ -221,6 +223,8 @@ def _report(
             new={str(result.problem): len(result.new) for result in run.results},
             notes=[note for result in run.results for note in result.notes] + run.notes,
         )
+    elif form == "markdown":
+        tune_report.write_as_markdown(entries, output)
     elif form == "html":
         tune_report.write_as_html(entries, output)
     elif entries:

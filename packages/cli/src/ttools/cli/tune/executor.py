@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ttools.core.environment import gpu_usable
@@ -52,6 +53,8 @@ def _on_ray(text: str) -> Callable[[], WorkerPool]:
     address, actors = (address, count) if address else (text, "1")
     if not actors.isdecimal() or int(actors) < 1:
         raise UsageError(f"--ray {text}: give ADDRESS or ADDRESS@N, N configurations at a time")
+    if find_spec("ray") is None:  # now, not when the first kernel is to be tuned
+        raise UsageError("--ray: Ray is not installed: pip install 'ttools-tuner[ray]'")
     from ttools.tuner.workers.ray_workers import ray_workers
 
     own = None if address == _LOCAL else address

@@ -14,7 +14,7 @@ _keep = partial(typer.Option, rich_help_panel="Store")
 _report = partial(typer.Option, rich_help_panel="Report")
 
 #: How tunings are written.
-TuneFormat = Literal["text", "json", "csv", "lock", "html", "python"]
+TuneFormat = Literal["text", "markdown", "json", "csv", "lock", "html", "python"]
 
 TunedArgument = Annotated[
     list[str] | None,
@@ -80,6 +80,14 @@ GpuOption = Annotated[
         metavar="GPU",
         help="Tune for a GPU that is not here, given by architecture (sm_90) or name (h100): "
         "configurations are compiled for it, verified on the CPU, and ranked by a model.",
+    ),
+]
+GpuFileOption = Annotated[
+    Path | None,
+    _search(
+        "--device-file",
+        metavar="FILE",
+        help="Tune for the GPU that a file in TOML describes, as with --target.",
     ),
 ]
 TunedOnlyOption = Annotated[

@@ -5,7 +5,6 @@ Owns headings, units and rounding. What the numbers mean is `ttools.tuner`'s to 
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ttools.cli.console import write_json, write_tables, write_text
+from ttools.cli.markdown import fenced, markdown
 from ttools.cli.profile.report import seconds
 from ttools.core.reports.report import config_text, counted
 
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 def write_as_text(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """A table per kernel and key: the configurations that can win by time, then the others."""
     write_tables([_table(entry) for entry in entries if entry.trials], output)
+    if output is None:
+        write_text(winners_as_python(entries), None)
+
+
+def write_as_markdown(entries: Sequence[TuningEntry], output: Path | None) -> None:
+    """The same for a pull request, the lines to paste as a block of code."""
+    tables = markdown(_table(entry) for entry in entries if entry.trials)
+    write_text("\n".join(filter(None, (tables, fenced(winners_as_python(entries))))), output)
 
 
 def write_as_json(
@@ -73,12 +81,13 @@ def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
 
 def _table(entry: TuningEntry) -> Table:
     problem = entry.problem
+    where = f"{problem.device}; {problem.versions}"
     state = "" if entry.complete else ", interrupted"
     tried = counted(len(entry.trials), "configuration")
     table = Table(
         title=escape(f"{problem} ({tried} tried{state})"),
         title_justify="left",
-        caption=escape(f"{problem.device}; {problem.versions}"),
+        caption=escape("\n".join(filter(None, [_why(entry), where]))),
         caption_justify="left",
     )
     table.add_column("")
@@ -87,13 +96,37 @@ def _table(entry: TuningEntry) -> Table:
     for name in _COMPILED if compiled else _TIMED:
         table.add_column(name, justify="right")
     table.add_column("cannot win because", overflow="fold")
-    least = min((cost for t in entry.trials if (cost := t.cost) is not None), default=None)
-    for trial in sorted(entry.trials, key=lambda t: (t.cost is None, t.cost or 0.0)):
+    from ttools.tuner.store.ranking import estimate, ranked, winning_trial
+
+    best = winning_trial(entry)
+    least = None if best is None else estimate(entry, best)
+    for trial in ranked(entry):
         table.add_row(*_row(entry, trial, least, _static(trial) if compiled else None))
     return table
 
 
-_TIMED = ("median", "95% within", "alternating", "ratio")
+def _why(entry: TuningEntry) -> str:
+    from ttools.tuner.store.ranking import reason
+
+    found = reason(entry)
+    return f"the winner is {found}" if found else ""
+
+
+def winners_as_python(entries: Sequence[TuningEntry]) -> str:
+    """A line to paste for each kernel and key with a winner, with what it gains."""
+    from ttools.tuner.store.ranking import config_source, gain_over_first, winning_trial
+
+    lines = []
+    for entry in entries:
+        best, gain = winning_trial(entry), gain_over_first(entry)
+        if best is None:
+            continue
+        gained = f", {gain:.2f} times as fast as the first configuration" if gain else ""
+        lines.append(f"{config_source(best.values)}  # {entry.problem}{gained}\n")
+    return "".join(lines)
+
+
+_TIMED = ("median", "95% within", "timed", "ratio")
 _COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
 
 
@@ -113,27 +146,35 @@ def _static(trial: Trial) -> tuple[str, ...]:
 def _row(
     entry: TuningEntry, trial: Trial, least: float | None, static: tuple[str, ...] | None
 ) -> tuple[str, ...]:
-    final = entry.final.get(trial.key)
+    from ttools.tuner.store.ranking import estimate
+
+    own = estimate(entry, trial)
+    timed = "" if not trial.samples else "in turns" if trial.key in entry.final else "alone"
     return (
         "winner" if trial.key == entry.winner else "",
         escape(config_text(trial.values)),
-        "" if trial.cost is None else seconds(trial.cost),
-        *(() if static else (_interval(trial), seconds(statistics.median(final)) if final else "")),
-        f"{trial.cost / least:.2f}" if trial.cost is not None and least else "",
+        "" if own is None else seconds(own),
+        *(() if static else (_interval(entry, trial), timed)),
+        f"{own / least:.2f}" if own is not None and least else "",
         *(static or ()),
         escape(f"{trial.status.replace('_', ' ')}: {trial.reason}" if trial.reason else ""),
     )
 
 
-def _interval(trial: Trial) -> str:
+def _interval(entry: TuningEntry, trial: Trial) -> str:
     """The uncertainty of the reported median, in percent."""
-    if trial.interval is None or not trial.seconds:
+    from ttools.tuner.measure.confidence import median_interval
+    from ttools.tuner.store.ranking import estimate, samples
+
+    interval, own = median_interval(samples(entry, trial)), estimate(entry, trial)
+    if interval is None or not own:
         return ""
-    low, high = trial.interval
-    return f"{low / trial.seconds - 1:+.1%} {high / trial.seconds - 1:+.1%}"
+    return " ".join(f"{end / own - 1:+.1%}" for end in interval)
 
 
 def _plain(entry: TuningEntry) -> dict[str, Any]:
+    from ttools.tuner.store.ranking import reason
+
     problem, where = entry.problem, entry.location
     winner = next((dict(t.values) for t in entry.trials if t.key == entry.winner), None)
     return {
@@ -145,15 +186,19 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
         "source": problem.source,
         "complete": entry.complete,
         "winner": winner,
+        "reason": reason(entry),
         "trials": [_trial(entry, trial) for trial in entry.trials],
     }
 
 
 def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
+    from ttools.tuner.store.ranking import estimate
+
     return {
         "config": dict(trial.values),
         "status": trial.status,
         "reason": trial.reason,
+        "estimate": estimate(entry, trial),
         "seconds": trial.seconds,
         "interval": trial.interval,
         "samples": list(trial.samples),

@@ -36,6 +36,7 @@ READINGS = {
     "show": Reading(
         writers={
             "text": tune_report.write_as_text,
+            "markdown": tune_report.write_as_markdown,
             "json": tune_report.write_as_json,
             "html": tune_report.write_as_html,
         }

@@ -35,7 +35,7 @@ from ttools.interpreter.dialects.traits import Trait
 #: Not `kind($name)`, which is an attribute or a type.
 _OPERAND = re.compile(r"(?<![\w-]\()\$(\w+)")
 
-Unit: TypeAlias = Literal["", "arithmetic", "compare", "divide", "function"]
+Unit: TypeAlias = Literal["", "arithmetic", "compare", "divide", "function", "library"]
 
 
 @dataclass(frozen=True)

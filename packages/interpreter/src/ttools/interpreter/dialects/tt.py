@@ -187,7 +187,7 @@ _ELEMENTWISE = {
         "$srcs* attr-dict `:` functional-type",
         ("results",),
         traits=frozenset({ELEMENTWISE}),
-        unit="function",
+        unit="library",
     ),
     "tt.elementwise_inline_asm": Op(
         "string($asm_string) attr-dict ($args* `:` type($args*))? `->` type($result*)",

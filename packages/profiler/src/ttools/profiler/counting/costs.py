@@ -7,6 +7,7 @@ comparisons are counted apart, since they go to other units. Must not know how o
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from math import prod
 
@@ -18,11 +19,16 @@ from ttools.interpreter.ir import FloatType, Operation, TensorType, element_type
 _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
 #: Names of units that do no floating-point operations in the sense of a peak rate.
-OTHER_UNITS = ("compare", "divide", "function")
+OTHER_UNITS = ("compare", "divide", "function", "library")
 
 
 def cost(op: Operation) -> Counter[str]:
-    """Operations of one execution by unit: `fp32`, `dot fp16`, `function`, `divide`, `compare`."""
+    """Operations of one execution by unit.
+
+    These are `fp32`, `dot fp16` and the like, `function`, `divide`, `compare`, and `library` for
+    calls of libdevice. A product of operands in parts is `dot tf32x3`, counted once; one that sums
+    in fp16 is `dot fp16 (fp16 sums)`.
+    """
     if op.has(COMBINES):
         return _combined(op)
     if op.name in ("tt.dot", "tt.dot_scaled"):
@@ -51,9 +57,17 @@ def _dot(op: Operation) -> Counter[str]:
     precision = op.attributes.get("inputPrecision", "ieee")
     if op.name == "tt.dot" and unit == "fp32" and precision == "ieee":
         return Counter({unit: count})
+    if op.name == "tt.dot" and isinstance(precision, str) and _PARTS.fullmatch(precision):
+        return Counter({f"dot {precision}": count})
     # Two values of 4 bits lie in a byte.
     packed = op.name == "tt.dot_scaled" and op.attributes.get("lhs_k_pack", True) is not False
-    return Counter({f"dot {unit}": 2 * count if packed and unit == "i8" else count})
+    count = 2 * count if packed and unit == "i8" else count
+    sums = " (fp16 sums)" if str(element_type(op.results[0].type)) == "f16" else ""
+    return Counter({f"dot {unit}{sums}": count})
+
+
+#: Precisions of products that several products of narrower numbers make.
+_PARTS = re.compile(r"(tf32|bf16)x\d")
 
 
 def _combined(op: Operation) -> Counter[str]:

@@ -17,11 +17,12 @@ from ttools.profiler.counting.rewrite import CountingPlan
 
 @dataclass
 class LineCounts:
-    """What a line of source does in a launch.
+    """What a line of source does in a launch, or in several.
 
     Attributes:
         location: of the line; None where unknown.
-        executions: of its operations, over all programs and iterations; the most of any of them.
+        executions: of its operations, over all programs and iterations of a launch, the most of
+            any of them; summed over launches.
         loaded: bytes that loads request.
         stored: bytes that stores request.
         atomic: bytes that atomics request.
@@ -54,15 +55,16 @@ class LineCounts:
         """Share of the lanes of accesses that a mask holds back."""
         return self.masked_off / self.lanes if self.lanes else 0.0
 
-    def add(self, other: LineCounts) -> None:
-        """Adds the counts of another line or launch."""
-        self.executions = max(self.executions, other.executions)
-        self.loaded += other.loaded
-        self.stored += other.stored
-        self.atomic += other.atomic
-        self.lanes += other.lanes
-        self.masked_off += other.masked_off
-        self.operations += other.operations
+    def add(self, other: LineCounts, launches: int = 1) -> None:
+        """Adds the counts of another line, or of the same in so many other launches."""
+        self.executions += launches * other.executions
+        self.loaded += launches * other.loaded
+        self.stored += launches * other.stored
+        self.atomic += launches * other.atomic
+        self.lanes += launches * other.lanes
+        self.masked_off += launches * other.masked_off
+        for unit, count in other.operations.items():
+            self.operations[unit] += launches * count
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class LaunchCounts:
 
     Attributes:
         programs: how many ran.
-        total: of all lines.
+        total: of all lines; its executions are of programs.
         lines: by line, in the order of the source.
         unique_loaded: bytes that are loaded at least once.
         unique_stored: bytes that are stored or changed atomically at least once.
@@ -106,6 +108,8 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> L
         traffic: what is accessed.
     """
     lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))
+    for executed, blocks in plan.executed.items():
+        lines[executed].executions = max(counters[block] for block in blocks)
     for access in plan.accesses:
         line = lines[access.location]
         executions = counters[access.block]
@@ -131,6 +135,7 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> L
     for location, line in lines.items():
         line.location = location
         total.add(line)
+    total.executions = counters[0]
     ordered = sorted(lines.values(), key=lambda line: line_of(line.location))
     return LaunchCounts(
         programs=counters[0],

@@ -78,6 +78,7 @@ class CountingPlan:
     """What is counted in a kernel.
 
     Attributes:
+        executed: numbers of the counters of the blocks that have operations of a line, by line.
         accesses: to memory.
         computes: operations that compute.
         counters: how many there are; the first, of the kernel's own block, counts programs.
@@ -87,6 +88,7 @@ class CountingPlan:
         unsupported: what cannot be counted, a sentence each.
     """
 
+    executed: dict[SourceLocation, set[int]] = field(default_factory=dict)
     accesses: list[AccessSite] = field(default_factory=list)
     computes: list[ComputeSite] = field(default_factory=list)
     counters: int = 0
@@ -132,6 +134,7 @@ class _Counting:
         for block in blocks:
             number = self._count(self.rewriter.start(block), (), 1)
             for op in block.operations:
+                self._executed(op, number)
                 if (kind := kind_of(op)) is not None:
                     self._access(op, kind, number)
                 elif op.name == "tt.call":
@@ -143,6 +146,12 @@ class _Counting:
                     self.plan.computes.append(
                         ComputeSite(location=user_location(op.location), cost=found, block=number)
                     )
+
+    def _executed(self, op: Operation, number: int) -> None:
+        # A constant is no step of the program, and may lie outside of the loop that has its line.
+        location = user_location(op.location)
+        if location is not None and op.name not in ("arith.constant", "tt.return", "scf.yield"):
+            self.plan.executed.setdefault(location, set()).add(number)
 
     def _access(self, op: Operation, kind: Kind, block: int) -> None:
         pointer, value, mask = op.address, op.mask, None

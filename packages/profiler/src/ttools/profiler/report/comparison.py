@@ -1,53 +1,62 @@
-"""Two profiles beside each other: which kernels became slower, and how sure that is.
+"""Profiles beside each other: which kernels became slower, and how sure that is.
 
-Kernels are matched by the scopes around them, name and configuration. The ratio of two medians
-comes with an interval from resampling both runs' launches, so that noise is not taken for a change.
-Must not know how profiles are made or shown.
+Kernels are matched by the scopes around them, name and configuration, each side may have several
+profiles. What is said of a kernel follows from an interval of the ratio of its times (`intervals`),
+so that noise is not taken for a change, nor a change for noise. Must not know how profiles are made
+or shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ttools.core.errors import UsageError
 from ttools.core.json_document import Amount, read_json_document
+from ttools.profiler.report.intervals import ratio_interval
 
 SCHEMA = "ttools.profile/1"
-#: Fewer launches say too little of their spread.
-FEWEST = 5
-_RESAMPLES = 2000
-_CONFIDENCE = 0.99
+#: The probability that the intervals of all kernels hold their ratios.
+LEVEL = 0.99
 #: Of times, so that one of exactly 1 + threshold times another is recognised.
 _ROUNDING = 1e-9
+#: What two runs of one program may differ by beyond what their launches show, as a factor: of one
+#: profile a side, and of several, whose own spread is known. That clocks of a GPU move by a
+#: percent or two is assumed; a loop of arithmetic on a busy machine with two cores took 0.56 to 1.0
+#: ms in six runs, 24% about their mean, and runs not made in turns differ by what else ran then.
+_BETWEEN_RUNS = {"GPU": (1.02, 1.0), "CPU": (4.0, 1.1)}
 #: Of a function in Python's stack: lines move when a program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
 
 #: Scopes from the outermost, kernel and configuration.
 Key: TypeAlias = tuple[tuple[str, ...], str, str]
-Verdict = Literal["slower", "faster", "same", "new", "removed", "too few launches"]
+#: Of each kernel, for each run the seconds of its launches.
+Runs: TypeAlias = Mapping[Key, Sequence[Sequence[float]]]
+Verdict = Literal["slower", "faster", "same", "inconclusive", "new", "removed", "too few launches"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A kernel in two runs.
+    """A kernel on two sides.
 
     Attributes:
         scope: around its launches, from the outermost; empty also without scopes.
         kernel: its name.
         config: of the autotuner.
-        base_s: median seconds of a launch in the first run; None if it was not launched there.
-        new_s: the same in the second.
-        ratio: of the medians, second to first.
+        base_s: median seconds of a launch on the first side; None if it was not launched there.
+        new_s: the same on the second.
+        base_runs: profiles of the first side with launches of it.
+        new_runs: the same of the second.
+        ratio: of typical times, second to first.
         low: end of the ratio's interval.
         high: its other end.
         verdict: slower or faster where the interval excludes an equal time and reaches the
-            threshold.
+            threshold, same where it lies within the threshold, inconclusive elsewhere.
     """
 
     scope: tuple[str, ...]
@@ -55,6 +64,8 @@ class Change:
     config: str
     base_s: float | None
     new_s: float | None
+    base_runs: int = 0
+    new_runs: int = 0
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
@@ -68,10 +79,12 @@ class Times:
     Attributes:
         seconds: of each launch.
         scoped: whether the profile has scopes.
+        timed_on: `CPU` or `GPU`; None if the profile does not say.
     """
 
     seconds: Mapping[Key, list[float]]
     scoped: bool
+    timed_on: str | None = None
 
     def without_scopes(self) -> Mapping[Key, list[float]]:
         """The same by kernel and configuration alone."""
@@ -98,6 +111,7 @@ class _Kernel:
 @dataclass(frozen=True)
 class _Profile:
     kernels: list[_Kernel]
+    timed_on: str | None = None
 
 
 def read_profile(path: Path) -> Times:
@@ -106,81 +120,119 @@ def read_profile(path: Path) -> Times:
     Raises:
         UsageError: the file cannot be read or is no such profile.
     """
-    rows = read_json_document(
+    profile = read_json_document(
         path,
         SCHEMA,
         "profile",
         _Profile,
         advice="write it with `ttools profile --format json --output FILE`",
-    ).kernels
+    )
     found: dict[Key, list[float]] = {}
-    scoped = all(row.scopes is not None for row in rows)
-    for row in rows:
+    scoped = all(row.scopes is not None for row in profile.kernels)
+    for row in profile.kernels:
         for each in (scoped and row.scopes) or [_Scope([], row.seconds)]:
             key = tuple(_PLACE.sub("", name) for name in each.scope), row.kernel, str(row.config)
             found.setdefault(key, []).extend(each.seconds)
-    return Times(seconds=found, scoped=scoped)
+    return Times(seconds=found, scoped=scoped, timed_on=profile.timed_on)
 
 
 def compare_profiles(
-    base: Times, new: Times, threshold: float, *, scopes: bool = True
+    base: Sequence[Times], new: Sequence[Times], threshold: float, *, scopes: bool = True
 ) -> list[Change]:
-    """Each kernel of two profiles, see `compare`.
+    """Each kernel of two sides, see `compare`.
 
     Args:
-        base: the first.
-        new: the second.
+        base: the profiles of the first side.
+        new: those of the second.
         threshold: see `compare`.
         scopes: whether a kernel's launches in different scopes are compared apart; they are not
             where one of the profiles does not say.
+
+    Raises:
+        UsageError: some were timed on a GPU, others on the CPU.
     """
-    if scopes and base.scoped and new.scoped:
-        return compare(base.seconds, new.seconds, threshold)
-    return compare(base.without_scopes(), new.without_scopes(), threshold)
+    places = {each.timed_on or "GPU" for each in (*base, *new)}
+    if len(places) > 1:
+        raise UsageError(
+            "some of these profiles were timed on the CPU, others on a GPU; compare like with like"
+        )
+    apart = scopes and all(each.scoped for each in (*base, *new))
+    before, after = (
+        _joined([each.seconds if apart else each.without_scopes() for each in side])
+        for side in (base, new)
+    )
+    return compare(before, after, threshold, on_cpu="CPU" in places)
 
 
-def compare(
-    base: Mapping[Key, list[float]], new: Mapping[Key, list[float]], threshold: float
-) -> list[Change]:
-    """Each kernel of two runs, in the order of the first.
+def _joined(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, list[list[float]]]:
+    found: dict[Key, list[list[float]]] = {}
+    for run in runs:
+        for key, seconds in run.items():
+            found.setdefault(key, []).append(seconds)
+    return found
+
+
+def compare(base: Runs, new: Runs, threshold: float, *, on_cpu: bool = False) -> list[Change]:
+    """Each kernel of two sides, in the order of the first.
 
     Args:
-        base: seconds of launches, see `read_profile`.
-        new: the same of the second run.
+        base: seconds of launches, by run.
+        new: the same of the second side.
         threshold: a kernel counts as slower if the interval of its ratio lies above 1 and
             reaches 1 + threshold: it did become slower, and so much for all that was measured. It
-            counts as faster if the interval lies below 1 and reaches 1 / (1 + threshold).
+            counts as faster if the interval lies below 1 and reaches 1 / (1 + threshold), and as
+            the same if the interval lies between these two. All else is inconclusive.
+        on_cpu: whether times are of the CPU, which other programs share.
     """
-    return [_change(key, base.get(key, []), new.get(key, []), threshold) for key in {**base, **new}]
+    # The more kernels, the more intervals miss: their misses together are as rare as one may be.
+    both = sum(key in new for key in base)
+    level = 1 - (1 - LEVEL) / max(1, both)
+    alone, several = _BETWEEN_RUNS["CPU" if on_cpu else "GPU"]
+    changes = []
+    for key in {**base, **new}:
+        sides = [[run for run in side.get(key, ()) if len(run)] for side in (base, new)]
+        factor = alone if max(len(side) for side in sides) == 1 else several
+        changes.append(_change(key, sides[0], sides[1], threshold, level, factor))
+    return changes
 
 
-def _change(key: Key, base: list[float], new: list[float], threshold: float) -> Change:
+def _change(
+    key: Key,
+    base: Sequence[Sequence[float]],
+    new: Sequence[Sequence[float]],
+    threshold: float,
+    level: float,
+    factor: float,
+) -> Change:
     scope, kernel, config = key
-    base_s, new_s = (float(np.median(each)) if each else None for each in (base, new))
-    verdict: Verdict = "new" if base_s is None else "removed"
+    base_s, new_s = (float(np.median(np.concatenate(s))) if s else None for s in (base, new))
     change = Change(
-        scope=scope, kernel=kernel, config=config, base_s=base_s, new_s=new_s, verdict=verdict
+        scope=scope,
+        kernel=kernel,
+        config=config,
+        base_s=base_s,
+        new_s=new_s,
+        base_runs=len(base),
+        new_runs=len(new),
+        verdict="new" if base_s is None else "removed",
     )
     if base_s is None or new_s is None:
         return change
-    ratio = new_s / base_s if base_s else None
-    if ratio is None or min(len(base), len(new)) < FEWEST:
+    if min(map(min, (*base, *new))) <= 0:  # a clock that is too coarse for it
+        return replace(change, verdict="inconclusive")
+    ratio, interval = ratio_interval(base, new, level)
+    if interval is None:
         return replace(change, ratio=ratio, verdict="too few launches")
-    low, high = _interval(np.array(base), np.array(new))
-    verdict = "same"
-    if low > 1 and high >= (1 + threshold) * (1 - _ROUNDING):
-        verdict = "slower"
-    elif high < 1 and low <= (1 + _ROUNDING) / (1 + threshold):
-        verdict = "faster"
-    return replace(change, ratio=ratio, low=low, high=high, verdict=verdict)
+    low, high = interval[0] / factor, interval[1] * factor
+    return replace(change, ratio=ratio, low=low, high=high, verdict=verdict(low, high, threshold))
 
 
-def _interval(base: NDArray[np.float64], new: NDArray[np.float64]) -> tuple[float, float]:
-    """The interval of the ratio of medians, by the percentile bootstrap; equal for equal input."""
-    generator = np.random.default_rng(0)
-    medians = [
-        np.median(generator.choice(each, (_RESAMPLES, len(each))), axis=1) for each in (base, new)
-    ]
-    tail = (1 - _CONFIDENCE) / 2
-    low, high = np.quantile(medians[1] / np.maximum(medians[0], 1e-12), [tail, 1 - tail])
-    return float(low), float(high)
+def verdict(low: float, high: float, threshold: float) -> Verdict:
+    """What an interval of a ratio says, see `compare`."""
+    most = (1 + threshold) * (1 - _ROUNDING)
+    least = (1 + _ROUNDING) / (1 + threshold)
+    if low > 1 and high >= most:
+        return "slower"
+    if high < 1 and low <= least:
+        return "faster"
+    return "same" if least <= low and high <= most else "inconclusive"

@@ -187,8 +187,8 @@ def _rates(row: Mapping[str, Any]) -> dict[str, Any]:
 def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
     """A row per kernel and line of source, over all launches, in the order of the source.
 
-    Columns: `kernel`, `file`, `line`, `executions` (of the line in all programs and iterations, the
-    largest of a launch), `loaded`, `stored`, `atomic` in bytes, `masked_share`, `flops`,
+    Columns: `kernel`, `file`, `line`, `executions` (of the line in all programs, iterations and
+    launches), `loaded`, `stored`, `atomic` in bytes, `masked_share`, `flops`,
     `operations`, a text with the count of each unit, `time_s`, an estimate of the seconds spent
     there, and `time_share`, of the kernel's time. Times are NaN for kernels that were not sampled.
     """
@@ -198,7 +198,7 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
     for sample in samples:
         for line in sample.counts.lines if sample.counts else ():
             key = (sample.kernel, *line_of(line.location))
-            lines.setdefault(key, LineCounts(line.location)).add(line)
+            lines.setdefault(key, LineCounts(line.location)).add(line, sample.launches)
         if sample.lines:
             sampled[sample.kernel] += sample.seconds
         for (file, number), share in sample.lines.items():

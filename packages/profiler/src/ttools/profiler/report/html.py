@@ -204,7 +204,8 @@ def line_facts(row: Mapping[str, Any]) -> str:
         said.append(f"{row['masked_share']:.1%} masked off")
     if row["operations"]:
         said.append(row["operations"])
-    work = f"{row['executions']:,} times: {'; '.join(said)}" if said else ""
+    often = f"{row['executions']:,} times" if row["executions"] else ""
+    work = ": ".join(filter(None, (often, "; ".join(said))))
     spent = f"about {row['time_share']:.1%} of the time" if row["time_share"] else ""
     return "; ".join(filter(None, (spent, work)))
 

@@ -23,8 +23,9 @@ Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 LEAST_SECONDS = 1e-9
 #: `over_limit`: does not fit on the target; `failed`: does not compile or run; `defect`: the
 #: sanitizer found an error; `wrong`: other outputs than the reference; `crashed`: it ended the
-#: process that ran it; `timed_out`: it did not end in time. Only `ok` can win.
-Status = Literal["ok", "over_limit", "failed", "defect", "wrong", "crashed", "timed_out"]
+#: process that ran it; `timed_out`: it did not end in time; `killed`:
+#: something else ended that process, twice. Only `ok` can win.
+Status = Literal["ok", "over_limit", "failed", "defect", "wrong", "crashed", "timed_out", "killed"]
 
 
 @dataclass(frozen=True, kw_only=True)

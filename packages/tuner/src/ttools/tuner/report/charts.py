@@ -12,6 +12,7 @@ from typing import Any
 from ttools.core.reports.report import config_text
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import distinct_values
+from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
 #: Size of a picture, and the margins around what it shows.
@@ -48,7 +49,7 @@ def progress(entry: TuningEntry) -> dict[str, Any] | None:
     dots: list[dict[str, Any]] = []
     for index, (trial, cost) in enumerate(zip(entry.trials, costs, strict=True)):
         if cost is None:
-            dots.append({"x": x(index), "y": TOP, "kind": "rejected", "text": _label(trial)})
+            dots.append({"x": x(index), "y": TOP, "kind": "rejected", "text": _label(trial, cost)})
             continue
         if cost < least:
             if steps:
@@ -56,7 +57,7 @@ def progress(entry: TuningEntry) -> dict[str, Any] | None:
             least = cost
         steps.append((x(index), y(least)))
         kind = "winner" if trial.key == entry.winner else "timed"
-        dots.append({"x": x(index), "y": y(cost), "kind": kind, "text": _label(trial)})
+        dots.append({"x": x(index), "y": y(cost), "kind": kind, "text": _label(trial, cost)})
     ratios = [r for r in (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0) if math.log(r) <= highest]
     return {
         "width": WIDTH,
@@ -80,8 +81,7 @@ def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
-def _label(trial: Trial) -> str:
-    cost = trial.cost
+def _label(trial: Trial, cost: float | None) -> str:
     return f"{config_text(trial.values)}: " + (
         f"{cost * 1e6:.4g} µs" if cost is not None else f"{trial.status}: {trial.reason}"
     )
@@ -99,7 +99,8 @@ def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
     names = [name for name in names if len(values[name]) > 1]
     if len(timed) < 2 or not names:
         return None
-    best = min(trial.cost or 0.0 for trial in timed)
+    costs = {trial.key: estimate(entry, trial) or 0.0 for trial in timed}
+    best = min(costs.values())
     step = (WIDTH - 2 * LEFT) / len(names)
 
     def y(index: int, count: int) -> float:
@@ -117,8 +118,8 @@ def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
         for n, name in enumerate(names)
     ]
     lines = []
-    for trial in sorted(timed, key=lambda trial: -(trial.cost or 0.0)):
-        ratio = (trial.cost or 0.0) / best
+    for trial in sorted(timed, key=lambda trial: -costs[trial.key]):
+        ratio = costs[trial.key] / best
         points = [
             (axis["x"], y(values[name].index(trial.values.get(name)), len(values[name])))
             for axis, name in zip(axes, names, strict=True)
@@ -129,7 +130,7 @@ def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
                 "points": " ".join(f"{px},{py}" for px, py in points),
                 "color": color(ratio),
                 "winner": trial.key == entry.winner,
-                "text": _label(trial),
+                "text": _label(trial, costs[trial.key]),
             }
         )
     return {
@@ -161,7 +162,9 @@ def heat_map(entries: Sequence[TuningEntry]) -> dict[str, Any] | None:
     Returns:
         None if no configuration was timed for any.
     """
-    costs = [{t.key: t.cost for t in e.trials if t.cost is not None} for e in entries]
+    costs = [
+        {t.key: cost for t in e.trials if (cost := estimate(e, t)) is not None} for e in entries
+    ]
     values = {trial.key: trial.values for entry in entries for trial in entry.trials}
     best = [min(own.values(), default=None) for own in costs]
     ratios = {

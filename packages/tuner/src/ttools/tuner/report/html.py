@@ -6,14 +6,16 @@ how a configuration is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ttools.core.reports.page_template import page_template
 from ttools.core.reports.report import config_text
+from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
+from ttools.tuner.store.ranking import estimate, ranked, reason, samples
 from ttools.tuner.store.store import TuningEntry
 
 _PAGE = Path(__file__).parent / "page"
@@ -46,15 +48,16 @@ def write_page(entries: Sequence[TuningEntry], title: str) -> str:
 
 
 def _problem(entry: TuningEntry) -> dict[str, Any]:
-    ordered = sorted(_timed(entry.trials), key=lambda trial: trial.cost or 0.0)
+    ordered = [trial for trial in ranked(entry) if trial.cost is not None]
     rejected = [trial for trial in entry.trials if trial.status != "ok"]
-    best = ordered[0].cost if ordered else None
+    best = estimate(entry, ordered[0]) if ordered else None
     return {
         "title": key_text(entry),
         "versions": entry.problem.versions,
         "tried": len(entry.trials),
         "rejected": len(rejected),
         "complete": entry.complete,
+        "reason": reason(entry),
         "progress": progress(entry),
         "axes": parallel_coordinates(entry),
         "predicted": bool(ordered) and not any(trial.samples for trial in ordered),
@@ -67,19 +70,16 @@ def _problem(entry: TuningEntry) -> dict[str, Any]:
     }
 
 
-def _timed(trials: Iterable[Trial]) -> list[Trial]:
-    return [trial for trial in trials if trial.cost is not None]
-
-
 def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]:
-    interval = trial.interval
+    own, timed = estimate(entry, trial) or 0.0, samples(entry, trial)
+    interval = median_interval(timed)
     return {
         "winner": trial.key == entry.winner,
         "config": config_text(trial.values),
-        "time": duration(trial.cost or 0.0),
+        "time": duration(own),
         "interval": "" if interval is None else " to ".join(duration(end) for end in interval),
-        "samples": len(trial.samples),
-        "ratio": f"{(trial.cost or 0.0) / best:.3f}" if best else "",
+        "samples": len(timed),
+        "ratio": f"{own / best:.3f}" if best else "",
     }
 
 

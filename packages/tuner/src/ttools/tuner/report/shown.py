@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from ttools.core.reports.report import config_text, counted
 from ttools.core.reports.shown import Part, Table, Text, place_cells
+from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.html import duration, key_text
+from ttools.tuner.store.ranking import estimate, ranked, reason, samples, winning_trial
 
 if TYPE_CHECKING:
     from ttools.tuner.store.store import TuningEntry
@@ -28,20 +30,22 @@ def shown_tuning(entry: TuningEntry, space: int, notes: Iterable[str]) -> Iterat
     tried = counted(len(entry.trials), "configuration")
     title = f"{entry.problem.kernel} ({key_text(entry)}), {tried} of {space:,} tried"
     yield Text(f"{where}: {source}" if where else "")
-    least = min((cost for each in entry.trials if (cost := each.cost) is not None), default=None)
-    ordered = sorted(entry.trials, key=lambda each: (each.cost is None, each.cost or 0.0))
-    yield Table(title, _COLUMNS, [_row(entry, trial, least) for trial in ordered])
+    yield Table(title, _COLUMNS, [_row(entry, trial) for trial in ranked(entry)])
+    if won := reason(entry):
+        yield Text(f"the winner is {won}")
     yield from map(Text, notes)
 
 
-def _row(entry: TuningEntry, trial: Trial, least: float | None) -> tuple[str, ...]:
-    interval = trial.interval
-    reason = f"{trial.status.replace('_', ' ')}: {trial.reason}" if trial.reason else ""
+def _row(entry: TuningEntry, trial: Trial) -> tuple[str, ...]:
+    interval, own = median_interval(samples(entry, trial)), estimate(entry, trial)
+    best = winning_trial(entry)
+    least = estimate(entry, best) if best is not None else None
+    why_not = f"{trial.status.replace('_', ' ')}: {trial.reason}" if trial.reason else ""
     return (
         "winner" if trial.key == entry.winner else "",
         config_text(trial.values),
-        "" if trial.cost is None else duration(trial.cost),
+        "" if own is None else duration(own),
         "" if interval is None else " to ".join(map(duration, interval)),
-        f"{trial.cost / least:.2f}" if trial.cost is not None and least else "",
-        reason,
+        f"{own / least:.2f}" if own is not None and least else "",
+        why_not,
     )

@@ -27,6 +27,7 @@ from ttools.tuner.rules.features import (
     tile_features_of,
 )
 from ttools.tuner.rules.growth import TreeNode, followed, grown
+from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class _Tuning:
 
 
 def _tuning(entry: TuningEntry) -> _Tuning | None:
-    costs = {trial.key: trial.cost for trial in entry.trials if trial.cost}
+    costs = {t.key: cost for t in entry.trials if (cost := estimate(entry, t))}
     if not costs:
         return None
     best = min(costs.values())

@@ -11,6 +11,7 @@ from typing import Any
 
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
+from ttools.tuner.store.ranking import estimate, samples, winning_trial
 from ttools.tuner.store.store import TuningEntry
 
 
@@ -80,8 +81,8 @@ def _change(old: TuningEntry | None, new: TuningEntry | None) -> TuningChange:
         device=known.problem.device,
         old=None if was is None else dict(was.values),
         new=None if now is None else dict(now.values),
-        old_seconds=None if was is None else was.cost,
-        new_seconds=None if now is None else now.cost,
+        old_seconds=None if was is None or old is None else estimate(old, was),
+        new_seconds=None if now is None or new is None else estimate(new, now),
         sure=_apart(_samples(old, was), _samples(new, now)),
         statuses=_statuses(old, new),
         source_changed=bool(old and new and old.problem.source != new.problem.source),
@@ -90,12 +91,11 @@ def _change(old: TuningEntry | None, new: TuningEntry | None) -> TuningChange:
 
 
 def _winner(entry: TuningEntry | None) -> Trial | None:
-    trials = () if entry is None else entry.trials
-    return next((t for t in trials if entry is not None and t.key == entry.winner), None)
+    return None if entry is None else winning_trial(entry)
 
 
 def _samples(entry: TuningEntry | None, winner: Trial | None) -> Sequence[float]:
-    return winner.samples if entry is not None and winner is not None else ()
+    return samples(entry, winner) if entry is not None and winner is not None else ()
 
 
 def _apart(old: Sequence[float], new: Sequence[float]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ttools.tuner.search.guided import Known
 from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.ranking import estimate
 from ttools.tuner.store.store import TuningEntry
 
 #: A value that is no positive number, such as a dtype, counts as so many doublings if it differs.
@@ -30,7 +31,7 @@ def experience(problem: Problem, entries: Iterable[TuningEntry]) -> list[Known]:
         same = (other.kernel, other.source, other.device)
         if same != (problem.kernel, problem.source, problem.device) or other.key == problem.key:
             continue
-        costs = {trial.key: trial.cost for trial in entry.trials}
+        costs = {trial.key: estimate(entry, trial) for trial in entry.trials}
         if any(cost is not None for cost in costs.values()):
             found[other.key] = distance(problem.key_values, other.key_values), costs
     return [costs for _, costs in sorted(found.values(), key=lambda pair: pair[0])]

@@ -102,6 +102,8 @@ def read_lock(path: Path) -> Lock:
     Raises:
         UsageError: it is not there, or is none.
     """
+    if path.exists() and not path.is_file():  # a device may give bytes without end
+        raise UsageError(f"`{path}` is no regular file, and no lock file")
     found = read_json_document(path, SCHEMA, "lock file", _LockFile)
     return Lock({each.problem: each.config for each in found.winners})
 
@@ -128,6 +130,8 @@ def write_lock(lock: Lock, path: Path) -> None:
     Raises:
         LockError: it cannot be written; the old one is still there.
     """
+    if path.exists() and not path.is_file():
+        raise LockError(f"cannot write the lock file `{path}`: it is no regular file")
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(

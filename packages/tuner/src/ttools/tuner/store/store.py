@@ -99,6 +99,8 @@ class TuningStore:
             raise UsageError(f"there is no store `{path}`")
         if not path.parent.is_dir():
             raise UsageError(f"cannot make `{path}`: there is no folder `{path.parent}`")
+        if path.exists() and not path.is_file():
+            raise UsageError(f"`{path}` is no regular file, and no store")
         with self._reading():
             self._base = sqlite3.connect(
                 path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False

@@ -24,6 +24,8 @@ _PROGRAM = (
 )
 #: Importing everything takes seconds; on a busy machine many.
 _START_S = 120.0
+#: A server whose connection is closed is about to end.
+_DEATH_S = 5.0
 
 
 class ForkServer:
@@ -42,32 +44,62 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         kind: Literal["cpu", "gpu", "compile"] = "cpu",
     ) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
+        self._environment, self._kind = environment, kind
+        self._closed = self._served = False
+        self._start()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(_START_S)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), kind],
+                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), self._kind],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is this process's to handle
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **(self._environment or {})},
             )
 
     def fork(self) -> tuple[int, Connection]:
-        """A new worker: the number of its process, and the connection to it."""
+        """A new worker: the number of its process, and the connection to it.
+
+        A server that was killed is started again; its workers ended with it.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            number = self._ask(FORK, theirs.fileno())
+            try:
+                number = self._ask(FORK, theirs.fileno())
+            except TtoolsError:
+                if not self._restarted():
+                    ours.close()
+                    raise
+                number = self._ask(FORK, theirs.fileno())
+        self._served = True
         return number, Connection(ours.detach())
 
     def reap(self, number: int) -> int:
         """The exit code of a worker that has ended, as `subprocess` gives it."""
         return self._ask(WAIT + NUMBER.pack(number))
 
+    def _restarted(self) -> bool:
+        """Whether the server has died after it had forked workers, and is there again."""
+        with self._lock:
+            if self._closed or not self._served:
+                return False
+            try:
+                self._process.wait(_DEATH_S)
+            except subprocess.TimeoutExpired:
+                return False
+            self._control.close()
+            self._start()
+            self._served = False  # not for ever: what dies at once would do so again
+            return True
+
     def close(self) -> None:
         """Ends all workers. Closing again does nothing."""
+        self._closed = True
         self._control.close()
         self._process.terminate()
         self._process.wait()

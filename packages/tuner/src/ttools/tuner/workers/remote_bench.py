@@ -239,10 +239,13 @@ class RemoteBench:
         return Trial(
             values=candidate.values,
             status=error.how,
-            reason=what + error.message,
+            reason=what + error.message + (_TWICE if error.how == "killed" else ""),
             reference=self.reference,
             checks=str(self._checks),
         )
+
+
+_TWICE = ", twice: not by itself, perhaps for want of memory; it is not stored"
 
 
 def _facts(key: str, compiled: Future[Answer]) -> StaticFacts | None:

@@ -18,6 +18,8 @@ from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serialized_launch import CannotSendError
 from ttools.tuner.workers.serving import Answer, Opening, Request
 
+#: How a worker ends: by itself, when its time is over, or by somebody else's SIGKILL.
+HowEnded = Literal["crashed", "timed_out", "killed"]
 #: Making a launch again: importing its modules, copying its memory.
 OPENING_S = 120.0
 
@@ -29,9 +31,9 @@ class WorkerEndedError(TtoolsError):
         how: whether it ended by itself.
     """
 
-    def __init__(self, how: Literal["crashed", "timed_out"], message: str) -> None:
+    def __init__(self, how: HowEnded, message: str) -> None:
         super().__init__(message)
-        self.how: Literal["crashed", "timed_out"] = how
+        self.how: HowEnded = how
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.how, self.message)
@@ -69,9 +71,18 @@ class WorkerSlot:
         self._open = self._reference = ""
 
     def do(self, job: Job) -> Answer:
-        """Does a job, with the launch open and the reference established that it needs."""
+        """Does a job, with the launch open and the reference established that it needs.
+
+        Where the worker is killed from outside, as by the kernel for want of memory, the job is
+        done once more: it may not have been its fault.
+        """
         try:
-            answer = self._prepared(job) or self.ask(job.request, job.timeout)
+            try:
+                answer = self._prepared(job) or self.ask(job.request, job.timeout)
+            except TtoolsError as error:
+                if not _killed(error):
+                    raise
+                answer = self._prepared(job) or self.ask(job.request, job.timeout)
         except TtoolsError as error:
             return Answer(error=error)
         if answer.device_lost:
@@ -115,7 +126,9 @@ class WorkerSlot:
                 answer: Answer = connection.recv()
                 return answer
         except (EOFError, OSError) as error:
-            raise WorkerEndedError("crashed", _ending(self.end())) from error
+            code = self.end()
+            how: HowEnded = "killed" if code == -signal.SIGKILL else "crashed"
+            raise WorkerEndedError(how, _ending(code)) from error
         self.end()
         raise WorkerEndedError("timed_out", f"did not end within {timeout:g} s")
 
@@ -130,6 +143,13 @@ class WorkerSlot:
         with contextlib.suppress(TtoolsError):
             return self._server.reap(number)
         return -signal.SIGKILL  # the fork server is closed, and took it along
+
+
+def _killed(error: BaseException | None) -> bool:
+    """Whether a worker was killed, also while it was to make the launch."""
+    if isinstance(error, CannotSendError):
+        error = error.__cause__
+    return isinstance(error, WorkerEndedError) and error.how == "killed"
 
 
 def _ending(code: int) -> str:

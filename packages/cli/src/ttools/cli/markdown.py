@@ -1,0 +1,76 @@
+"""`--format markdown`: the tables of the text report as GitHub shows them, for pull requests.
+
+Columns that are empty throughout are left out. Must not know what a table is about.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+#: What would be markup, or end a cell.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
+#: Of a tree, whose lines are not folded.
+_WIDTH = 1000
+
+
+def markdown(tables: Iterable[Table | Tree]) -> str:
+    """Tables as GitHub-flavoured Markdown, trees as text in fences."""
+    parts = [_table(each) if isinstance(each, Table) else _tree(each) for each in tables]
+    return "\n".join(parts)
+
+
+def _table(table: Table) -> str:
+    columns = [
+        (str(column.header), column.justify == "right", [_cell(each) for each in column.cells])
+        for column in table.columns
+    ]
+    kept = [each for each in columns if any(each[2])] or columns[:1]
+    lines = [f"**{_cell(table.title)}**", ""] if table.title else []
+    lines.append(_row(_cell(header) for header, _, _ in kept))
+    lines.append(_row("---:" if right else "---" for _, right, _ in kept))
+    lines += [_row(row) for row in zip(*(cells for _, _, cells in kept), strict=True)]
+    if table.caption:
+        lines += ["", *_sentences(table.caption)]
+    return "\n".join(lines) + "\n"
+
+
+def _sentences(caption: object) -> Iterator[str]:
+    for line in _plain(caption).splitlines():
+        yield f"{_escaped(line)}  "  # a line of its own
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(value: object) -> str:
+    return _escaped(" ".join(_plain(value).split()))
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def _plain(value: object) -> str:
+    """Without rich's markup, which tables take strings for."""
+    return value.plain if isinstance(value, Text) else Text.from_markup(str(value or "")).plain
+
+
+def _tree(tree: Tree) -> str:
+    file = io.StringIO()
+    Console(file=file, width=_WIDTH).print(tree)
+    text = "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}\n"
+
+
+def fenced(source: str, language: str = "python") -> str:
+    """Lines of code, as a block."""
+    return f"```{language}\n{source}```\n" if source else ""

@@ -1,0 +1,91 @@
+"""What is told of each configuration's time, by the figures that chose the winner.
+
+The finalists have been timed in turns, which decides between them; all others have the time of
+their own trial. Tables, pages, rules and differences take their times from here, so that none of
+them puts another configuration on top than the one that won. Must not know how they are shown.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ttools.core.reports.report import counted
+from ttools.tuner.measure.finalists import TIE
+from ttools.tuner.measure.trial import LEAST_SECONDS, Trial
+from ttools.tuner.store.store import TuningEntry
+
+
+def estimate(entry: TuningEntry, trial: Trial) -> float | None:
+    """Seconds of a configuration, measured or predicted; None if it cannot win."""
+    cost, final = trial.cost, entry.final.get(trial.key)
+    if cost is None or not final:
+        return cost
+    return max(statistics.median(final), LEAST_SECONDS)
+
+
+def samples(entry: TuningEntry, trial: Trial) -> Sequence[float]:
+    """What the estimate is the median of; empty for a prediction."""
+    return entry.final.get(trial.key) or trial.samples
+
+
+def ranked(entry: TuningEntry) -> list[Trial]:
+    """The trials: the winner, the finalists, what else can win, each by time, then the others."""
+
+    def place(trial: Trial) -> tuple[bool, bool, bool, float]:
+        seconds = estimate(entry, trial)
+        late = trial.key not in entry.final
+        return trial.key != entry.winner, seconds is None, late, seconds or 0.0
+
+    return sorted(entry.trials, key=place)
+
+
+def winning_trial(entry: TuningEntry) -> Trial | None:
+    """The winner's; None as long as there is none."""
+    return next((trial for trial in entry.trials if trial.key == entry.winner), None)
+
+
+def reason(entry: TuningEntry) -> str:
+    """Why the winner won; empty where there is none."""
+    best = winning_trial(entry)
+    own = None if best is None else estimate(entry, best)
+    if best is None or own is None:
+        return ""
+    by = "by prediction" if not best.samples and best.predicted is not None else "measured"
+    among = [t for t in entry.trials if t.key in entry.final] if len(entry.final) > 1 else []
+    if among:
+        by = f"timed in turns with {counted(len(among) - 1, 'other')} close to it"
+    rivals = [
+        seconds
+        for trial in among or entry.trials
+        if trial.key != best.key and (seconds := estimate(entry, trial)) is not None
+    ]
+    if not rivals:
+        return "the only one that can win"
+    least = min(rivals)
+    if own <= least / (1 + TIE):
+        return f"the fastest, {by}: the next one takes {least / own - 1:.1%} longer"
+    if by == "by prediction":
+        return "the fastest, by prediction"
+    return f"as fast as any other, {by}, and of these the one that uses least resources"
+
+
+def gain_over_first(entry: TuningEntry) -> float | None:
+    """How many times as fast as the first configuration of the list the winner is."""
+    best, first = winning_trial(entry), next(iter(entry.trials), None)
+    if best is None or first is None:
+        return None
+    own, before = estimate(entry, best), estimate(entry, first)
+    return before / own if own and before else None
+
+
+#: What `triton.Config` takes beside the kernel's own parameters.
+_LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
+
+
+def config_source(values: Mapping[str, Any]) -> str:
+    """A configuration as Python writes it: `triton.Config({'BLOCK': 64}, num_warps=4)`."""
+    own = {name: value for name, value in values.items() if name not in _LAUNCH}
+    options = [f"{name}={values[name]!r}" for name in _LAUNCH if name in values]
+    return f"triton.Config({', '.join([repr(own), *options])})"

@@ -1,0 +1,92 @@
+"""One time for each configuration, and the winner on top of all that is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import triton
+
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.report.html import write_page
+from ttools.tuner.space.candidate import candidates, config_key
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.ranking import (
+    config_source,
+    estimate,
+    gain_over_first,
+    ranked,
+    reason,
+    winning_trial,
+)
+from ttools.tuner.store.store import TuningEntry
+
+PROBLEM = Problem(kernel="k", source="1", key='{"n": 5, "dtypes": []}', device="d", versions="v1")
+
+
+def trial(block: int, seconds: float | None, **more: Any) -> Trial:
+    samples = () if seconds is None else (seconds,) * 9
+    return Trial(**{"values": {"BLOCK": block}, "status": "ok", "samples": samples, **more})
+
+
+def entry(winner: int, final: dict[int, float], *trials: Trial) -> TuningEntry:
+    return TuningEntry(
+        problem=PROBLEM,
+        trials=trials,
+        winner=config_key({"BLOCK": winner}),
+        final={config_key({"BLOCK": block}): [s] * 9 for block, s in final.items()},
+    )
+
+
+def test_the_winner_is_on_top_by_the_time_that_chose_it() -> None:
+    """Block 1 was the fastest when it was alone, 2 when both were timed in turns."""
+    found = entry(
+        2,
+        {1: 1.2, 2: 1.0},
+        trial(8, None, status="wrong", reason="other outputs"),
+        trial(1, 0.9),
+        trial(2, 0.95),
+        # Timed alone, in better times: it is no finalist and comes after them.
+        trial(4, 1.1),
+    )
+    assert [each.values["BLOCK"] for each in ranked(found)] == [2, 1, 4, 8]
+    assert [estimate(found, each) for each in ranked(found)] == [1.0, 1.2, 1.1, None]
+    best = winning_trial(found)
+    assert best is not None
+    assert best.values == {"BLOCK": 2}
+    assert reason(found) == (
+        "the fastest, timed in turns with 1 other close to it: the next one takes 20.0% longer"
+    )
+    assert gain_over_first(found) is None, "the first cannot win"
+    page = write_page([found], "title")
+    page = page[page.index("<tbody") if "<tbody" in page else page.index("<table") :]
+    assert page.index("BLOCK=2") < page.index("BLOCK=1")
+    assert "The winner is the fastest, timed in turns" in write_page([found], "title")
+
+
+def test_equals_are_told_as_such() -> None:
+    found = entry(1, {1: 1.005, 2: 1.0}, trial(1, 1.0), trial(2, 1.0))
+    assert reason(found).startswith("as fast as any other, timed in turns")
+    assert [each.values["BLOCK"] for each in ranked(found)] == [1, 2]
+    assert gain_over_first(found) == 1.0
+
+
+def test_predictions_and_single_configurations() -> None:
+    predicted = entry(2, {}, trial(1, None, predicted=3.0), trial(2, None, predicted=2.0))
+    assert reason(predicted) == "the fastest, by prediction: the next one takes 50.0% longer"
+    assert gain_over_first(predicted) == 1.5
+    assert reason(entry(1, {}, trial(1, 1.0))) == "the only one that can win"
+    assert reason(TuningEntry(problem=PROBLEM, trials=[trial(1, 1.0)])) == ""
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        triton.Config({"BLOCK": 64, "KIND": 'a"b'}, num_warps=8, num_stages=2),
+        triton.Config({}, num_warps=1, maxnreg=64),
+    ],
+)
+def test_what_is_to_be_pasted_is_the_same_configuration(config: triton.Config) -> None:
+    (candidate,) = candidates([config])
+    again = eval(config_source(candidate.values), {"triton": triton})
+    assert again.all_kwargs() == config.all_kwargs()
