@@ -136,7 +136,7 @@ def _hatchet() -> Finding:
         remedy = "pip uninstall hatchet, then pip install --force-reinstall llnl-hatchet"
         return "error", f"`hatchet` {other} is another project than Proton's viewer needs", remedy
     if ours is None:
-        return "info", "llnl-hatchet is not installed; only viewing profiles needs it"
+        return "info", "llnl-hatchet is not installed; only graph frames need it"
     return "ok", f"llnl-hatchet {ours}"
 
 
