@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ttools.cli.annotate import annotations
+from ttools.cli.annotate import workflow_commands
 
 yaml = pytest.importorskip("yaml")
 
@@ -134,7 +134,7 @@ def test_annotations_escape_what_commands_are_made_of() -> None:
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": "a%20b,c.py"}}}],
     }
     log = {"runs": [{"results": [result, {**result, "suppressions": [{"kind": "external"}]}]}]}
-    assert list(annotations(log)) == [
+    assert list(workflow_commands(log)) == [
         "::notice file=a b%2Cc.py,title=ttools%3A race::100%25%0Amore"
     ]
 

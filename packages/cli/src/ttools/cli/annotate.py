@@ -19,7 +19,7 @@ _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 
-def annotations(log: dict[str, Any]) -> Iterator[str]:
+def workflow_commands(log: dict[str, Any]) -> Iterator[str]:
     """A workflow command for each result that nothing suppresses."""
     for run in log["runs"]:
         for result in run.get("results", ()):
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m ttools.cli.annotate FILE", file=sys.stderr)
         return 2
     try:
-        found = list(annotations(json.loads(Path(arguments[0]).read_text("utf-8"))))
+        found = list(workflow_commands(json.loads(Path(arguments[0]).read_text("utf-8"))))
     except OSError as error:
         print(f"error: cannot read `{arguments[0]}`: {error.strerror}", file=sys.stderr)
         return 2
