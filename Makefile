@@ -31,7 +31,7 @@ ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
 TRITON := $(NEWEST_TRITON)
 endif
 
-MEMBERS := core interpreter watch sanitizer profiler tuner fuzz cli
+MEMBERS := core interpreter watch sanitizer profiler tuner fuzz cli triton-ttools
 PYPROJECTS := pyproject.toml $(MEMBERS:%=packages/%/pyproject.toml)
 PY := $(VENV)/bin/python
 TTOOLS := $(VENV)/bin/ttools
@@ -79,7 +79,7 @@ lint: $(STAMP) ## Check style, layers, spelling and dependencies
 	@$(PY) -m ruff format --check --quiet .
 	@$(VENV)/bin/lint-imports
 	@$(VENV)/bin/codespell
-	@for name in $(MEMBERS); do \
+	@for name in $(filter-out triton-ttools,$(MEMBERS)); do \
 	  found=$$(cd packages/$$name && $(abspath $(VENV))/bin/deptry src 2>&1) \
 	    || { echo "packages/$$name"; echo "$$found"; exit 1; }; \
 	done
@@ -102,8 +102,9 @@ ci: lint typecheck test ## Everything a change must pass
 	@$(MAKE) fuzz TRITON='$(TRITON)' FUZZ_ARGS='--new --seconds 55 --processes $(TEST_JOBS) --shrink 30 --most 3'
 	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
 
-ci-full: ci ## ci, slow tests, and the engine on more versions of Triton and Python
+ci-full: ci ## ci, slow tests, built packages, the engine on more versions of Triton and Python
 	@$(PY) -m pytest -m slow $(SHARED) $(PYTEST_ARGS) tests
+	@$(PY) -m tools.built_packages --torch '$(TORCH)' --range '$(TRITON_RANGE)'
 	@$(PY) -m tools.engine_matrix --torch '$(TORCH)' --triton '$(TRITON)' \
 	  --range '$(TRITON_RANGE)' --jobs $(TEST_JOBS) $(MATRIX_ARGS)
 

@@ -27,8 +27,9 @@ def test_no_arguments_is_a_usage_error(called_ttools: Run) -> None:
     assert "interpret" in done.stdout + done.stderr
 
 
-def test_version(started_ttools: Run) -> None:
-    done = started_ttools("--version")
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(called_ttools: Run, option: str) -> None:
+    done = called_ttools(option)
     assert (done.stdout, done.returncode) == (f"ttools {version('ttools-cli')}\n", 0)
 
 

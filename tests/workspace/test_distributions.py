@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.release import version, with_urls, with_version
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -15,7 +16,10 @@ else:
     from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-MEMBERS = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
+#: The distribution that has all others, and no code.
+WHOLE = "triton-ttools"
+ALL = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
+MEMBERS = [name for name in ALL if name != WHOLE]
 # Layers, lowest first: a member may depend only on those before its own.
 LAYERS = (
     ("core",),
@@ -64,9 +68,47 @@ def test_imported_members_are_dependencies(member: str) -> None:
         assert f"ttools-{name}==" in declared, f"{member} imports ttools.{name}"
 
 
+def test_the_whole_has_all_members_of_its_version() -> None:
+    table = project(WHOLE)
+    assert table["name"] == WHOLE
+    assert table["version"] == project("core")["version"] == version()
+    assert table["dependencies"] == [f"ttools-{name}=={table['version']}" for name in MEMBERS]
+    for name, requirements in table["optional-dependencies"].items():
+        for requirement in requirements:
+            found = re.fullmatch(rf"ttools-(\w+)\[{name}\]=={table['version']}", requirement)
+            assert found is not None
+            assert name in project(found[1])["optional-dependencies"]
+    assert table["scripts"]["ttools"] == project("cli")["scripts"]["ttools"]
+
+
+@pytest.mark.parametrize("member", ALL)
+def test_metadata_is_complete(member: str) -> None:
+    table, folder = project(member), ROOT / "packages" / member
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert (folder / table["readme"]).read_text().startswith(f"# {table['name']}\n")
+    assert {"authors", "classifiers", "keywords", "license-files"} <= table.keys()
+
+
+@pytest.mark.parametrize("member", ALL)
+def test_another_version_and_links_are_written(member: str) -> None:
+    text = (ROOT / "packages" / member / "pyproject.toml").read_text(encoding="utf-8")
+    changed = with_urls(
+        with_urls(with_version(text, "9.8.7"), "https://a.example/b"), "https://c/d/"
+    )
+    table = tomllib.loads(changed)["project"]
+    assert table.pop("urls")["Issues"] == "https://c/d/issues"
+    named = str(table)
+    assert table["version"] == "9.8.7"
+    assert f"=={version()}" not in named
+    assert named.count("==9.8.7") == text.count(f"=={version()}")
+    assert tomllib.loads(changed)["tool"] == tomllib.loads(text)["tool"]
+
+
 def test_no_document_installs_the_unrelated_distribution() -> None:
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/**/*.md")]
     assert documents
     for document in documents:
-        bad = re.search(r"pip3? install [^\n`]*\bttools(?![-\w])", document.read_text("utf-8"))
+        bad = re.search(
+            r"pip3? install [^\n`]*(?<![-\w])ttools(?![-\w])", document.read_text("utf-8")
+        )
         assert bad is None, f"{document}: `{bad[0]}` installs a stranger's package"

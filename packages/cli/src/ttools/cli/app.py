@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Sequence
 from importlib.metadata import version
@@ -9,8 +10,10 @@ from typing import Annotated
 
 import typer
 
-from ttools.cli import exit_codes
-from ttools.cli.console import show_error, stdout
+from ttools.cli import console, exit_codes
+from ttools.cli.cache.command import cache_command
+from ttools.cli.console import say, show_error, stdout
+from ttools.cli.defaults import defaults
 from ttools.cli.doctor.command import doctor_command
 from ttools.cli.inspect.command import inspect_command
 from ttools.cli.interpret.command import interpret_command
@@ -24,6 +27,7 @@ from ttools.cli.tune.command import TuneCommand, tune_command
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.ending import leave_if_interrupted
 from ttools.core.process.script import working_folder
+from ttools.core.settings import Settings, read_settings
 
 app = typer.Typer(
     name="ttools",
@@ -39,6 +43,7 @@ app.command("profile view")(profile_view_command)
 app.command("tune", cls=TuneCommand)(tune_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("record", cls=TargetCommand)(record_command)
+app.command("cache")(cache_command)
 app.command("doctor")(doctor_command)
 
 
@@ -53,11 +58,32 @@ def options(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Write no notes to standard error.")
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Say which settings apply, and show where errors come from."
         ),
     ] = False,
 ) -> None:
     """Run, check, profile, tune, inspect and record Triton kernels, with or without a GPU."""
+    if quiet and verbose:
+        raise UsageError("--quiet and --verbose exclude each other")
+    if quiet:
+        os.environ["TTOOLS_QUIET"] = "1"  # for processes that the script starts, too
+    console.set_verbosity("quiet" if quiet else "verbose" if verbose else "normal")
+    if verbose and (settings := read_settings()) is not None:
+        say("note", _told(settings))
+
+
+def _told(settings: Settings) -> str:
+    variables = [f"{name}={value}" for name, value in settings.variables.items()]
+    return f"settings of {settings.file}: " + ", ".join([*variables, *settings.commands])
 
 
 def _joined(words: list[str], commands: Collection[str]) -> list[str]:
@@ -90,7 +116,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         require_working_folder()
-        command.main(args=_joined(words, getattr(command, "commands", ())), prog_name="ttools")
+        commands = getattr(command, "commands", {})
+        settings = read_settings()
+        if settings is not None:
+            settings.take_effect()
+        command.main(
+            args=_joined(words, commands),
+            prog_name="ttools",
+            default_map=defaults(commands, settings),
+        )
     except TtoolsError as error:
         show_error(error)
         raise SystemExit(exit_codes.of_error(error)) from None

@@ -10,9 +10,10 @@ import io
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -55,15 +56,37 @@ def _console(stderr: bool) -> Console:
     return console
 
 
+Verbosity = Literal["quiet", "normal", "verbose"]
+_verbosity: Verbosity = "normal"
+
+
+def set_verbosity(verbosity: Verbosity) -> None:
+    """Chooses what `say` and `show_error` write from now on."""
+    global _verbosity
+    _verbosity = verbosity
+
+
 def say(kind: str, message: str) -> None:
-    """Writes `kind: message` on standard error, as one line unless it has several."""
+    """Writes `kind: message` on standard error, as one line unless it has several.
+
+    Notes are left out under `--quiet`.
+    """
+    if kind == "note" and _verbosity == "quiet":
+        return
     text = Text(f"{kind}: ", style=_STYLES[kind])
     text.append(message, style="default")
     stderr().print(text, soft_wrap=True)
 
 
 def show_error(error: TtoolsError) -> None:
-    """Writes an error of ours; located ones name their kind after their location."""
+    """Writes an error of ours; located ones name their kind after their location.
+
+    With `--verbose` the traceback comes first: it is about ttools, not about the user's mistake.
+    """
+    if _verbosity == "verbose":
+        stderr().print(
+            Text("".join(traceback.format_exception(error))), style="dim", soft_wrap=True, end=""
+        )
     if isinstance(error, (InvalidKernelError, KernelError, UnsupportedError)):
         text = Text(str(error))
         text.highlight_regex(r"\b(error|unsupported):", _STYLES["error"])

@@ -57,6 +57,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(name="TRITON_ALWAYS_COMPILE", meaning="`1` ignores Triton's cache"),
     Variable(name="TRITON_BACKENDS_IN_TREE", meaning="`1` hides plugins, ours too, from Triton"),
 )
+_COMMANDS = ("INTERPRET", "SANITIZE", "PROFILE", "TUNE", "INSPECT", "RECORD", "DOCTOR")
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
 
 
@@ -102,5 +103,10 @@ def meaning(name: str) -> str | None:
 
 
 def is_unknown(name: str) -> bool:
-    """Whether a name claims to be ours and is not: a spelling mistake, most likely."""
+    """Whether a name claims to be ours and is not: a spelling mistake, most likely.
+
+    What sets an option of a command, `TTOOLS_SANITIZE_FAIL_ON`, is for the command line to check.
+    """
+    if name.startswith(tuple(f"TTOOLS_{command}_" for command in _COMMANDS)):
+        return False
     return name.startswith("TTOOLS_") and name not in _BY_NAME

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from ttools.core import configuration
 from ttools.core.reports.shown import Part, ShowsItself, Table
+from ttools.core.settings import read_settings
 
 Status = Literal["ok", "info", "warning", "error"]
 
@@ -136,7 +137,7 @@ def _hatchet() -> Finding:
         remedy = "pip uninstall hatchet, then pip install --force-reinstall llnl-hatchet"
         return "error", f"`hatchet` {other} is another project than Proton's viewer needs", remedy
     if ours is None:
-        return "info", "llnl-hatchet is not installed; only viewing profiles needs it"
+        return "info", "llnl-hatchet is not installed; only graph frames need it"
     return "ok", f"llnl-hatchet {ours}"
 
 
@@ -304,6 +305,20 @@ def _variables() -> Finding:
     return "info", listed
 
 
+def _settings() -> Finding:
+    found = read_settings()
+    if found is None:
+        return "info", "no pyproject.toml with [tool.ttools] here or above"
+    said = [
+        f"{name}={value}"
+        + ("" if os.environ.get(name) == value else f" (the environment has {os.environ[name]})")
+        for name, value in found.variables.items()
+        if name in os.environ
+    ]
+    said += [f"{name} {dict(table)}" for name, table in found.commands.items()]
+    return "info", f"{found.file}: " + ("; ".join(said) or "nothing is set")
+
+
 CHECKS: tuple[tuple[str, Callable[[], Finding]], ...] = (
     ("python", _python),
     ("ttools", _members),
@@ -320,4 +335,5 @@ CHECKS: tuple[tuple[str, Callable[[], Finding]], ...] = (
     ("ttools cache", _cache),
     ("triton cache", _triton_cache),
     ("environment", _variables),
+    ("settings", _settings),
 )

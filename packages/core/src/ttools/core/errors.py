@@ -7,8 +7,9 @@ belong to the command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 from ttools.core.location import SourceLocation, excerpt
 
@@ -131,3 +132,9 @@ def during(note: str) -> Iterator[None]:
     except TtoolsError as error:
         error.add_during(note)
         raise
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """`; did you mean `x`?` for a word that is mistyped, else nothing."""
+    near = get_close_matches(word, sorted(known), n=1)
+    return f"; did you mean `{near[0]}`?" if near else ""

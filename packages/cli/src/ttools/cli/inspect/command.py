@@ -13,6 +13,7 @@ import typer
 from ttools.cli import options
 from ttools.cli.console import require_folder, say, write_json, write_text
 from ttools.cli.inspect import options as inspect_options
+from ttools.cli.inspect.locking import lock_or_check
 from ttools.cli.kernel_file import load_kernel
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
 from ttools.cli.work import run_work, take_over_from_upstream
@@ -41,19 +42,23 @@ def inspect_command(
     form: inspect_options.InspectionFormatOption = "text",
     output: options.OutputOption = None,
     output_dir: inspect_options.OutputDirOption = None,
+    lock: inspect_options.LockOption = None,
+    check: inspect_options.CheckLockOption = False,
 ) -> None:
     """Show what the compiler makes of kernels: stages, registers, occupancy, accesses, layouts.
 
     What is inspected is FILE.py:KERNEL with a signature, a .ttir file, a record, or a script, whose
     launches are captured while it runs. No GPU is needed. The exit status is the script's own; 1 if
-    a kernel does not compile.
+    a kernel does not compile, or has become dearer than --lock allows.
     """
     from ttools.core.compilation.inspection import inspect_sources
     from ttools.core.compilation.stages import CompilationError, read_stages
 
     stages = read_stages(stage or [])
     targets = _targets(target or [])
-    require_folder(output)
+    require_folder(output, lock)
+    if check and lock is None:
+        raise UsageError("--check compares with a file; name it by --lock")
     launch = {
         name: value
         for name, value in (("num_warps", num_warps), ("num_stages", num_stages))
@@ -69,7 +74,10 @@ def inspect_command(
                 beside = _against(against, found, inspected)
             if output_dir is not None:
                 _save(found, output_dir)
-            _write(found, beside, stages, form, output)
+            if lock is not None:
+                status = lock_or_check(found, lock, check) or status
+            if lock is None or output is not None:
+                _write(found, beside, stages, form, output)
         except CompilationError as error:
             say("error", str(error))
             raise typer.Exit(1) from None

@@ -71,3 +71,15 @@ InspectionFormatOption = Annotated[
 OutputDirOption = Annotated[
     Path | None, _report("--output-dir", metavar="DIR", help="Save all stages as files.")
 ]
+LockOption = Annotated[
+    Path | None,
+    _report(
+        "--lock",
+        metavar="FILE",
+        help="Record registers, spills, shared memory, instructions and accesses in a file.",
+    ),
+]
+CheckLockOption = Annotated[
+    bool,
+    _report("--check", help="Compare with the --lock file instead; exit with 1 beyond its limits."),
+]

@@ -118,6 +118,13 @@ class ObjectStore:
         files = self._files()
         return len(files), sum(size for _, size, _ in files)
 
+    def clear(self) -> tuple[int, int]:
+        """Removes all entries; returns their number and bytes."""
+        files = self._files()
+        for _, _, path in files:
+            _unlink(Path(path))
+        return len(files), sum(size for _, size, _ in files)
+
     def shrink(self) -> None:
         """Removes the entries that were not used for longest, and what crashed writers left."""
         now = time.time()

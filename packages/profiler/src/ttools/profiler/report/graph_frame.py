@@ -25,6 +25,7 @@ def graph_frame(literal: Sequence[Any]) -> Any:
             kind = importlib.import_module("hatchet").GraphFrame
         except (ImportError, AttributeError) as error:
             raise UsageError(
-                f"this needs llnl-hatchet, which cannot be imported here: {error}"
+                f"this needs llnl-hatchet, which cannot be imported here: {error}; "
+                "`pip install triton-ttools[hatchet]` brings it"
             ) from error
         return kind.from_literal(list(literal))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, did_you_mean
 from ttools.core.findings.findings import LaunchEntry
 from ttools.core.findings.suppressions import Ran
 from ttools.sanitizer.checks.check import SHARED_KINDS, Check
@@ -68,7 +68,8 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
             chosen.add(aliases.get(lower, lower))
         else:
             known = ", ".join([*CHECKS, *aliases, "default", "all"])
-            raise UsageError(f"there is no check `{name}`; choose from {known}")
+            near = did_you_mean(lower, [*CHECKS, *aliases, "default", "all"])
+            raise UsageError(f"there is no check `{name}`{near or f'; choose from {known}'}")
     return frozenset(chosen or default_checks())
 
 

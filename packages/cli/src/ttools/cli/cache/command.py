@@ -1,0 +1,64 @@
+"""`ttools cache`: where compiled kernels and tunings are kept, how much, and their removal."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from ttools.cli import options
+from ttools.cli.console import new_table, require_folder, say, write_json, write_tables
+from ttools.core.configuration import cache_directory
+
+SCHEMA_VERSION = 1
+
+
+def cache_command(
+    action: Annotated[
+        Literal["show", "clear"],
+        typer.Argument(metavar="[show|clear]", help="Show is the default."),
+    ] = "show",
+    tunings: Annotated[
+        bool, typer.Option("--tunings", help="Of clear: remove the tunings of @tune, too.")
+    ] = False,
+    form: options.FormatOption = "text",
+    output: options.OutputOption = None,
+) -> None:
+    """Show or clear what is kept on disk: compiled kernels, and what @tune has measured.
+
+    Triton's own cache is not touched.
+    """
+    from ttools.interpreter.native.object_store import ObjectStore
+
+    require_folder(output)
+    folder = cache_directory()
+    store, measured = ObjectStore(folder / "objects"), folder / "tunings.sqlite"
+    if action == "clear":
+        entries, size = store.clear()
+        say(
+            "note",
+            f"removed {entries:,} files of compiled kernels, {_mebibytes(size)}, from {folder}",
+        )
+        if tunings and measured.exists():
+            measured.unlink()
+            say("note", f"removed {measured}")
+    entries, size = store.size()
+    kept = measured.stat().st_size if measured.exists() else 0
+    rows = (
+        ("compiled kernels", str(store.directory), entries, size, store.limit_bytes),
+        ("tunings", str(measured), int(kept > 0), kept, None),
+    )
+    if form == "json":
+        names = ("what", "path", "files", "bytes", "limit_bytes")
+        kinds = [dict(zip(names, row, strict=True)) for row in rows]
+        write_json({"schema": SCHEMA_VERSION, "caches": kinds}, output)
+        return
+    table = new_table(None, ("what", "path"), ("files", "size", "at most"))
+    for what, path, files, own, limit in rows:
+        most = _mebibytes(limit) if limit else ""
+        table.add_row(what, path, f"{files:,}", _mebibytes(own), most)
+    write_tables([table], output)
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"

@@ -1,0 +1,94 @@
+"""Options that a command line leaves out: from `TTOOLS_<COMMAND>_<OPTION>`, else from the project.
+
+Owns how names of options become those that typer knows. Must not know what any option does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ttools.core import configuration
+from ttools.core.errors import UsageError, did_you_mean
+from ttools.core.settings import Settings
+
+Options = dict[str, Any]
+
+
+def defaults(commands: Mapping[str, Any], settings: Settings | None) -> dict[str, Options]:
+    """For each command the values of parameters that are set outside of the command line.
+
+    Args:
+        commands: typer's, by name.
+        settings: of the project.
+
+    Raises:
+        UsageError: something is set for a command or an option that there is not.
+    """
+    found: dict[str, Options] = {}
+    tables = settings.commands if settings else {}
+    for table, options in tables.items():
+        name = table if table in commands else table.replace("-", " ")
+        where = f"{settings.file if settings else ''}: [tool.ttools.{table}]"
+        if name not in commands:
+            raise UsageError(f"{where}: there is no such command{did_you_mean(table, commands)}")
+        folder = settings.file.parent if settings else Path()
+        for key, value in options.items():
+            parameter = _parameter(commands[name], key, where)
+            found.setdefault(name, {})[parameter.name] = _value(parameter, value, folder, where)
+    for name, key, variable in variables(commands):
+        parameter = _parameter(commands[name], key, variable)
+        value = os.environ[variable]
+        found.setdefault(name, {})[parameter.name] = [value] if parameter.multiple else value
+    return found
+
+
+def variables(commands: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Command, option and variable, for each `TTOOLS_<COMMAND>_<OPTION>` that is set."""
+    for variable in sorted(os.environ):
+        for name in commands:
+            prefix = f"TTOOLS_{name.upper().replace(' ', '_')}_"
+            longer = any(other.startswith(f"{name} ") for other in commands)
+            ours = variable.startswith(prefix) and configuration.meaning(variable) is None
+            if ours and os.environ[variable].strip():
+                key = variable.removeprefix(prefix).lower().replace("_", "-")
+                if not (longer and key.startswith(_second_words(name, commands))):
+                    yield name, key, variable
+
+
+def _second_words(name: str, commands: Mapping[str, Any]) -> tuple[str, ...]:
+    """`compare-` and `view-` for `profile`: variables that begin so are of those commands."""
+    return tuple(
+        other.removeprefix(f"{name} ") + "-" for other in commands if other.startswith(f"{name} ")
+    )
+
+
+def _parameter(command: Any, key: str, where: str) -> Any:
+    known = {
+        option.removeprefix("--"): parameter
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--") and option != "--help"
+    }
+    name = key.replace("_", "-")
+    if name not in known:
+        raise UsageError(f"{where}: there is no option `--{name}`{did_you_mean(name, known)}")
+    return known[name]
+
+
+def _value(parameter: Any, value: Any, folder: Path, where: str) -> Any:
+    """A value as the command line would have it; paths are relative to the file."""
+    if isinstance(value, list):
+        if not parameter.multiple:
+            raise UsageError(f"{where}: `{parameter.opts[0]}` takes one value, not a list")
+        return [_value(parameter, each, folder, where)[0] for each in value]
+    if not isinstance(value, (str, int, float)):
+        raise UsageError(f"{where}: `{parameter.opts[0]}` takes a text, a number, true or false")
+    # Files and folders say so by their metavar; how typer keeps types differs by its versions.
+    if (parameter.metavar or "").startswith(("FILE", "DIR")) and value != "-":
+        value = str(folder / Path(str(value)).expanduser())
+    if parameter.multiple:
+        return [str(value)]
+    return value if isinstance(value, bool) else str(value)

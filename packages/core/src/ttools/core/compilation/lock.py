@@ -1,0 +1,212 @@
+"""A lock of what compiled kernels cost: a change that makes them dearer is seen without a GPU.
+
+An entry is a kernel as it was specialised, for one target, by one version of Triton: registers,
+spills, shared memory, instructions, accesses, and the instructions of each line by the line's text,
+which stays the same when lines above it change. Owns the file's format and what a regression is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from os.path import relpath
+from pathlib import Path
+
+import msgspec
+
+from ttools.core.compilation.annotation import annotate
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.errors import UsageError
+from ttools.core.json_document import read_json_document
+from ttools.core.location import SourceLocation, source_line
+from ttools.core.triton_versions.version import installed_triton
+
+SCHEMA = "ttools.perf-lock/1"
+#: By which share of the locked value a figure may become worse. All can be changed in
+#: the file. What no limit is for is kept for the reader.
+LIMITS: dict[str, float] = {
+    "registers": 0.1,
+    "spilled bytes": 0.0,
+    "spill instructions": 0.0,
+    "shared memory": 0.05,
+    "instructions": 0.05,
+    "narrow accesses": 0.0,
+    "dots without matrix units": 0.0,
+    "occupancy": 0.0,
+    "matrix instructions": 0.1,
+}
+#: Figures of which less is worse.
+_LESS_IS_WORSE = frozenset({"occupancy", "matrix instructions"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What a compiled kernel cost.
+
+    Attributes:
+        kernel: its name.
+        target: the GPU it was compiled for.
+        triton: the version that compiled it.
+        parameters: how it was specialised.
+        options: of the launch.
+        figures: by name, see `LIMITS`.
+        lines: instructions by the text of the source line.
+    """
+
+    kernel: str
+    target: str
+    triton: str
+    parameters: dict[str, str]
+    options: dict[str, str]
+    figures: dict[str, float]
+    lines: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What the same kernel has in another compilation, by any Triton."""
+        return (self.kernel, self.target, str(self.parameters), str(self.options))
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A file of entries, and the limits that it sets."""
+
+    schema: str
+    limits: dict[str, float]
+    kernels: list[Entry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression:
+    """A figure that grew, or fell, beyond its limit.
+
+    Attributes:
+        entry: as it is now.
+        figure: which.
+        before: as locked.
+        now: as compiled.
+        location: the line that is to blame, as far as instructions tell.
+    """
+
+    entry: Entry
+    figure: str
+    before: float
+    now: float
+    location: SourceLocation | None
+
+    def __str__(self) -> str:
+        where = f"{relpath(self.location.file)}:{self.location.line}: " if self.location else ""
+        return (
+            f"{where}{self.entry.kernel} for {self.entry.target}: {self.figure} "
+            f"{self.before:g} -> {self.now:g}"
+        )
+
+
+def entry_of(inspection: Inspection) -> Entry:
+    """The entry of a compiled kernel."""
+    figures = {name: float(n) for name, n in inspection.figures().items() if n is not None}
+    by_line = instructions_by_line(inspection)
+    figures["instructions"] = float(by_line.total())
+    lines: Counter[str] = Counter()
+    for location, count in by_line.items():
+        lines[_text(location)] += count
+    return Entry(
+        kernel=inspection.source.name,
+        target=inspection.target.name,
+        triton=installed_triton(),
+        parameters=inspection.source.parameters(),
+        options={name: str(value) for name, value in sorted(inspection.source.options.items())},
+        figures=figures,
+        lines=dict(sorted(lines.items())),
+    )
+
+
+def instructions_by_line(inspection: Inspection) -> Counter[SourceLocation | None]:
+    """Instructions of the machine code by source line; None for those that belong to none."""
+    stage = inspection.compilation.stages[-1]
+    listing = annotate(stage, inspection.compilation.text(stage))
+    return Counter(line.source for line in listing if _is_code(stage, line.text))
+
+
+def _is_code(stage: str, text: str) -> bool:
+    """Whether a line of a listing is an instruction; those that only fill up are none."""
+    if stage == "sass":
+        address, _, code = text.partition("*/")
+        return "/*" in address and code.split()[:1] not in ([], ["NOP"])
+    words = text.split()
+    return bool(words) and text[0] in " \t" and words[0][0].isalpha() and words[0] != "s_nop"
+
+
+def _text(location: SourceLocation | None) -> str:
+    return source_line(location.file, location.line).strip() if location else ""
+
+
+def read_lock(path: Path) -> Lock:
+    """The lock in a file.
+
+    Raises:
+        UsageError: it cannot be read, is no lock, or sets a limit for what is not recorded.
+    """
+    lock = read_json_document(path, SCHEMA, "perf lock", Lock)
+    unknown = sorted(set(lock.limits) - set(LIMITS))
+    if unknown:
+        raise UsageError(f"{path}: there is no figure `{unknown[0]}` to limit")
+    return lock
+
+
+def write_lock(path: Path, entries: Iterable[Entry]) -> int:
+    """Puts entries into a file, in the place of those of the same kernels; returns how many it has.
+
+    Raises:
+        UsageError: the file cannot be written, or is something else.
+    """
+    lock = read_lock(path) if path.exists() else Lock(SCHEMA, dict(LIMITS), [])
+    kept = {(*each.key, each.triton): each for each in lock.kernels}
+    kept |= {(*each.key, each.triton): each for each in entries}
+    document = Lock(SCHEMA, lock.limits, [kept[key] for key in sorted(kept)])
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+    except OSError as error:
+        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
+    return len(kept)
+
+
+def compare(lock: Lock, inspection: Inspection) -> list[Regression] | None:
+    """What has become dearer than locked; None if the lock has no such kernel of this Triton."""
+    now = entry_of(inspection)
+    for before in lock.kernels:
+        if before.key == now.key and before.triton == now.triton:
+            return list(_regressions(before, now, lock.limits, inspection))
+    return None
+
+
+def _regressions(
+    before: Entry, now: Entry, limits: Mapping[str, float], inspection: Inspection
+) -> Iterator[Regression]:
+    for name, limit in limits.items():
+        old, new = before.figures.get(name), now.figures.get(name)
+        if old is None or new is None:
+            continue
+        worse = old - new if name in _LESS_IS_WORSE else new - old
+        if worse > abs(limit) * old + 1e-9:
+            yield Regression(
+                entry=now, figure=name, before=old, now=new, location=_cause(before, inspection)
+            )
+
+
+def _cause(before: Entry, inspection: Inspection) -> SourceLocation | None:
+    """The changed line that has most instructions; where none has changed, the one that grew most.
+
+    A changed line goes first: the assembler gives branches of inlined functions to later lines.
+    """
+    found = {at: n for at, n in instructions_by_line(inspection).items() if at is not None}
+    own: Counter[str] = Counter()
+    for at, count in found.items():
+        own[_text(at)] += count
+
+    def weight(at: SourceLocation) -> tuple[bool, int, int]:
+        text = _text(at)
+        return text not in before.lines, own[text] - before.lines.get(text, 0), -at.line
+
+    return max(found, key=weight, default=None)

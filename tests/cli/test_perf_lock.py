@@ -1,0 +1,105 @@
+"""`ttools inspect --lock`: a kernel that becomes dearer fails, at the line that made it so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+KERNEL = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    y = x * 2
+    tl.store(out_ptr + offs, y, mask=offs < n)
+"""
+DEARER = KERNEL.replace("y = x * 2", "y = tl.sin(x) * tl.exp(x)")
+NARROWER = KERNEL.replace("tl.load(x_ptr + offs,", "tl.load(x_ptr + offs + 1,")
+
+
+def inspected(target: str = "sm_90") -> tuple[str, ...]:
+    signature = "*fp32:16,*fp32:16,i32:16,1024"
+    return ("inspect", "k.py:scale", "--signature", signature, "--target", target, "--lock", "l")
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_what_becomes_dearer_is_told_at_its_line(ttools: Run, tmp_path: Path, target: str) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(KERNEL)
+    written = ttools(*inspected(target))
+    assert (written.returncode, written.stdout) == (0, "")
+    assert "l holds 1 compilation\n" in written.stderr
+    (entry,) = json.loads((tmp_path / "l").read_text())["kernels"]
+    assert entry["figures"]["registers"] > 0
+    assert entry["figures"]["instructions"] == sum(entry["lines"].values()) > 10
+    assert entry["lines"]["x = tl.load(x_ptr + offs, mask=offs < n)"] > 0
+
+    # Lines that move are the same lines.
+    file.write_text("# one more\n" + KERNEL)
+    same = ttools(*inspected(target), "--check")
+    assert same.returncode == 0, same.stderr
+    assert "1 of 1 compilations are within the limits" in same.stderr
+
+    file.write_text("# one more\n" + DEARER)
+    worse = ttools(*inspected(target), "--check")
+    assert worse.returncode == 1
+    assert "error: k.py:10: scale for " in worse.stderr
+    assert "instructions " in worse.stderr
+
+    if target == "gfx942":  # its wide accesses need no alignment to 16 bytes
+        return
+    file.write_text(NARROWER)
+    narrow = ttools(*inspected(target), "--check")
+    assert narrow.returncode == 1
+    assert "narrow accesses 0 -> " in narrow.stderr
+    assert "k.py:8: scale for " in narrow.stderr
+
+
+def test_limits_of_the_file_and_what_is_not_compared(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(KERNEL)
+    assert ttools(*inspected()).returncode == 0
+    lock = json.loads((tmp_path / "l").read_text())
+    lock["limits"] = {"instructions": 100.0}
+    (tmp_path / "l").write_text(json.dumps(lock))
+    (tmp_path / "k.py").write_text(DEARER)
+    assert ttools(*inspected(), "--check").returncode == 0
+    other = ttools(*inspected("sm_80"), "--check")
+    assert other.returncode == 2
+    assert "scale for sm_80 is not in l" in other.stderr
+    assert "none of these kernels" in other.stderr
+    # Written again, the limits stay.
+    assert ttools(*inspected("sm_80")).returncode == 0
+    both = json.loads((tmp_path / "l").read_text())
+    assert both["limits"] == {"instructions": 100.0}
+    assert [entry["target"] for entry in both["kernels"]] == ["sm_80", "sm_90"]
+
+
+@pytest.mark.parametrize(
+    ("lock", "arguments", "said"),
+    [
+        (None, ("--check", "k.py:scale"), "name it by --lock"),
+        (None, (*inspected()[1:], "--check"), "there is no `l`"),
+        ("{}", (*inspected()[1:], "--check"), "l"),
+        (
+            '{"schema": "ttools.perf-lock/1", "limits": {"speed": 1.0}, "kernels": []}',
+            (*inspected()[1:], "--check"),
+            "no figure `speed`",
+        ),
+    ],
+)
+def test_refusals(
+    called_ttools: Run, tmp_path: Path, lock: str | None, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "k.py").write_text(KERNEL)
+    if lock is not None:
+        (tmp_path / "l").write_text(lock)
+    done = called_ttools("inspect", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -1,0 +1,96 @@
+"""Settings: the file below the environment, the environment below the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+BUGGY = """\
+import torch, triton, triton.language as tl
+@triton.jit
+def k(x): tl.store(x + tl.arange(0, 8), 1.0)
+k[(1,)](torch.empty(7))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder whose project asks for JSON and lets errors pass."""
+    (tmp_path / "buggy.py").write_text(BUGGY)
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.ttools]\nthreads = 1\n[tool.ttools.sanitize]\nformat = 'json'\noutput = 'r.json'\n"
+        "check = ['memcheck']\n"
+    )
+    return tmp_path
+
+
+def test_flags_before_environment_before_file(ttools: Run, project: Path) -> None:
+    assert ttools("sanitize", "buggy.py").returncode == 1
+    assert json.loads((project / "r.json").read_text())["findings"]
+    (project / "r.json").unlink()
+    other = ttools("sanitize", "buggy.py", TTOOLS_SANITIZE_OUTPUT="s.json")
+    assert other.returncode == 1
+    assert (project / "s.json").is_file()
+    assert not (project / "r.json").exists()
+    typed = ttools(
+        *("sanitize", "--format", "text", "--output", "-", "buggy.py"),
+        TTOOLS_SANITIZE_FORMAT="junit",
+    )
+    assert "buggy.py:3" in typed.stdout
+    assert "error[memcheck]" in typed.stdout
+
+
+def test_doctor_prints_them(called_ttools: Run, project: Path) -> None:
+    found = json.loads(called_ttools("doctor", "--json", TTOOLS_THREADS="2").stdout)["checks"]
+    (row,) = (check for check in found if check["name"] == "settings")
+    assert str(project / "pyproject.toml") in row["detail"]
+    assert "TTOOLS_THREADS=1 (the environment has 2)" in row["detail"]
+    assert "memcheck" in row["detail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "said"),
+    [
+        ("[tool.ttools.sanitise]\n", {}, "no such command; did you mean `sanitize`?"),
+        ("[tool.ttools.sanitize]\nfail-no = 'note'", {}, "`--fail-no`; did you mean `fail-on`?"),
+        ("[tool.ttools.sanitize]\nformat = ['json']", {}, "takes one value, not a list"),
+        ("", {"TTOOLS_TUNE_TRAILS": "3"}, "TTOOLS_TUNE_TRAILS: there is no option `--trails`"),
+        ("[tool.ttools.sanitize]\nfail-on = 'all'", {}, "'all' is not one of"),
+    ],
+)
+def test_what_there_is_not_is_refused(
+    called_ttools: Run, tmp_path: Path, text: str, environment: dict[str, str], said: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    done = called_ttools("sanitize", "x.py", **environment)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_variables_of_the_tool_are_no_options_of_the_cache(called_ttools: Run) -> None:
+    assert called_ttools("cache", TTOOLS_CACHE_DIR="here").returncode == 0
+
+
+def test_quiet_and_verbose(called_ttools: Run, ttools: Run, project: Path) -> None:
+    (project / "nothing.py").write_text("")
+    assert "note: " in ttools("interpret", "nothing.py").stderr
+    assert ttools("--quiet", "interpret", "nothing.py").stderr == ""
+    loud = called_ttools("-v", "interpret", "--grid", "1", "nothing.py")
+    assert f"settings of {project / 'pyproject.toml'}: TTOOLS_THREADS=1, sanitize" in loud.stderr
+    assert "Traceback" in loud.stderr
+    both = called_ttools("-q", "-v", "doctor")
+    assert both.returncode == 2
+    assert "exclude each other" in both.stderr
+
+
+def test_suggestions(called_ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("")
+    assert "'sanitize'" in called_ttools("sanitise").stderr
+    assert "--fail-on" in called_ttools("sanitize", "--fial-on", "note", "x.py").stderr
+    mistyped = called_ttools("sanitize", "--check", "memchek", "x.py")
+    assert "there is no check `memchek`; did you mean `memcheck`?" in mistyped.stderr

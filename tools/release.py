@@ -1,0 +1,118 @@
+"""The version, addresses and files of a release, the same for all members of the workspace.
+
+    python -m tools.release version            # the one of packages/triton-ttools/pyproject.toml
+    python -m tools.release version 0.2.0      # writes it, and the pins between members, everywhere
+    python -m tools.release urls ADDRESS       # links to the repository, into all members
+    python -m tools.release build FOLDER       # sdists of all members, and wheels made from them
+
+Wheels are built from the sdists, not from the checkout, so that what an sdist lacks is noticed.
+Owns what is written and built; must not know where it is published, as the release workflow does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+#: Where the version of the workspace is.
+WHOLE = "triton-ttools"
+_VERSION = re.compile(r'^version = "([^"]+)"$', re.MULTILINE)
+_PIN = re.compile(r'("ttools-[a-z]+(?:\[[a-z]+\])?==)[^"]+"')
+_URLS = re.compile(r"^\[project\.urls\]\n(?:.+\n)*\n", re.MULTILINE)
+
+
+def members() -> list[Path]:
+    """The folders of all members, in the order of their names."""
+    return sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
+
+
+def version() -> str:
+    """The version of the workspace."""
+    found = _VERSION.search(_read(ROOT / "packages" / WHOLE))
+    assert found is not None
+    return found[1]
+
+
+def with_version(text: str, new: str) -> str:
+    """A member's pyproject.toml of another version, pins to other members included."""
+    return _PIN.sub(rf'\g<1>{new}"', _VERSION.sub(f'version = "{new}"', text))
+
+
+def with_urls(text: str, address: str) -> str:
+    """A member's pyproject.toml with links into a repository."""
+    address = address.rstrip("/")
+    links = {
+        "Documentation": f"{address}/blob/main/docs/index.md",
+        "Source": address,
+        "Issues": f"{address}/issues",
+        "Changelog": f"{address}/blob/main/CHANGELOG.md",
+    }
+    table = "".join(f'{name} = "{link}"\n' for name, link in links.items())
+    head, first, rest = _URLS.sub("", text).partition("\n[tool.hatch")
+    return f"{head}\n[project.urls]\n{table}{first}{rest}"
+
+
+def build(member: Path, folder: Path) -> tuple[Path, Path]:
+    """Builds the sdist of a member, and a wheel from that sdist.
+
+    Raises:
+        subprocess.CalledProcessError: the build fails; its words are in `stderr`.
+    """
+    folder = folder.resolve()
+    sdist = _built(member, folder, "sdist")
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(sdist) as packed:
+            packed.extractall(scratch, filter="data")
+        (unpacked,) = Path(scratch).iterdir()
+        return sdist, _built(unpacked, folder, "wheel")
+
+
+def _built(member: Path, folder: Path, target: str) -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "-d", str(folder)]
+    done = subprocess.run(command, cwd=member, capture_output=True, text=True, check=True)
+    return Path((done.stdout + done.stderr).split()[-1])
+
+
+def _read(member: Path) -> str:
+    return (member / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def _write(member: Path, text: str) -> None:
+    (member / "pyproject.toml").write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Does one of the above; 2 for a version that is none."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("version").add_argument("new", nargs="?")
+    actions.add_parser("urls").add_argument("address")
+    actions.add_parser("build").add_argument("folder", type=Path)
+    chosen = parser.parse_args(arguments)
+    if chosen.action == "build":
+        for member in members():
+            print(*(path.name for path in build(member, chosen.folder)))
+    elif chosen.action == "urls":
+        for member in members():
+            _write(member, with_urls(_read(member), chosen.address))
+    elif chosen.new is None:
+        print(version())
+    elif not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", chosen.new):
+        print(f"{chosen.new} is no version; write X.Y.Z or X.Y.Zrc1", file=sys.stderr)
+        return 2
+    else:
+        for member in members():
+            _write(member, with_version(_read(member), chosen.new))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
