@@ -161,9 +161,12 @@ class Analysis:
                 continue
             path, launches = self._host(point, where)
             conditions = tuple(path.conditions)
-            for n in range(len(prefix), len(conditions)):
-                pending.append((*conditions[:n], conditions[n].negated))
-            found = region(box, conditions)
+            # Whatever else meets the prefix answers one of these differently first. What is asked
+            # may depend on the size itself, so the prefix need not be asked again.
+            new = [c for c in conditions if c not in prefix]
+            for n, condition in enumerate(new):
+                pending.append((*prefix, *new[:n], condition.negated))
+            found = region(box, (*prefix, *new))
             if launches is not None:
                 ways.append(_Way(found, launches))
                 if len(launches) >= len(self.result.launches):

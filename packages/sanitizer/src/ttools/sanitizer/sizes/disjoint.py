@@ -221,6 +221,9 @@ class _Digits:
         """Takes what is new from an equation; whether there is anything."""
         if self._renamed(p) != q:
             return False
+        for each in p.symbols():
+            if not self._is_known(each) and self._is_zero(each):
+                self._known.add(each)
         unknown = [s for s in p.symbols() if not self._is_known(s)]
         if len(unknown) != 1:
             return False
@@ -238,6 +241,13 @@ class _Digits:
             if len(pair) == 2 and self.determined(d):
                 self._split(p, self._renamed(p), _DEPTH)
         return True
+
+    def _is_zero(self, symbol: Symbol) -> bool:
+        """Whether a symbol can only be 0, in both."""
+        if symbol.args or self._space.range_of(symbol)[0] != 0:
+            return False
+        mine = self._space.nonneg(-as_poly(symbol), self._facts)
+        return mine and self._space.nonneg(-self._renamed(as_poly(symbol)), self._others)
 
     def _renamed(self, p: Poly) -> Poly:
         return substitute(p, self._renamer.replaced)

@@ -120,6 +120,7 @@ class Space:
         known = self._facts.get(symbol)
         if symbol.args:
             if known is None:
+                self._facts[symbol] = []  # to show them, fewer have to do
                 known = self._facts[symbol] = list(self._atom_facts(symbol))
         elif known is None:
             known = self._facts[symbol] = []
