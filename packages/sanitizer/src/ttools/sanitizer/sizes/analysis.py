@@ -205,7 +205,8 @@ class Analysis:
         return path, recorder.launches
 
     def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Abstention:
-        own = getattr(getattr(self._run, "__code__", None), "co_filename", None)
+        function = getattr(self._run, "func", self._run)
+        own = getattr(getattr(function, "__code__", None), "co_filename", None)
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == own]
         line = frames[-1].lineno if frames else None
         return Abstention(reason, line, own, sizes=self._shown(box))
@@ -216,8 +217,10 @@ class Analysis:
         for launch in way.launches:
             try:
                 self._launch(way.region, launch, _with(launch, new))
-            except NotModelledError as error:
-                reason = f"not modelled: {error}"
+            except Exception as error:  # noqa: BLE001 - nothing is claimed then
+                known = isinstance(error, TtoolsError)
+                what = "" if known else f"the analysis failed with {type(error).__name__}: "
+                reason = f"not modelled: {what}{str(error)[:200]}"
                 self._abstain(
                     Abstention(reason, kernel=launch.kernel, sizes=self._shown(way.region.box))
                 )

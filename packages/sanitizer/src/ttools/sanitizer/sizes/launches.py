@@ -296,7 +296,7 @@ def run_host(
         NotModelledError: it does what is not modelled.
     """
     recorder = Recorder(written)
-    scope = getattr(run, "__globals__", {})
+    scope = getattr(getattr(run, "func", run), "__globals__", {})
     with on_path(path), _replaced(recorder, scope):
         run(**arguments)
     return recorder

@@ -143,7 +143,10 @@ def _binary(make: Callable[[Poly, Poly], Any]) -> tuple[Any, Any]:
 
 
 def _is_integer(value: Any) -> bool:
-    return type(value) is HostInt or isinstance(value, int) or hasattr(value, "__index__")
+    if type(value) is HostInt or isinstance(value, int):
+        return True
+    # A tensor has an `__index__`, too.
+    return hasattr(value, "__index__") and not hasattr(type(value), "__torch_function__")
 
 
 def _floordiv(p: Poly, d: Poly) -> Any:

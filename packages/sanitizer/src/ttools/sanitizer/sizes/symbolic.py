@@ -450,7 +450,11 @@ class Evaluator:
         changes: dict[int, Poly] = {}
         for n, symbol in symbols.items():
             value = outcome[n] if n < len(outcome) else None
-            if isinstance(value, Number) and len(value.cases) == 1 and not value.cases[0].when:
+            if not isinstance(value, Number) or len(value.cases) != 1 or value.cases[0].when:
+                continue
+            start = starts[n]
+            bases = {c.base for c in start.cases} if isinstance(start, Number) else set()
+            if bases == {value.cases[0].base}:
                 changes[n] = value.cases[0].value - as_poly(symbol)
         constant = {symbols[n] for n, c in changes.items() if not c.terms}
         same: dict[Symbol, Poly] = {}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from ttools.sanitizer.sizes.paths import NotModelledError, host_int, poly_of
+from ttools.sanitizer.sizes.paths import NotModelledError, current_path, host_int, poly_of
 from ttools.sanitizer.sizes.polynomials import (
     SIZE,
     Poly,
@@ -331,7 +331,7 @@ class PhantomTensor:
         content = value = None
         random = source is not None and source.random
         if source is not None and not dtype.is_floating_point:
-            content = source.content
+            content = self._content_in(dtype)
             if content is None and source.value is not None and float(source.value).is_integer():
                 content = as_poly(int(source.value))
         elif source is not None:
@@ -341,6 +341,21 @@ class PhantomTensor:
         return make(self._shape, dtype, content=content, value=value, random=random)
 
     type = to  # noqa: A003
+
+    def _content_in(self, dtype: torch.dtype) -> Poly | None:
+        """The formula of the elements in another type; None where this one may have cut them."""
+        content = self.storage.content
+        if content is None or dtype.itemsize <= self.dtype.itemsize:
+            return content
+        ask, limits = current_path().ask, torch.iinfo(self.dtype)
+        grows = content.linear_in(INDEX)
+        if grows is None or INDEX in grows[0].base_symbols() | grows[1].base_symbols():
+            return None
+        for index in (as_poly(0), self.storage.elements - 1):
+            end = substitute(content, {INDEX: index})
+            if not (ask(end - limits.min, "ge") and ask(limits.max - end, "ge")):
+                return None
+        return content
 
     def contiguous(self, **_: Any) -> PhantomTensor:
         return self if self.is_contiguous() else self.clone()
