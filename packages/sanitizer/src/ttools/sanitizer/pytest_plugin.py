@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "ttools_sizes(n=range(...), require_proof=False): call the test for all sizes of the ranges "
-        "at once; it fails where a kernel that it launches is wrong at any of them",
+        "ttools_sizes(n=range(...), require_proof=False): call the test for all sizes of the "
+        "ranges at once; it fails where a kernel that it launches is wrong at any of them",
     )
     plugin = _Plugin(config)
     config.pluginmanager.register(plugin, _PLUGIN)

@@ -45,11 +45,11 @@ def sanitize_sizes(
     take_over_from_upstream("ttools sanitizes")
     from ttools.core.reports.registry import write_report
     from ttools.core.reports.report import summary
-    from ttools.sanitizer.sizes.api import check_sizes, load_function, read_sizes
+    from ttools.sanitizer.sizes.api import check_ranges, load_function, read_sizes
 
     ranges = read_sizes(sizes)
     run = load_function(words[0], ranges)
-    report = check_sizes(run, target=words[0], fail_on=fail_on, **ranges).report
+    report = check_ranges(run, ranges, target=words[0], fail_on=fail_on).report
     text = write_report(report, form)
     if output is None and form == "text":
         write_findings(text)

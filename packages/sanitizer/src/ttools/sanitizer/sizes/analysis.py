@@ -339,8 +339,11 @@ class _Search:
     def _on_line(
         self, problem: Problem, symbol: Symbol, box: Box, *, samples: bool
     ) -> Point | bool:
-        """Along one size, all others being fixed: the least failing point; True if there is none,
-        False if that is not known."""
+        """Along one size, all others being fixed: the least failing point.
+
+        Returns:
+            True if there is none, False if that is not known.
+        """
         key = problem.key
         low, high = box[symbol]
         for _ in range(_MOST_STEPS):

@@ -80,12 +80,24 @@ def check_sizes(
         >>> check_sizes(run, n=range(1, 1 << 20)).verdict
         'proved'
     """
-    from ttools.sanitizer.sizes.analysis import Analysis
-    from ttools.sanitizer.sizes.report import make_report
-
     ends = {name: _ends(name, values) for name, values in sizes.items()}
     if not ends:
         raise UsageError("no sizes to check: name a range, as in `n=range(1, 1 << 20)`")
+    return check_ranges(run, ends, target=target, fail_on=fail_on, seconds=seconds)
+
+
+def check_ranges(
+    run: Callable[..., Any],
+    ends: Mapping[str, tuple[int, int]],
+    *,
+    target: str = "",
+    fail_on: Severity = "error",
+    seconds: float = 60.0,
+) -> SizesResult:
+    """The same with first and last value of each size in a mapping."""
+    from ttools.sanitizer.sizes.analysis import Analysis
+    from ttools.sanitizer.sizes.report import make_report
+
     result = Analysis(run, ends, seconds).analyse()
     name = target or str(getattr(run, "__name__", run))
     return SizesResult(make_report(result, target=name, fail_on=fail_on))
@@ -138,7 +150,11 @@ def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any
     if not callable(run):
         raise UsageError(f"{file} has no function `{name}`")
     code = getattr(run, "__code__", None)
-    takes = set() if code is None else set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    takes = (
+        set()
+        if code is None
+        else set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    )
     for each in names:
         if code is not None and each not in takes and not code.co_flags & 0x08:
             raise UsageError(f"`{name}` of {file} takes no argument `{each}`")

@@ -240,9 +240,7 @@ def _shift_right(kernel: Evaluator, op: Operation) -> AnyValue:
         if any(low is None or low < 0 for low in lows):
             return kernel.unknown(op.results[0])
     divisor = as_poly(1 << amount)
-    return Number(
-        tuple(Case(floordiv(c.value, divisor), c.when, c.needs) for c in value.cases)
-    )
+    return Number(tuple(Case(floordiv(c.value, divisor), c.when, c.needs) for c in value.cases))
 
 
 def _compare(kernel: Evaluator, op: Operation) -> AnyValue:
@@ -308,9 +306,7 @@ def _truncate(kernel: Evaluator, op: Operation) -> AnyValue:
         return Logic("unknown")
     value = kernel.number(op.operands[0])
     return Number(
-        tuple(
-            Case(c.value, c.when, c.needs | _exact(kernel, op, c.value)) for c in value.cases
-        )
+        tuple(Case(c.value, c.when, c.needs | _exact(kernel, op, c.value)) for c in value.cases)
     )
 
 
@@ -435,8 +431,6 @@ def _reduce(kernel: Evaluator, op: Operation) -> AnyValue:
             low, high = min(r[0] or 0 for r in ranges), max(r[1] or 0 for r in ranges)
             return kernel.unknown(result, low, high)
     return _otherwise(kernel, op, result)
-
-
 
 
 _RULES: dict[str, Callable[[Evaluator, Operation], AnyValue]] = {

@@ -433,9 +433,7 @@ class ConcreteRun:
             known = self._bounds[base] = _Bounds(elements, offset, dims, dense, memory)
         return known
 
-    def _event(
-        self, kind: str, op: Operation, marked: Bools, element: Any, base: int
-    ) -> None:
+    def _event(self, kind: str, op: Operation, marked: Bools, element: Any, base: int) -> None:
         if (kind, op) not in self.outcome.events:
             where = np.argwhere(marked)[0]
             index = tuple(int(n) for n in where[1:])
@@ -525,9 +523,7 @@ class ConcreteRun:
     ) -> None:
         if (kind, op) not in self.outcome.events:
             which = tuple(int(n) for n in self.programs[program])
-            self.outcome.events[kind, op] = Event(
-                kind, op, which, (), base, int(element), other
-            )
+            self.outcome.events[kind, op] = Event(kind, op, which, (), base, int(element), other)
 
     def _races(self) -> None:
         for records in self._records.values():
@@ -566,9 +562,7 @@ class ConcreteRun:
                 for j in read[:1] if not atomic[i] else others[~writes[others]][:1]:
                     racing.add(int(element[i]))
                     op, _, base, *_ = records[site[i]]
-                    self._race_event(
-                        "race", op, base, program[i], element[i], records[site[j]][0]
-                    )
+                    self._race_event("race", op, base, program[i], element[i], records[site[j]][0])
                 break_early = len(self.outcome.events) > 64
                 if break_early:
                     return

@@ -120,8 +120,7 @@ class _Conditions:
                 self._problem(
                     f"oob_{access.kind}",
                     access.op,
-                    f"element {case.value} of `{name}` is not shown to be one of "
-                    f"{memory.elements}",
+                    f"element {case.value} of `{name}` is not shown to be one of {memory.elements}",
                 )
             )
         elif not self._in_view(memory, case.value, usable):
@@ -176,9 +175,7 @@ class _Conditions:
             high = self._space.range(fact)[1]
             if high is not None and high < 0:
                 return True
-            if len(facts) <= 12 and self._space.nonneg(
-                -1 - fact, [*facts[:n], *facts[n + 1 :]]
-            ):
+            if len(facts) <= 12 and self._space.nonneg(-1 - fact, [*facts[:n], *facts[n + 1 :]]):
                 return True
         return False
 
@@ -207,9 +204,7 @@ class _Conditions:
             expected = expected * extent
         return True
 
-    def _member(
-        self, at: Poly, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]
-    ) -> bool:
+    def _member(self, at: Poly, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]) -> bool:
         nonneg = self._space.nonneg
         if not dims:
             return nonneg(at, facts) and nonneg(-at, facts)

@@ -85,7 +85,11 @@ def conflicts(
                 continue  # all write the same
             if not _apart(space, one, other, programs):
                 kind = "overlapping_store" if kinds == {"store"} else "race"
-                first, second = (other, one) if one.access.kind == "atomic" and "store" in kinds else (one, other)
+                first, second = (
+                    (other, one)
+                    if one.access.kind == "atomic" and "store" in kinds
+                    else (one, other)
+                )
                 yield Conflict(kind, first, second)
 
 
@@ -192,7 +196,8 @@ class _Digits:
         """Notes what follows from `p == q`."""
         self._split(p, q, depth)
         for _ in range(8):
-            if not any([self._use(*leaf) for leaf in [*self._leaves]]):
+            news = [self._use(*leaf) for leaf in [*self._leaves]]
+            if True not in news:
                 break
 
     def _split(self, p: Poly, q: Poly, depth: int) -> None:
@@ -208,7 +213,9 @@ class _Digits:
             if not low.terms and not low2.terms:
                 self._split(high, high2, depth - 1)
                 return
-            if self._is_digit(low, scale, self._facts) and self._is_digit(low2, scale, self._others):
+            if self._is_digit(low, scale, self._facts) and self._is_digit(
+                low2, scale, self._others
+            ):
                 self._split(high, high2, depth - 1)
                 self._split(low, low2, depth - 1)
                 return

@@ -153,8 +153,29 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "stack": _stack,
 }
 _METHODS = frozenset(
-    "argsort sort cumsum permute transpose swapaxes unsqueeze squeeze flatten reshape narrow split "
-    "chunk unbind select flip clone numel as_strided ravel t".split()
+    [
+        "argsort",
+        "sort",
+        "cumsum",
+        "permute",
+        "transpose",
+        "swapaxes",
+        "unsqueeze",
+        "squeeze",
+        "flatten",
+        "reshape",
+        "narrow",
+        "split",
+        "chunk",
+        "unbind",
+        "select",
+        "flip",
+        "clone",
+        "numel",
+        "as_strided",
+        "ravel",
+        "t",
+    ]
 )
 
 
@@ -168,9 +189,8 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](*args, **kwargs)
     operator = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
-    if args and type(args[0]) is PhantomTensor:
-        if name in _METHODS or operator != name:
-            return getattr(args[0], operator)(*args[1:], **kwargs)
+    if args and type(args[0]) is PhantomTensor and (name in _METHODS or operator != name):
+        return getattr(args[0], operator)(*args[1:], **kwargs)
     raise NotModelledError(f"`torch.{name}` of host code")
 
 

@@ -37,7 +37,9 @@ class Kernels:
                     if isinstance(each, Memory) and (found is None or index in found):
                         numbers.add(each.number)
         return [
-            n for n, a in enumerate(launch.arguments) if isinstance(a, Memory) and a.number in numbers
+            n
+            for n, a in enumerate(launch.arguments)
+            if isinstance(a, Memory) and a.number in numbers
         ]
 
 
@@ -65,7 +67,11 @@ def _module(launch: Launch) -> Module:
     ir.load_dialects(context)
     source = kernel_ast_source(launch.function, launch.signature, launch.constants, {})
     module = source.make_ir(
-        target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+        target,
+        options,
+        backend.get_codegen_implementation(options),
+        backend.get_module_map(),
+        context,
     )
     stages = Stages()
     text = stages.last(stages.ttir(module, {}), {}).decode()

@@ -55,6 +55,7 @@ class Lanes:
 
 
 def integers(data: Any, unknown: Any = None) -> Lanes:
+    """Integers that have not wrapped."""
     return Lanes(data, unknown=unknown)
 
 
@@ -138,7 +139,9 @@ def select(condition: Lanes, one: Lanes, other: Lanes) -> Lanes:
     return Lanes(data, twin, wraps, unknown, base)
 
 
-def grown(run: ConcreteRun, start: Lanes, step: Any, times: int, culprit: Operation | None) -> Lanes:
+def grown(
+    run: ConcreteRun, start: Lanes, step: Any, times: int, culprit: Operation | None
+) -> Lanes:
     """A value after so many iterations that each add the same to it."""
     by = step.data
     data, amount = _fit(np.asarray(start.data), np.asarray(by))
@@ -192,7 +195,9 @@ def _otherwise(run: ConcreteRun, op: Operation, result: Value) -> Lanes:
         axis = op.attributes["axis"]
         assert isinstance(axis, int)
         whole = np.broadcast_to(parts[0].data, (run.count, *shape_of(op.operands[0].type)))
-        return Lanes(mixed("reduce", np.sum(whole.astype(np.uint64), axis=axis + 1, dtype=np.uint64)))
+        return Lanes(
+            mixed("reduce", np.sum(whole.astype(np.uint64), axis=axis + 1, dtype=np.uint64))
+        )
     if any(shape_of(v.type) != shape[1:] for v in op.operands):
         rows = np.arange(int(np.prod(shape)), dtype=np.uint64).reshape(shape)
         return Lanes(mixed(op.name, rows, hashed(run.order(op))))
@@ -245,7 +250,9 @@ def _divided(function: Callable[[Any, Any], Any]) -> Callable[[ConcreteRun, Oper
         zero = divisor.data == 0
         if not zero.any():
             return found
-        return Lanes(found.data, unknown=either(found.unknown, zero | np.zeros_like(found.data, bool)))
+        return Lanes(
+            found.data, unknown=either(found.unknown, zero | np.zeros_like(found.data, bool))
+        )
 
     return rule
 

@@ -41,8 +41,20 @@ _POINTERS = {
 }  # fmt: skip
 #: Keyword arguments of launches that are Triton's and not the kernel's.
 _OPTIONS = frozenset(
-    "num_warps num_ctas num_stages maxnreg debug enable_fp_fusion launch_cooperative_grid "
-    "launch_pdl waves_per_eu matrix_instr_nonkdim kpack instrumentation_mode".split()
+    [
+        "num_warps",
+        "num_ctas",
+        "num_stages",
+        "maxnreg",
+        "debug",
+        "enable_fp_fusion",
+        "launch_cooperative_grid",
+        "launch_pdl",
+        "waves_per_eu",
+        "matrix_instr_nonkdim",
+        "kpack",
+        "instrumentation_mode",
+    ]
 )
 
 
@@ -182,7 +194,9 @@ def _specialised(
             constants[name] = 1
         else:
             arguments.append(argument)
-            storages.append(value.storage if isinstance(argument, Memory) else Storage(as_poly(0), torch.int8))
+            storages.append(
+                value.storage if isinstance(argument, Memory) else Storage(as_poly(0), torch.int8)
+            )
         signature[name] = kind
     return Launch(
         function,
@@ -237,7 +251,7 @@ def _memory(tensor: PhantomTensor) -> Memory:
 
 @contextmanager
 def _replaced(recorder: Recorder, scope: dict[str, Any]) -> Iterator[None]:
-    """torch's and Triton's functions replaced, also under the names of the user's module."""
+    """Functions of torch and Triton's functions replaced, also under the names of the user's module."""
 
     def call(_original: Any) -> Any:
         def run(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -266,9 +280,7 @@ def _replaced(recorder: Recorder, scope: dict[str, Any]) -> Iterator[None]:
         for name, function in new.items():
             patches.replace(torch, name, function)
         # The object stays, as kernels may name it too.
-        patches.replace(
-            power, "fn", lambda n: next_power(n) if type(n) is HostInt else plain(n)
-        )
+        patches.replace(power, "fn", lambda n: next_power(n) if type(n) is HostInt else plain(n))
         take_over(patches, CALL, call)
         take_over(patches, TUNED, tuned)
         scope.update({n: by_id[id(v)] for n, v in changed.items()})

@@ -360,5 +360,3 @@ def next_power(n: Any) -> Any:
         if value:
             path.ask(poly - (value // 2 + 1 if value > 1 else 1), "ge")
     return value
-
-

@@ -15,7 +15,6 @@ from ttools.sanitizer.sizes.polynomials import (
     Poly,
     Symbol,
     as_poly,
-    atoms_of,
     floordiv,
     next_power_of_2,
     substitute,
@@ -243,7 +242,9 @@ class _Proof:
             if number is None or (number > 0) != (sign > 0):
                 continue
             higher = sum(s.level > symbol.level for s in beta.symbols())
-            found.append(((higher, len(beta.terms) == 0 or beta.constant is not None), number, beta))
+            found.append(
+                ((higher, len(beta.terms) == 0 or beta.constant is not None), number, beta)
+            )
         found.sort(key=lambda each: each[0])
         return [(number, beta) for _, number, beta in dict.fromkeys(found)]
 
@@ -316,4 +317,3 @@ def _power(x: Interval, power: int) -> Interval:
             return b**power, None if a is None else a**power
         return 0, None if a is None or b is None else max(a**power, b**power)
     return None if a is None else a**power, None if b is None else b**power
-

@@ -124,8 +124,7 @@ def _settled(found: Region, condition: Condition) -> bool:
         return True
     low, high = Space(found.box).range(condition.poly)
     if condition.relation == "ge":
-        holds = low is not None and low >= 0 if condition.answer else high is not None and high < 0
-        return holds
+        return low is not None and low >= 0 if condition.answer else high is not None and high < 0
     apart = (low is not None and low > 0) or (high is not None and high < 0)
     return apart and not condition.answer
 

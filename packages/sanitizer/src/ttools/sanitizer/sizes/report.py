@@ -98,7 +98,9 @@ def _finding(defect: Defect) -> Finding:
     if event.other is not None and event.other is not event.op:
         message = "the same element is accessed here"
         related = (Related(message=message, location=event.other.location),)
-    least = "the least size at which it appears" if defect.is_least else "a size at which it appears"
+    least = (
+        "the least size at which it appears" if defect.is_least else "a size at which it appears"
+    )
     text = point_text(defect.sizes)
     x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)
     return Finding(
@@ -162,4 +164,3 @@ def _argument(defect: Defect) -> Argument | None:
         offset=evaluate(memory.offset, values),
         storage_bytes=evaluate(memory.elements, values) * memory.dtype.itemsize,
     )
-

@@ -257,9 +257,7 @@ class Evaluator:
             return False
         return all(s.level < PROGRAM for s in known.single.base_symbols())
 
-    def _loaded(
-        self, op: Operation, result: Value, pointer: Number, mask: Logic | None
-    ) -> Number:
+    def _loaded(self, op: Operation, result: Value, pointer: Number, mask: Logic | None) -> Number:
         kind = element_type(result.type)
         if not isinstance(kind, IntegerType):
             return self.unknown(result)
@@ -281,9 +279,7 @@ class Evaluator:
             if left and left != [()]:
                 rest = self.unknown(result) if other is None else self.number(other)
                 cases += [
-                    Case(c.value, (*c.when, *facts), c.needs)
-                    for c in rest.cases
-                    for facts in left
+                    Case(c.value, (*c.when, *facts), c.needs) for c in rest.cases for facts in left
                 ]
             elif left:
                 return self.unknown(result)
@@ -417,11 +413,7 @@ class Evaluator:
                 continue
             step, producer = steps[n]
             self._values[argument] = self._after(start, step, as_poly(k), producer)
-        closed = {
-            n: (start, *steps[n])
-            for n in steps
-            if isinstance(start := starts[n], Number)
-        }
+        closed = {n: (start, *steps[n]) for n in steps if isinstance(start := starts[n], Number)}
         self._turn(body, condition)
         self._ends = (op, closed)
 
@@ -460,8 +452,8 @@ class Evaluator:
         same: dict[Symbol, Poly] = {}
         for n, start in enumerate(starts):
             if n in symbols and symbols[n] in constant and isinstance(start, Number):
-                if (value := start.single) is not None:
-                    same[symbols[n]] = value
+                if (single := start.single) is not None:
+                    same[symbols[n]] = single
         found: dict[int, tuple[Poly, Operation | None]] = {}
         own = set(symbols.values())
         for n, change in changes.items():
@@ -514,5 +506,3 @@ class Evaluator:
         self._iterate(op, body, list(condition.arguments), list(op.operands), k, body, condition)
         for result in op.results:
             self._values[result] = self._havoc(result)
-
-

@@ -142,7 +142,7 @@ class PhantomTensor:
     def _same(self, *_: Any, **__: Any) -> PhantomTensor:
         return self
 
-    cuda = cpu = detach = requires_grad_ = pin_memory = eval = data_ = _same  # noqa: A003
+    cuda = cpu = detach = requires_grad_ = pin_memory = eval = data_ = _same
     data = property(_same)
 
     def view(self, *shape: Any) -> PhantomTensor:
@@ -203,7 +203,7 @@ class PhantomTensor:
         return self.transpose(0, 1) if self.dim() == 2 else self
 
     @property
-    def T(self) -> PhantomTensor:  # noqa: N802
+    def T(self) -> PhantomTensor:
         return self.permute(*reversed(range(self.dim())))
 
     @property
@@ -340,7 +340,7 @@ class PhantomTensor:
                 value = float(source.content.constant)
         return make(self._shape, dtype, content=content, value=value, random=random)
 
-    type = to  # noqa: A003
+    type = to
 
     def _content_in(self, dtype: torch.dtype) -> Poly | None:
         """The formula of the elements in another type; None where this one may have cut them."""
@@ -429,9 +429,7 @@ class PhantomTensor:
     def __neg__(self) -> PhantomTensor:
         return self * -1
 
-    def _divided(
-        self, other: Any, function: Callable[[Poly, Poly], Poly]
-    ) -> PhantomTensor:
+    def _divided(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
         positive = isinstance(other, int) and poly_of(other).constant is not None and other > 0
         if positive:
             return self._elementwise(other, function)

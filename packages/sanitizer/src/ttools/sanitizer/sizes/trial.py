@@ -31,9 +31,7 @@ class Trial:
     ) -> None:
         self.launch = launch
         grid = [max(0, evaluate(e, sizes)) for e in launch.grid]
-        lanes = max(
-            (_lanes(op) for op in module.kernel.walk() if not op.regions), default=1
-        )
+        lanes = max((_lanes(op) for op in module.kernel.walk() if not op.regions), default=1)
         wanted = max(4, min(_MOST_PROGRAMS, _BUDGET // lanes))
         total = grid[0] * grid[1] * grid[2]
         chosen = _programs(grid, wanted)

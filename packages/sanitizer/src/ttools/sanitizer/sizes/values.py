@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ttools.interpreter.ir import Operation
 from ttools.sanitizer.sizes.polynomials import LANE, Poly, Symbol, as_poly, substitute
@@ -117,10 +117,12 @@ def number(value: Poly | int, needs: Needs = NO_NEEDS) -> Number:
 
 
 def compare(relation: Literal["ge", "eq"], left: Number, right: Number) -> Logic:
+    """The comparison as a condition."""
     return Logic("compare", (), Comparison(relation, left, right))
 
 
 def negated(condition: Logic) -> Logic:
+    """The opposite condition."""
     return condition.parts[0] if condition.kind == "not" else Logic("not", (condition,))
 
 
@@ -283,7 +285,8 @@ def lanes_moved(axes: Mapping[int, int], how: object) -> Renamer:
 
     def new(symbol: Symbol) -> Symbol | None:
         if symbol.kind == "lane":
-            axis, extent = symbol.tag  # type: ignore[misc]
+            tag: Any = symbol.tag
+            axis, extent = tag
             return lane(axes[axis], extent) if axes.get(axis, axis) != axis else None
         return moved_copy(symbol, how) if symbol.level > LANE else None
 
