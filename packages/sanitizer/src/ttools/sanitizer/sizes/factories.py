@@ -153,29 +153,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "stack": _stack,
 }
 _METHODS = frozenset(
-    [
-        "argsort",
-        "sort",
-        "cumsum",
-        "permute",
-        "transpose",
-        "swapaxes",
-        "unsqueeze",
-        "squeeze",
-        "flatten",
-        "reshape",
-        "narrow",
-        "split",
-        "chunk",
-        "unbind",
-        "select",
-        "flip",
-        "clone",
-        "numel",
-        "as_strided",
-        "ravel",
-        "t",
-    ]
+    (
+        *("argsort", "sort", "cumsum", "permute", "transpose", "swapaxes", "unsqueeze", "squeeze"),
+        *("flatten", "reshape", "narrow", "split", "chunk", "unbind", "select", "flip", "clone"),
+        *("numel", "as_strided", "ravel", "t"),
+    )
 )
 
 

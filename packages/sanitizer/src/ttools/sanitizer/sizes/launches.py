@@ -41,20 +41,11 @@ _POINTERS = {
 }  # fmt: skip
 #: Keyword arguments of launches that are Triton's and not the kernel's.
 _OPTIONS = frozenset(
-    [
-        "num_warps",
-        "num_ctas",
-        "num_stages",
-        "maxnreg",
-        "debug",
-        "enable_fp_fusion",
-        "launch_cooperative_grid",
-        "launch_pdl",
-        "waves_per_eu",
-        "matrix_instr_nonkdim",
-        "kpack",
-        "instrumentation_mode",
-    ]
+    (
+        *("num_warps", "num_ctas", "num_stages", "maxnreg", "debug", "enable_fp_fusion"),
+        *("launch_cooperative_grid", "launch_pdl", "waves_per_eu", "matrix_instr_nonkdim"),
+        *("kpack", "instrumentation_mode"),
+    )
 )
 
 
@@ -251,7 +242,7 @@ def _memory(tensor: PhantomTensor) -> Memory:
 
 @contextmanager
 def _replaced(recorder: Recorder, scope: dict[str, Any]) -> Iterator[None]:
-    """Functions of torch and Triton's functions replaced, also under the names of the user's module."""
+    """Functions of torch and Triton replaced, also under the names of the user's module."""
 
     def call(_original: Any) -> Any:
         def run(self: Any, *args: Any, **kwargs: Any) -> None:

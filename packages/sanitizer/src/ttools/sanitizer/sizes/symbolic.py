@@ -451,9 +451,9 @@ class Evaluator:
         constant = {symbols[n] for n, c in changes.items() if not c.terms}
         same: dict[Symbol, Poly] = {}
         for n, start in enumerate(starts):
-            if n in symbols and symbols[n] in constant and isinstance(start, Number):
-                if (single := start.single) is not None:
-                    same[symbols[n]] = single
+            single = start.single if isinstance(start, Number) else None
+            if n in symbols and symbols[n] in constant and single is not None:
+                same[symbols[n]] = single
         found: dict[int, tuple[Poly, Operation | None]] = {}
         own = set(symbols.values())
         for n, change in changes.items():
