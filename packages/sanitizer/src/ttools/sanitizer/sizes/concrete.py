@@ -190,7 +190,8 @@ class ConcreteRun:
             return np.ones(self.count, bool)
         if (condition.unknown & self._active).any():
             self._unsure(op)
-        return ~condition.unknown
+        known: Bools = ~condition.unknown
+        return known
 
     def _unsure(self, op: Operation) -> None:
         self.outcome.whole = False
@@ -408,7 +409,8 @@ class ConcreteRun:
             left = active & ~outside & ~wrong & ~_in_view(at, bounds.dims)
             if left.any():
                 self._event("view_oob", op, left, element, pointer.base)
-        return active & ~outside
+        inside: Bools = active & ~outside
+        return inside
 
     def _bounds_of(self, base: int) -> _Bounds:
         known = self._bounds.get(base)

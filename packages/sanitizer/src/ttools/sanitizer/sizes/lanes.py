@@ -62,7 +62,8 @@ def integers(data: Any, unknown: Any = None) -> Lanes:
 def hashed(*what: object) -> np.uint64:
     """A number for something."""
     text = hashlib.blake2b(repr(what).encode(), digest_size=8).digest()
-    return np.uint64(int.from_bytes(text, "little"))
+    number: np.uint64 = np.uint64(int.from_bytes(text, "little"))
+    return number
 
 
 def mixed(name: object, *parts: Any) -> Any:

@@ -136,7 +136,7 @@ class PhantomTensor:
     def item(self) -> Any:
         raise NotModelledError("what a tensor holds decides in host code (item)")
 
-    tolist = numpy = __int__ = __float__ = __index__ = __iter__ = item  # type: ignore[assignment]
+    tolist = numpy = __int__ = __float__ = __index__ = __iter__ = item
 
     # ---- the same elements
     def _same(self, *_: Any, **__: Any) -> PhantomTensor:
