@@ -15,6 +15,7 @@ from ttools.cli.progress import progress
 from ttools.cli.sanitize import gpu as sanitize_gpu
 from ttools.cli.sanitize import options as sanitize_options
 from ttools.cli.sanitize.ending import SanitizeEnding
+from ttools.cli.sanitize.sizes import sanitize_sizes
 from ttools.cli.work import (
     Work,
     read_work,
@@ -42,6 +43,7 @@ def sanitize_command(
     instrument: sanitize_options.InstrumentOption = None,
     timeout: sanitize_options.TimeoutOption = None,
     only: sanitize_options.CheckedOnlyOption = None,
+    sizes: sanitize_options.SizesOption = None,
     all_configs: sanitize_options.AllConfigsOption = False,
     view_bounds: sanitize_options.ViewBoundsOption = None,
     poison: sanitize_options.PoisonOption = False,
@@ -67,6 +69,28 @@ def sanitize_command(
     is the script's own if that is not 0; else 1 if there are findings of the severity --fail-on or
     above, 2 for wrong usage, 3 for a failure of ttools.
     """
+    if sizes:
+        require_folder(output)
+        refused: dict[str, object] = {
+            "-m": module,
+            "-c": code,
+            "--check": check,
+            "--on gpu": on == "gpu",
+            "--instrument": instrument,
+            "--only": only,
+            "--all-configs": all_configs,
+            "--view-bounds": view_bounds,
+            "--poison": poison,
+            "--pdb-on-finding": pdb_on_finding,
+            "--suppressions": suppressions,
+            "--baseline": baseline,
+            "--grid": grid,
+            "--arg": arg,
+        }
+        status = sanitize_sizes(
+            sizes, words or [], refused, form=form, output=output, fail_on=fail_on
+        )
+        raise typer.Exit(status)
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline FILE")

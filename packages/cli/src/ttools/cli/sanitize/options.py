@@ -66,6 +66,14 @@ CheckedOnlyOption = Annotated[
         help="Check kernels of this name only, others run unchecked; repeatable.",
     ),
 ]
+SizesOption = Annotated[
+    list[str] | None,
+    _checks(
+        "--sizes",
+        metavar="NAME=FIRST:LAST",
+        help="Check a function, FILE.py:FUNCTION, for all sizes of a range at once; repeatable.",
+    ),
+]
 AllConfigsOption = Annotated[
     bool, _checks("--all-configs", help="Run every config of autotuned kernels.")
 ]

@@ -79,6 +79,7 @@ class Finding(ShowsItself):
         config: the autotuner's configuration in which the witness was seen, `BLOCK` → 128.
         other_configs: further configurations that have the defect, without repetition.
         help: what to do about it.
+        sizes: the least sizes at which it appears, where all sizes of a range were looked at.
     """
 
     kind: str
@@ -102,6 +103,7 @@ class Finding(ShowsItself):
     config: Mapping[str, Any] | None = field(default=None, hash=False)
     other_configs: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     help: str | None = None
+    sizes: Mapping[str, int] | None = field(default=None, hash=False)
 
     def _shown(self) -> Iterator[Part]:
         from ttools.core.reports.text import finding_text

@@ -25,8 +25,10 @@ def write(report: Report) -> str:
 
 def as_data(report: Report) -> dict[str, Any]:
     """The report as plain data."""
+    sizes = {} if report.sizes is None else {"sizes": report.sizes.as_data()}
     return {
         "schema": SCHEMA,
+        **sizes,
         "script": {"target": report.target, "exit_code": report.exit_code},
         "summary": summary(report),
         "launches": [_launch(entry) for entry in report.launches],
@@ -37,6 +39,7 @@ def as_data(report: Report) -> dict[str, Any]:
 
 def finding_data(finding: Finding) -> dict[str, Any]:
     """One finding as plain data."""
+    sizes = {} if finding.sizes is None else {"sizes": dict(finding.sizes)}
     return {
         "kind": finding.kind,
         "check": finding.check,
@@ -59,6 +62,7 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "config": dict(finding.config) if finding.config is not None else None,
         "configs": [dict(config) for config in finding.configs],
         "help": finding.help,
+        **sizes,
     }
 
 

@@ -16,6 +16,7 @@ from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Seve
 from ttools.core.findings.suppressions import Suppressed
 
 if TYPE_CHECKING:
+    from ttools.core.reports.sizes import SizesVerdict
     from ttools.core.reports.tensor_map import TensorMap
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
@@ -40,6 +41,7 @@ class Report:
         some_only: whether only some kernels were to be checked.
         kinds: those that the run looked for, with a sentence on each.
         root: the folder that paths are shown relative to.
+        sizes: what is known of a range of sizes, where one was asked about.
     """
 
     findings: tuple[Finding, ...]
@@ -53,6 +55,7 @@ class Report:
     some_only: bool = False
     kinds: Mapping[str, str] = field(default_factory=dict)
     root: Path = field(default_factory=Path.cwd)
+    sizes: SizesVerdict | None = None
 
     @property
     def failing(self) -> tuple[Finding, ...]:
@@ -108,6 +111,8 @@ def summary(report: Report) -> str:
     hidden = f"; {len(report.suppressed):,} suppressed" if report.suppressed else ""
     if report.dropped:
         hidden += f"; {len(report.dropped):,} more not reported (--max-findings)"
+    if report.sizes is not None:
+        return f"{found or 'no finding'} in {report.sizes.summary}{hidden}"
     if report.launches:
         if partly := configs_text(report.launches):
             hidden += f"; {partly}"

@@ -19,6 +19,8 @@ _CONFIGS_LISTED = 5
 def write(report: Report) -> str:
     """Every finding, then the summary, separated by empty lines."""
     blocks = [finding_text(finding, report.root) for finding in report.findings]
+    if report.sizes is not None:
+        blocks.append(report.sizes.text(report.root))
     return "\n\n".join([*blocks, summary(report)]) + "\n"
 
 

@@ -1,0 +1,100 @@
+"""What is known of a range of sizes: the verdict, and what stands between it and a proof.
+
+Owns its words and its form as data. Must not know how it is found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ttools.core.reports.report import shown_path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unproved:
+    """Something that is neither proved nor seen to be wrong.
+
+    Attributes:
+        reason: in words.
+        file: where it is, with the line; None if it has none.
+        line: of the kernel or of host code.
+        kernel: concerned, if any.
+        sizes: first and last of each size that it is about.
+    """
+
+    reason: str
+    file: str | None = None
+    line: int | None = None
+    kernel: str | None = None
+    sizes: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizesVerdict:
+    """What is known of a range of sizes.
+
+    Attributes:
+        checked: first and last of each size.
+        verdict: `proved` where all sizes are right, `fails` where some are wrong.
+        assumptions: under which it is said.
+        abstained: what is not proved.
+        sentences: what is to be said of each kernel.
+        seconds: that it took.
+    """
+
+    checked: Mapping[str, tuple[int, int]]
+    verdict: Literal["proved", "fails", "not proved"]
+    assumptions: tuple[str, ...] = ()
+    abstained: tuple[Unproved, ...] = ()
+    sentences: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def summary(self) -> str:
+        """The range and the verdict in a few words."""
+        return f"all sizes {ranges_text(self.checked)}: {self.verdict}"
+
+    def as_data(self) -> dict[str, Any]:
+        """It as plain data."""
+        return {
+            "checked": {name: list(ends) for name, ends in self.checked.items()},
+            "verdict": self.verdict,
+            "assumptions": list(self.assumptions),
+            "abstained": [
+                {
+                    "line": each.line,
+                    "file": each.file,
+                    "kernel": each.kernel,
+                    "reason": each.reason,
+                    "sizes": {name: list(ends) for name, ends in each.sizes.items()},
+                }
+                for each in self.abstained
+            ],
+            "seconds": self.seconds,
+        }
+
+    def text(self, root: Path) -> str:
+        """It as lines of a report."""
+        lines = list(self.sentences)
+        for each in self.abstained:
+            where = "" if each.file is None else f"{shown_path(each.file, root)}:{each.line}: "
+            about = f" (for {ranges_text(each.sizes)})" if each.sizes else ""
+            lines.append(f"{where}not proved: {each.reason}{about}")
+        lines += [f"assumed: {each}" for each in self.assumptions]
+        return "\n".join(lines or ["every launch is right"])
+
+
+def ranges_text(ranges: Mapping[str, tuple[int, int]]) -> str:
+    """`n = 1 to 4,096, m = 7`."""
+    return ", ".join(
+        f"{name} = {low:,}" if low == high else f"{name} = {low:,} to {high:,}"
+        for name, (low, high) in ranges.items()
+    )
+
+
+def point_text(sizes: Mapping[str, int]) -> str:
+    """`n = 4,096, m = 7`."""
+    return ", ".join(f"{name} = {value:,}" for name, value in sizes.items())

@@ -1,0 +1,178 @@
+"""All sizes from Python: `check_sizes(run, n=range(1, 1 << 33))`."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.core.findings.findings import Finding, FindingsError, Severity
+from ttools.core.reports.report import Report
+
+_RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
+
+
+@dataclass(frozen=True)
+class SizesResult:
+    """What is known of a range of sizes.
+
+    Attributes:
+        report: as written by `ttools sanitize --sizes`.
+    """
+
+    report: Report
+
+    @property
+    def verdict(self) -> str:
+        """`proved`, `fails` or `not proved`."""
+        assert self.report.sizes is not None
+        return self.report.sizes.verdict
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The defects, each with the least size at which it appears in `sizes`."""
+        return self.report.findings
+
+    def raise_for_findings(self) -> None:
+        """Raises where some sizes are wrong.
+
+        Raises:
+            FindingsError: with the report as its text.
+        """
+        if self.report.failing:
+            raise FindingsError(str(self), self.report.failing)
+
+    def __str__(self) -> str:
+        from ttools.core.reports.registry import write_report
+
+        return write_report(self.report, "text").rstrip()
+
+
+def check_sizes(
+    run: Callable[..., Any],
+    *,
+    target: str = "",
+    fail_on: Severity = "error",
+    seconds: float = 60.0,
+    **sizes: range | tuple[int, int],
+) -> SizesResult:
+    """Checks what a function launches, for all sizes of a range at once.
+
+    `run` gets a number for each size by name, makes its tensors with torch and launches as usual.
+    It runs with tensors that have no memory.
+
+    Args:
+        run: the function.
+        target: what the report calls it.
+        fail_on: from which severity on findings fail.
+        seconds: after which what is left is not proved.
+        sizes: the values of each: a `range` of step 1, or first and last value.
+
+    Raises:
+        UsageError: a range is empty or has gaps.
+
+    Example:
+        >>> check_sizes(run, n=range(1, 1 << 20)).verdict
+        'proved'
+    """
+    ends = {name: _ends(name, values) for name, values in sizes.items()}
+    if not ends:
+        raise UsageError("no sizes to check: name a range, as in `n=range(1, 1 << 20)`")
+    return check_ranges(run, ends, target=target, fail_on=fail_on, seconds=seconds)
+
+
+def check_ranges(
+    run: Callable[..., Any],
+    ends: Mapping[str, tuple[int, int]],
+    *,
+    target: str = "",
+    fail_on: Severity = "error",
+    seconds: float = 60.0,
+) -> SizesResult:
+    """The same with first and last value of each size in a mapping."""
+    from ttools.sanitizer.sizes.analysis import Analysis
+    from ttools.sanitizer.sizes.report import make_report
+
+    result = Analysis(run, ends, seconds).analyse()
+    name = target or str(getattr(run, "__name__", run))
+    return SizesResult(make_report(result, target=name, fail_on=fail_on))
+
+
+def _ends(name: str, values: range | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(values, range):
+        if values.step != 1 or not len(values):
+            raise UsageError(f"sizes {name}={values}: must be a range of step 1 that is not empty")
+        return values.start, values.stop - 1
+    first, last = values
+    return int(first), int(last)
+
+
+def read_sizes(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Ranges as the command line has them: `n=1:4096`, both ends included.
+
+    Raises:
+        UsageError: a text is none.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for text in texts:
+        match = _RANGE.fullmatch(text)
+        if match is None:
+            raise UsageError(f"--sizes {text!r}: must be NAME=FIRST:LAST, as `n=1:4096`")
+        first = int(match[2])
+        last = first if match[3] is None else int(match[3])
+        if first > last:
+            raise UsageError(f"--sizes {text!r}: {first} is above {last}")
+        if match[1] in found:
+            raise UsageError(f"--sizes {text!r}: `{match[1]}` has a range already")
+        found[match[1]] = (first, last)
+    return found
+
+
+def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any]:
+    """The function that `FILE.py:run` names; the file is imported, not run as a script.
+
+    Raises:
+        UsageError: there is no such file or function, or it does not take these sizes.
+    """
+    file, _, name = target.rpartition(":")
+    path = Path(file)
+    if not file or not name.isidentifier():
+        raise UsageError(f"--sizes needs FILE.py:FUNCTION, not {target!r}")
+    if not path.is_file():
+        raise UsageError(f"{file}: no such file")
+    module = _import(path)
+    run = getattr(module, name, None)
+    if not callable(run):
+        raise UsageError(f"{file} has no function `{name}`")
+    code = getattr(run, "__code__", None)
+    takes = (
+        set()
+        if code is None
+        else set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    )
+    for each in names:
+        if code is not None and each not in takes and not code.co_flags & 0x08:
+            raise UsageError(f"`{name}` of {file} takes no argument `{each}`")
+    return run  # type: ignore[no-any-return]
+
+
+def _import(path: Path) -> Any:
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise UsageError(f"{path}: importing it raises {text}") from error
+    return module

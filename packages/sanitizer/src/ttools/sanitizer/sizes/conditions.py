@@ -1,0 +1,226 @@
+"""What must hold of a launch for it to be right, and whether that is proved on a box of sizes.
+
+Bounds of every access, no wrapped integer on its way to an address, grids that a GPU takes; that
+programs touch no element that another one stores is `disjoint`'s business. Must not know how sizes
+are searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.ir import Module, Operation
+from ttools.sanitizer.sizes.disjoint import Conflict, Instance, conflicts
+from ttools.sanitizer.sizes.launches import Launch, Memory
+from ttools.sanitizer.sizes.polynomials import Poly, as_poly
+from ttools.sanitizer.sizes.proofs import Space
+from ttools.sanitizer.sizes.symbolic import Access, Evaluated, Evaluator
+from ttools.sanitizer.sizes.values import Case, Fact, Need, alternatives
+
+#: Of programs along each axis.
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+
+Key: TypeAlias = "tuple[str, str, str]"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not proved.
+
+    Attributes:
+        kind: of the finding that it may be; `model` where it only hinders proofs, `grid`.
+        kernel: the kernel.
+        location: the operation's.
+        reason: why it is not proved, in words.
+    """
+
+    kind: str
+    kernel: str
+    location: SourceLocation | None
+    reason: str
+
+    @property
+    def key(self) -> Key:
+        """What makes two problems the same one."""
+        return self.kind, self.kernel, str(self.location)
+
+
+def unproved(
+    launch: Launch, module: Module, space: Space, written: frozenset[int]
+) -> list[Problem]:
+    """What is not proved of a launch, each once; empty if it is right on the whole box.
+
+    Raises:
+        NotModelledError: the kernel does what is not modelled.
+    """
+    evaluated = Evaluator(launch, module, space, written).run()
+    found = _Conditions(launch, space, evaluated).check()
+    return list({problem.key: problem for problem in found}.values())
+
+
+class _Conditions:
+    def __init__(self, launch: Launch, space: Space, evaluated: Evaluated) -> None:
+        self._launch, self._space, self._evaluated = launch, space, evaluated
+
+    def check(self) -> list[Problem]:
+        found = list(self._grid())
+        instances: list[Instance] = []
+        for access in self._evaluated.accesses:
+            for case in access.pointer.cases:
+                for facts in alternatives(access.mask):
+                    every = (*access.context, *case.when, *facts)
+                    problems, known = self._access(access, case, every)
+                    found += problems
+                    if known is not None:
+                        instances.append(known)
+        for need, context in self._evaluated.needed:
+            usable, missing = self._discharged(context, [need])
+            if missing and not self._never(usable):
+                found += [self._missing(each) for each in missing]
+        programs = [p for p in self._evaluated.programs if p.terms]
+        for conflict in conflicts(self._space, instances, programs):
+            found.append(self._conflict(conflict))
+        return found
+
+    def _problem(self, kind: str, op: Operation, reason: str) -> Problem:
+        return Problem(kind, self._launch.kernel, op.location, reason)
+
+    def _grid(self) -> Iterable[Problem]:
+        for axis, (extent, limit) in enumerate(zip(self._launch.grid, GRID_LIMITS, strict=True)):
+            if not self._space.nonneg(limit - extent):
+                reason = (
+                    f"the grid may have more than {limit:,} programs along axis {axis}, which "
+                    "cannot be launched"
+                )
+                yield Problem("grid", self._launch.kernel, None, reason)
+
+    def _access(
+        self, access: Access, case: Case, facts: Sequence[Fact]
+    ) -> tuple[list[Problem], Instance | None]:
+        usable, missing = self._discharged(facts, case.needs)
+        if self._never(usable):
+            return [], None
+        if missing:
+            return [self._missing(need) for need in missing], None
+        if case.base is None or case.base < 0:
+            reason = "the address is not known to derive from one argument"
+            return [self._problem("model", access.op, reason)], None
+        memory = self._launch.arguments[case.base]
+        if not isinstance(memory, Memory):
+            return [self._problem("model", access.op, "the address of no tensor")], None
+        at = memory.offset + case.value
+        nonneg = self._space.nonneg
+        problems = []
+        if not (nonneg(at, usable) and nonneg(memory.elements - 1 - at, usable)):
+            name = self._launch.names[case.base]
+            problems.append(
+                self._problem(
+                    f"oob_{access.kind}",
+                    access.op,
+                    f"element {case.value} of `{name}` is not shown to be one of {memory.elements}",
+                )
+            )
+        elif not self._in_view(memory, case.value, usable):
+            name = self._launch.names[case.base]
+            reason = f"element {case.value} is not shown to be in the view `{name}`"
+            problems.append(self._problem("view_oob", access.op, reason))
+        return problems, Instance(access, memory, at, tuple(usable))
+
+    def _missing(self, need: Need) -> Problem:
+        if need.kind == "wrap":
+            reason = f"{need.poly} is not shown to be between {need.low:,} and {need.high:,}"
+            narrow = need.high < 2**62
+            return self._problem("int_overflow" if narrow else "model", need.op, reason)
+        reason = f"{need.poly} is not shown to be between {need.low:,} and {need.high:,}"
+        return self._problem("model", need.op, reason)
+
+    def _discharged(
+        self, facts: Iterable[Fact], needs: Iterable[Need]
+    ) -> tuple[list[Poly], list[Need]]:
+        """The facts that may be used, and the needs that are not shown to be met.
+
+        A fact may be used once all that it needs is shown, by facts that may be used before it.
+        """
+        waiting = list(dict.fromkeys(facts))
+        usable: list[Poly] = []
+        met: set[Need] = set()
+        missing = list(dict.fromkeys(needs))
+        progress = True
+        while progress:
+            progress = False
+            for fact in [*waiting]:
+                if all(n in met for n in fact.needs):
+                    waiting.remove(fact)
+                    usable.append(fact.poly)
+                    progress = True
+            pending = dict.fromkeys([*missing, *(n for f in waiting for n in f.needs)])
+            for need in pending:
+                if need not in met and self._holds(need, usable):
+                    met.add(need)
+                    progress = True
+            missing = [n for n in missing if n not in met]
+            if not waiting and not missing:
+                break
+        return usable, missing
+
+    def _holds(self, need: Need, usable: Sequence[Poly]) -> bool:
+        return all(self._space.nonneg(goal, usable) for goal in need.goals)
+
+    def _never(self, facts: Sequence[Poly]) -> bool:
+        """Whether the facts contradict each other, so that nothing is accessed."""
+        for n, fact in enumerate(facts):
+            high = self._space.range(fact)[1]
+            if high is not None and high < 0:
+                return True
+            if len(facts) <= 12 and self._space.nonneg(-1 - fact, [*facts[:n], *facts[n + 1 :]]):
+                return True
+        return False
+
+    def _in_view(self, memory: Memory, at: Poly, facts: Sequence[Poly]) -> bool:
+        """Whether an element, counted from the view's first, belongs to the view."""
+        dims = [
+            (stride, extent)
+            for stride, extent in zip(memory.strides, memory.shape, strict=True)
+            if extent.constant != 1 and stride.constant != 0
+        ]
+        if any(self._space.range(stride)[0] in (None, 0) for stride, _ in dims):
+            return False
+        dims.sort(key=lambda d: self._space.range(d[0])[1] or 0, reverse=True)
+        span = as_poly(1)
+        for stride, extent in dims:
+            span = span + stride * (extent - 1)
+        if memory.elements == span and memory.offset.constant == 0 and self._dense(dims):
+            return True
+        return self._member(at, dims, list(facts))
+
+    def _dense(self, dims: Sequence[tuple[Poly, Poly]]) -> bool:
+        expected = as_poly(1)
+        for stride, extent in reversed(dims):
+            if stride != expected:
+                return False
+            expected = expected * extent
+        return True
+
+    def _member(self, at: Poly, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]) -> bool:
+        nonneg = self._space.nonneg
+        if not dims:
+            return nonneg(at, facts) and nonneg(-at, facts)
+        if self._dense(dims):
+            total = as_poly(1)
+            for _, extent in dims:
+                total = total * extent
+            return nonneg(at, facts) and nonneg(total - 1 - at, facts)
+        stride, extent = dims[0]
+        high, low = at.divided(stride)
+        inside = nonneg(high, facts) and nonneg(extent - 1 - high, facts)
+        return inside and self._member(low, dims[1:], facts)
+
+    def _conflict(self, conflict: Conflict) -> Problem:
+        one, other = conflict.first.access, conflict.second.access
+        reason = f"two programs are not shown to touch different elements ({other.kind} there)"
+        if conflict.in_program:
+            reason = "the lanes of this store are not shown to write different elements"
+        return self._problem(conflict.kind, one.op, reason)

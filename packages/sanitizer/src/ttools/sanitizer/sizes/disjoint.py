@@ -1,0 +1,282 @@
+"""Whether the programs of a launch touch different elements, proved for all sizes of a box.
+
+Two rules: the elements are told apart by digits, as row and column of an index are, or one is
+always behind the other. Must not know what the accesses are for beyond loads and stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ttools.interpreter.ir import shape_of
+from ttools.sanitizer.sizes.launches import Memory
+from ttools.sanitizer.sizes.polynomials import (
+    PROGRAM,
+    ZERO,
+    Poly,
+    Symbol,
+    as_poly,
+    substitute,
+)
+from ttools.sanitizer.sizes.proofs import Space
+from ttools.sanitizer.sizes.symbolic import Access
+from ttools.sanitizer.sizes.values import Renamer, lane, moved_copy
+
+_DEPTH = 6
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One way in which an access reaches memory.
+
+    Attributes:
+        access: the access.
+        memory: what it reaches.
+        at: the element of the storage.
+        facts: what is at least 0 then.
+    """
+
+    access: Access
+    memory: Memory
+    at: Poly
+    facts: tuple[Poly, ...]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two accesses that are not shown to be apart; the first one stores.
+
+    Attributes:
+        in_program: whether two lanes of one program are meant.
+    """
+
+    kind: str
+    first: Instance
+    second: Instance
+    in_program: bool = False
+
+
+def conflicts(
+    space: Space, instances: Sequence[Instance], programs: Sequence[Poly]
+) -> Iterator[Conflict]:
+    """The pairs of accesses that are not shown to be apart.
+
+    Args:
+        space: the sizes and symbols.
+        instances: all accesses of the launch.
+        programs: the program ids along the axes where there are several.
+    """
+    for n, one in enumerate(instances):
+        if one.access.kind == "load":
+            continue
+        if one.access.kind == "store" and not one.access.uniform and not _lanes_apart(space, one):
+            yield Conflict("overlapping_store", one, one, in_program=True)
+        if not programs:
+            continue
+        for m, other in enumerate(instances):
+            writes_too = other.access.kind != "load"
+            if other.memory.number != one.memory.number or (writes_too and m < n):
+                continue
+            kinds = {one.access.kind, other.access.kind}
+            if kinds == {"atomic"}:
+                continue
+            if kinds == {"store"} and one.access.op is other.access.op and one.access.uniform:
+                continue  # all write the same
+            if not _apart(space, one, other, programs):
+                kind = "overlapping_store" if kinds == {"store"} else "race"
+                first, second = (
+                    (other, one)
+                    if one.access.kind == "atomic" and "store" in kinds
+                    else (one, other)
+                )
+                yield Conflict(kind, first, second)
+
+
+def _renamer(space: Space, instance: Instance, keeps: frozenset[Symbol]) -> Renamer:
+    renamer = Renamer(
+        lambda s: moved_copy(s, "other") if s.level >= PROGRAM and s not in keeps else None
+    )
+    for poly in (instance.at, *instance.facts):
+        renamer.poly(poly)
+    done: set[Symbol] = set()
+    while len(done) < len(renamer.replaced):  # bounds may name further symbols
+        for symbol in [s for s in renamer.replaced if s not in done]:
+            done.add(symbol)
+            for fact in space.facts_of(symbol):
+                renamer.poly(fact)
+    space.copy_declarations(renamer.replaced)
+    return renamer
+
+
+def _apart(space: Space, one: Instance, other: Instance, programs: Sequence[Poly]) -> bool:
+    """Whether no two different programs touch one element by these accesses."""
+    renamer = _renamer(space, other, frozenset())
+    for program in programs:
+        renamer.poly(program)
+    space.copy_declarations(renamer.replaced)
+    at = renamer.poly(other.at)
+    facts = [renamer.poly(f) for f in other.facts]
+    digits = _Digits(space, list(one.facts), facts, renamer)
+    digits.equal(one.at, at, _DEPTH)
+    if all(digits.determined(p) for p in programs):
+        return True
+    every = [*one.facts, *facts]
+    return all(
+        _ordered(space, one.at, at, every, program, renamer.poly(program)) for program in programs
+    )
+
+
+def _ordered(
+    space: Space, at: Poly, other: Poly, facts: list[Poly], mine: Poly, theirs: Poly
+) -> bool:
+    """Whether a later program along one axis always touches what lies behind, or before."""
+    for later in (theirs - mine - 1, mine - theirs - 1):
+        behind = space.nonneg(other - at - 1, [*facts, later])
+        if not behind and not space.nonneg(at - other - 1, [*facts, later]):
+            return False
+    return True
+
+
+def _lanes_apart(space: Space, instance: Instance) -> bool:
+    """Whether the lanes of a store write different elements."""
+    shape = shape_of(instance.access.op.address.type)
+    lanes = [lane(axis, extent) for axis, extent in enumerate(shape) if extent > 1]
+    if not lanes:
+        return True
+    inside = instance.at.base_symbols().union(*(f.base_symbols() for f in instance.facts))
+    # What differs by lane is renamed: the lanes themselves and data in tiles.
+    keeps = frozenset(s for s in inside if s.level < min(each.level for each in lanes))
+    renamer = _renamer(space, instance, keeps)
+    for symbol in lanes:
+        if symbol not in inside:
+            return False  # all of them write one element
+    facts = [renamer.poly(f) for f in instance.facts]
+    digits = _Digits(space, list(instance.facts), facts, renamer, keeps)
+    digits.equal(instance.at, renamer.poly(instance.at), _DEPTH)
+    return all(digits.determined(as_poly(symbol)) for symbol in lanes)
+
+
+class _Digits:
+    """What follows from two elements being the same one.
+
+    Of `s * high + low` with `0 <= low < s` equal sums have equal `high` and equal `low`.
+
+    Args:
+        space: the sizes and symbols.
+        facts: of the first element.
+        others: of the second one, whose symbols are renamed.
+        renamer: has renamed them.
+        known: symbols that are the same in both.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        facts: list[Poly],
+        others: list[Poly],
+        renamer: Renamer,
+        known: frozenset[Symbol] = frozenset(),
+    ) -> None:
+        self._space, self._facts, self._others = space, facts, others
+        self._renamer = renamer
+        self._known: set[Symbol] = set(known)
+        self._leaves: list[tuple[Poly, Poly]] = []
+
+    def determined(self, poly: Poly) -> bool:
+        """Whether it is the same for both."""
+        return all(self._is_known(s) for s in poly.symbols())
+
+    def _is_known(self, symbol: Symbol) -> bool:
+        if symbol in self._known or symbol.level < PROGRAM:
+            return True
+        return bool(symbol.args) and all(self.determined(a) for a in symbol.args)
+
+    def equal(self, p: Poly, q: Poly, depth: int) -> None:
+        """Notes what follows from `p == q`."""
+        self._split(p, q, depth)
+        for _ in range(8):
+            news = [self._use(*leaf) for leaf in [*self._leaves]]
+            if True not in news:
+                break
+
+    def _split(self, p: Poly, q: Poly, depth: int) -> None:
+        one, other = _parts(p), _parts(q)
+        if one.get((), ZERO) == other.get((), ZERO):
+            p, q = p - one.pop((), ZERO), q - other.pop((), ZERO)
+        scales = {c for m, c in one.items() if m}
+        order = sorted(scales, key=lambda c: self._space.range(c)[1] or 0, reverse=True)
+        for scale in order if depth > 0 else ():
+            if scale.constant in (1, -1) or (self._space.range(scale)[0] or 0) < 1:
+                continue
+            (high, low), (high2, low2) = _by_scale(p, scale), _by_scale(q, scale)
+            if not low.terms and not low2.terms:
+                self._split(high, high2, depth - 1)
+                return
+            if self._is_digit(low, scale, self._facts) and self._is_digit(
+                low2, scale, self._others
+            ):
+                self._split(high, high2, depth - 1)
+                self._split(low, low2, depth - 1)
+                return
+        self._leaves.append((p, q))
+
+    def _is_digit(self, low: Poly, scale: Poly, facts: list[Poly]) -> bool:
+        return self._space.nonneg(low, facts) and self._space.nonneg(scale - 1 - low, facts)
+
+    def _use(self, p: Poly, q: Poly) -> bool:
+        """Takes what is new from an equation; whether there is anything."""
+        if self._renamed(p) != q:
+            return False
+        for each in p.symbols():
+            if not self._is_known(each) and self._is_zero(each):
+                self._known.add(each)
+        unknown = [s for s in p.symbols() if not self._is_known(s)]
+        if len(unknown) != 1:
+            return False
+        (symbol,) = unknown
+        parts = p.linear_in(symbol)
+        if parts is None or not self.determined(parts[0]):
+            return False
+        low, high = self._space.range(parts[0])
+        if not ((low is not None and low > 0) or (high is not None and high < 0)):
+            return False
+        self._known.add(symbol)
+        if symbol.kind in ("floordiv", "mod"):
+            p, d = symbol.args
+            pair = [s for s in self._known if s.kind in ("floordiv", "mod") and s.args == (p, d)]
+            if len(pair) == 2 and self.determined(d):
+                self._split(p, self._renamed(p), _DEPTH)
+        return True
+
+    def _is_zero(self, symbol: Symbol) -> bool:
+        """Whether a symbol can only be 0, in both."""
+        if symbol.args or self._space.range_of(symbol)[0] != 0:
+            return False
+        mine = self._space.nonneg(-as_poly(symbol), self._facts)
+        return mine and self._space.nonneg(-self._renamed(as_poly(symbol)), self._others)
+
+    def _renamed(self, p: Poly) -> Poly:
+        return substitute(p, self._renamer.replaced)
+
+
+def _parts(poly: Poly) -> dict[tuple[Symbol, ...], Poly]:
+    return poly.coefficients(lambda s: s.level >= PROGRAM)
+
+
+def _by_scale(poly: Poly, scale: Poly) -> tuple[Poly, Poly]:
+    """`(high, low)` of `scale * high + low`, where high has all terms that it divides."""
+    high, low = ZERO, ZERO
+    for monomial, coefficient in _parts(poly).items():
+        term = Poly({monomial: 1})
+        quotient, rest = _divided(coefficient, scale)
+        high, low = high + quotient * term, low + rest * term
+    return high, low
+
+
+def _divided(coefficient: Poly, scale: Poly) -> tuple[Poly, Poly]:
+    number = scale.constant
+    if number is not None:
+        quotient = Poly({m: c // number for m, c in coefficient.terms.items() if c % number == 0})
+        return quotient, coefficient - quotient * number
+    return coefficient.divided(scale)

@@ -1,0 +1,181 @@
+"""torch's functions on phantom tensors: those that make tensors, and those of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ttools.sanitizer.sizes.paths import NotModelledError, cdiv, poly_of
+from ttools.sanitizer.sizes.polynomials import as_poly
+from ttools.sanitizer.sizes.tensors import (
+    INDEX,
+    PhantomTensor,
+    _constant_content,
+    _flat,
+    make,
+)
+
+
+def _shape(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    return _flat(args) if args else tuple(kwargs["size"])
+
+
+def _dtype(kwargs: dict[str, Any]) -> torch.dtype:
+    return kwargs.get("dtype") or torch.get_default_dtype()
+
+
+def _filled(number: int) -> Callable[..., PhantomTensor]:
+    def fill(*args: Any, **kwargs: Any) -> PhantomTensor:
+        dtype = _dtype(kwargs)
+        content, value = _constant_content(number, dtype)
+        return make(_shape(args, kwargs), dtype, content=content, value=value)
+
+    return fill
+
+
+def _empty(*args: Any, **kwargs: Any) -> PhantomTensor:
+    return make(_shape(args, kwargs), _dtype(kwargs))
+
+
+def _random(*args: Any, **kwargs: Any) -> PhantomTensor:
+    return make(_shape(args, kwargs), _dtype(kwargs), random=True)
+
+
+def _full(size: Any, fill_value: Any, **kwargs: Any) -> PhantomTensor:
+    dtype = kwargs.get("dtype")
+    if dtype is None:
+        is_float = isinstance(fill_value, float)
+        dtype = torch.get_default_dtype() if is_float else torch.int64
+        dtype = torch.bool if isinstance(fill_value, bool) else dtype
+    content, value = _constant_content(fill_value, dtype)
+    return make(_flat((size,)), dtype, content=content, value=value)
+
+
+def _arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, **kwargs: Any) -> Any:
+    if len(args) == 1:
+        (end,) = args
+    elif args:
+        start, end, *rest = args
+        step = rest[0] if rest else step
+    dtype = kwargs.get("dtype")
+    if any(isinstance(each, float) for each in (start, end, step)):
+        raise NotModelledError("torch.arange of floats")
+    if step < 1:
+        raise NotModelledError("torch.arange with a step below 1")
+    length = cdiv(end - start, step)
+    content = poly_of(start) + poly_of(step) * as_poly(INDEX)
+    kind = dtype or torch.int64
+    known = None if kind.is_floating_point else content
+    return make((length,), kind, content=known, random=kind.is_floating_point)
+
+
+def _randint(*args: Any, **kwargs: Any) -> PhantomTensor:
+    size = kwargs.get("size", args[-1])
+    return make(tuple(size), kwargs.get("dtype") or torch.int64)
+
+
+def _randperm(n: Any, **kwargs: Any) -> PhantomTensor:
+    return make((n,), kwargs.get("dtype") or torch.int64)
+
+
+def _tensor(data: Any, **kwargs: Any) -> PhantomTensor:
+    shape: list[int] = []
+    first = data
+    while isinstance(first, (list, tuple)):
+        shape.append(len(first))
+        first = first[0] if first else 0
+    is_float = isinstance(first, float)
+    dtype = kwargs.get("dtype") or (torch.get_default_dtype() if is_float else torch.int64)
+    if not shape and not is_float:
+        content, value = _constant_content(first, dtype)
+        return make((), dtype, content=content, value=value)
+    return make(shape, dtype)
+
+
+def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> PhantomTensor:
+    return make(tuple(size), _dtype(kwargs), strides=tuple(stride))
+
+
+FACTORIES: dict[str, Callable[..., Any]] = {
+    "zeros": _filled(0),
+    "ones": _filled(1),
+    "empty": _empty,
+    "rand": _random,
+    "randn": _random,
+    "full": _full,
+    "arange": _arange,
+    "randint": _randint,
+    "randperm": _randperm,
+    "tensor": _tensor,
+    "empty_strided": _empty_strided,
+}
+
+
+def _like(make_one: Callable[..., Any]) -> Callable[..., Any]:
+    def like(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("memory_format", None)
+        kwargs["dtype"] = kwargs.get("dtype") or tensor.dtype
+        return make_one(tuple(tensor.shape), *args, **kwargs)
+
+    return like
+
+
+LIKE = {
+    f"{name}_like": _like(FACTORIES[name])
+    for name in ("zeros", "ones", "empty", "rand", "randn", "full")
+}
+
+
+def _randint_like(tensor: Any, *_: Any, dtype: Any = None, **__: Any) -> PhantomTensor:
+    return make(tensor.shape, dtype or tensor.dtype)
+
+
+def _cat(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
+    first = tensors[0]
+    shape = list(first.shape)
+    shape[dim] = sum((each.shape[dim] for each in tensors[1:]), first.shape[dim])
+    return make(shape, first.dtype, random=any(each.storage.random for each in tensors))
+
+
+def _stack(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
+    shape = list(tensors[0].shape)
+    shape.insert(dim % (len(shape) + 1), len(tensors))
+    return make(shape, tensors[0].dtype)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **LIKE,
+    "randint_like": _randint_like,
+    "cat": _cat,
+    "concat": _cat,
+    "stack": _stack,
+}
+_METHODS = frozenset(
+    (
+        *("argsort", "sort", "cumsum", "permute", "transpose", "swapaxes", "unsqueeze", "squeeze"),
+        *("flatten", "reshape", "narrow", "split", "chunk", "unbind", "select", "flip", "clone"),
+        *("numel", "as_strided", "ravel", "t"),
+    )
+)
+
+
+def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What a function of torch gives for phantom tensors.
+
+    Raises:
+        NotModelledError: it is not known.
+    """
+    name = getattr(function, "__name__", str(function))
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name](*args, **kwargs)
+    operator = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
+    if args and type(args[0]) is PhantomTensor and (name in _METHODS or operator != name):
+        return getattr(args[0], operator)(*args[1:], **kwargs)
+    raise NotModelledError(f"`torch.{name}` of host code")
+
+
+def replacements() -> dict[str, Callable[..., Any]]:
+    """By name in `torch`, what host code gets in the place of its functions."""
+    return FACTORIES

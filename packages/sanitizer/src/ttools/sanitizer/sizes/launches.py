@@ -1,0 +1,305 @@
+"""Runs of host code with phantom tensors, and the launches that they make.
+
+Owns what is replaced in torch and Triton while such a run goes on: tensors are phantoms, a launch
+is noted and not made. Must not know what is asked of launches.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+import torch
+import triton
+
+from ttools.core.launch_path import CALL, TUNED, take_over
+from ttools.core.patches import Patches
+from ttools.sanitizer.sizes.factories import replacements
+from ttools.sanitizer.sizes.paths import (
+    HostInt,
+    NotModelledError,
+    Path,
+    current_path,
+    next_power,
+    on_path,
+    poly_of,
+)
+from ttools.sanitizer.sizes.polynomials import Poly, as_poly
+from ttools.sanitizer.sizes.tensors import PhantomTensor, Storage
+
+_INT32 = 1 << 31
+_POINTERS = {
+    torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64",
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
+    torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+    torch.bool: "i1", torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5",
+    torch.float8_e4m3fnuz: "fp8e4b8", torch.float8_e5m2fnuz: "fp8e5b16",
+}  # fmt: skip
+#: Keyword arguments of launches that are Triton's and not the kernel's.
+_OPTIONS = frozenset(
+    (
+        *("num_warps", "num_ctas", "num_stages", "maxnreg", "debug", "enable_fp_fusion"),
+        *("launch_cooperative_grid", "launch_pdl", "waves_per_eu", "matrix_instr_nonkdim"),
+        *("kpack", "instrumentation_mode"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The tensor behind a pointer argument, as it is at the launch.
+
+    Attributes:
+        number: of its storage.
+        elements: of the storage.
+        shape: of the view passed, with `strides` and `offset` in elements.
+        content: of storage element `INDEX`, if it is an integer that is known.
+        value: of all its elements, if they are the same float.
+        random: whether its elements differ as random ones do.
+    """
+
+    number: int
+    dtype: torch.dtype
+    elements: Poly
+    shape: tuple[Poly, ...]
+    strides: tuple[Poly, ...]
+    offset: Poly
+    content: Poly | None = None
+    value: float | None = None
+    random: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch that host code asks for.
+
+    Attributes:
+        function: the `JITFunction`.
+        grid: three extents.
+        signature: of Triton, a type per parameter.
+        constants: values of the parameters that are constants.
+        arguments: what the others are: a `Memory`, a polynomial, or None where it is no integer.
+        line: `file:line` in host code.
+        config: of an autotuner.
+    """
+
+    function: Any
+    grid: tuple[Poly, Poly, Poly]
+    signature: Mapping[str, str]
+    constants: Mapping[str, Any]
+    arguments: tuple[Memory | Poly | None, ...]
+    line: str | None
+    config: Mapping[str, Any] | None = None
+    storages: tuple[Storage, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def kernel(self) -> str:
+        return str(self.function.__name__)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters that are no constants."""
+        return tuple(n for n, kind in self.signature.items() if kind != "constexpr")
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What its kernel's code depends on."""
+        constants = tuple((n, type(v).__name__, repr(v)) for n, v in self.constants.items())
+        return (id(self.function), tuple(self.signature.items()), constants)
+
+
+def _host_line() -> str | None:
+    frame = sys._getframe(1)
+    here = FilePath(__file__).parent
+    while frame is not None:
+        name = frame.f_code.co_filename
+        inside = FilePath(name).parent == here or "/triton/" in name or "/ttools/core/" in name
+        if not inside:
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class Recorder:
+    """Collects the launches of one run of host code."""
+
+    def __init__(self, written: Callable[[Launch], Sequence[int]]) -> None:
+        self.launches: list[Launch] = []
+        self.assumptions: list[str] = []
+        self._written = written
+
+    def launch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Notes one launch."""
+        grid = kwargs.pop("grid")
+        kwargs.pop("warmup", None)
+        config = kwargs.pop("_config", None)
+        bound = _bind(function, args, kwargs)
+        if callable(grid):
+            grid = grid(bound)
+        extents = [poly_of(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
+        extents += [as_poly(1)] * (3 - len(extents))
+        launch = _specialised(function, bound, (extents[0], extents[1], extents[2]), config)
+        self.launches.append(launch)
+        for index in self._written(launch):
+            launch.storages[index].forget()
+
+
+def _bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = [p.name for p in function.params]
+    bound = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name in names:
+            bound[name] = value
+        elif name not in _OPTIONS and not name.startswith("_"):
+            raise NotModelledError(f"the launch option `{name}`")
+    for parameter in function.params:
+        if parameter.name not in bound:
+            if not parameter.has_default:
+                raise TypeError(f"missing argument: `{parameter.name}`")
+            bound[parameter.name] = parameter.default
+    return {name: bound[name] for name in names}
+
+
+def _specialised(
+    function: Any,
+    bound: Mapping[str, Any],
+    grid: tuple[Poly, Poly, Poly],
+    config: Mapping[str, Any] | None,
+) -> Launch:
+    signature: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    arguments: list[Memory | Poly | None] = []
+    storages: list[Storage] = []
+    for parameter in function.params:
+        name, value = parameter.name, bound[parameter.name]
+        if parameter.is_constexpr or value is None or _is_function(value):
+            signature[name] = "constexpr"
+            constants[name] = int(value) if type(value) is HostInt else value
+            continue
+        kind, argument = _typed(parameter, value)
+        if kind == "constexpr":
+            constants[name] = 1
+        else:
+            arguments.append(argument)
+            storages.append(
+                value.storage if isinstance(argument, Memory) else Storage(as_poly(0), torch.int8)
+            )
+        signature[name] = kind
+    return Launch(
+        function,
+        grid,
+        signature,
+        constants,
+        tuple(arguments),
+        _host_line(),
+        config,
+        tuple(storages),
+    )
+
+
+def _is_function(value: Any) -> bool:
+    return type(value) is not PhantomTensor and hasattr(value, "cache_key")
+
+
+def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Poly | None]:
+    """Triton's type of an argument, and what it is."""
+    if type(value) is PhantomTensor:
+        return f"*{_POINTERS[value.dtype]}", _memory(value)
+    if isinstance(value, bool):
+        return "u1", as_poly(int(value))
+    if isinstance(value, int):
+        poly, ask = poly_of(value), current_path().ask
+        annotated = str(getattr(parameter, "annotation_type", "") or "")
+        if annotated:
+            return annotated, poly
+        if not parameter.do_not_specialize and ask(poly - 1, "eq"):
+            return "constexpr", None
+        narrow = ask(as_poly(_INT32 - 1) - poly, "ge") and ask(poly + _INT32, "ge")
+        return ("i32" if narrow else "i64"), poly
+    if isinstance(value, float):
+        return "fp32", None
+    raise NotModelledError(f"the argument `{parameter.name}`, of type {type(value).__name__}")
+
+
+def _memory(tensor: PhantomTensor) -> Memory:
+    storage = tensor.storage
+    return Memory(
+        storage.number,
+        storage.dtype,
+        storage.elements,
+        tuple(map(poly_of, tensor.shape)),
+        tuple(map(poly_of, tensor.stride())),
+        poly_of(tensor.offset),
+        storage.content,
+        storage.value,
+        storage.random,
+    )
+
+
+@contextmanager
+def _replaced(recorder: Recorder, scope: dict[str, Any]) -> Iterator[None]:
+    """Functions of torch and Triton replaced, also under the names of the user's module."""
+
+    def call(_original: Any) -> Any:
+        def run(self: Any, *args: Any, **kwargs: Any) -> None:
+            recorder.launch(self, args, kwargs)
+
+        return run
+
+    def tuned(_original: Any) -> Any:
+        def run(self: Any, *args: Any, **kwargs: Any) -> None:
+            config = self.configs[0]
+            if len(self.configs) > 1:
+                recorder.assumptions.append(
+                    f"of {len(self.configs)} configurations of `{self.base_fn.__name__}` the "
+                    f"first is checked: {config}"
+                )
+            self.fn.run(*args, **{**kwargs, **config.all_kwargs()}, _config=dict(config.kwargs))
+
+        return run
+
+    new = replacements()
+    by_id = {id(getattr(torch, name)): function for name, function in new.items()}
+    changed = {n: v for n, v in scope.items() if id(v) in by_id}
+    power = triton.next_power_of_2
+    plain = power.fn
+    with Patches() as patches:
+        for name, function in new.items():
+            patches.replace(torch, name, function)
+        # The object stays, as kernels may name it too.
+        patches.replace(power, "fn", lambda n: next_power(n) if type(n) is HostInt else plain(n))
+        take_over(patches, CALL, call)
+        take_over(patches, TUNED, tuned)
+        scope.update({n: by_id[id(v)] for n, v in changed.items()})
+        try:
+            yield
+        finally:
+            scope.update(changed)
+
+
+def run_host(
+    run: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    path: Path,
+    written: Callable[[Launch], Sequence[int]],
+) -> Recorder:
+    """Runs host code once.
+
+    Args:
+        run: the user's function.
+        arguments: by name; sizes or numbers.
+        path: answers what is asked of sizes.
+        written: which arguments of a launch its kernel writes to.
+
+    Raises:
+        NotModelledError: it does what is not modelled.
+    """
+    recorder = Recorder(written)
+    scope = getattr(getattr(run, "func", run), "__globals__", {})
+    with on_path(path), _replaced(recorder, scope):
+        run(**arguments)
+    return recorder

@@ -1,0 +1,362 @@
+"""Sizes as host code sees them: integers that note what is asked of them.
+
+A run of host code takes one way through its branches. Each comparison of a `HostInt` is answered
+for one size, the pilot, and noted, so that the run stands for all sizes that answer alike. Must not
+know tensors nor launches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.sanitizer.sizes.polynomials import (
+    Poly,
+    Symbol,
+    as_poly,
+    evaluate,
+    floordiv,
+    modulo,
+    power_of_2,
+)
+
+#: Floats hold integers up to here exactly.
+_EXACT_FLOATS = 1 << 52
+
+
+class NotModelledError(TtoolsError):
+    """Host code does with sizes or tensors what is not modelled, so nothing is claimed."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What was asked: `poly >= 0` (or `== 0`), and the answer."""
+
+    poly: Poly
+    relation: str  # "ge" or "eq"
+    answer: bool
+
+    def holds(self, values: dict[Symbol, int]) -> bool:
+        """Whether sizes give that answer."""
+        value = evaluate(self.poly, values)
+        return (value >= 0 if self.relation == "ge" else value == 0) == self.answer
+
+    @property
+    def negated(self) -> Condition:
+        return Condition(self.poly, self.relation, not self.answer)
+
+
+@dataclass
+class Path:
+    """One way through the host code.
+
+    Attributes:
+        pilot: the size that decides.
+        conditions: what was asked on the way, in order.
+    """
+
+    pilot: dict[Symbol, int]
+    conditions: list[Condition] = field(default_factory=list)
+    _known: dict[tuple[Poly, str], bool] = field(default_factory=dict)
+
+    def ask(self, poly: Poly, relation: str) -> bool:
+        """The answer at the pilot size, noted unless it is the same for all sizes."""
+        constant = poly.constant
+        if constant is not None:
+            return constant >= 0 if relation == "ge" else constant == 0
+        known = self._known.get((poly, relation))
+        if known is None:
+            value = evaluate(poly, self.pilot)
+            known = value >= 0 if relation == "ge" else value == 0
+            self._known[poly, relation] = known
+            self.conditions.append(Condition(poly, relation, known))
+        return known
+
+    def pin(self, poly: Poly) -> int:
+        """The value at the pilot size, where the code needs a number."""
+        value = evaluate(poly, self.pilot)
+        self.ask(poly - value, "eq")
+        return value
+
+
+_current: list[Path] = []
+
+
+def current_path() -> Path:
+    """The path of the run that is going on."""
+    if not _current:
+        raise NotModelledError("a size was used after the function it was passed to had returned")
+    return _current[-1]
+
+
+class on_path:  # noqa: N801 - a context manager used like a function
+    """Makes a path the one that sizes ask."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Path:
+        _current.append(self._path)
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        _current.pop()
+
+
+def poly_of(value: Any) -> Poly:
+    """The polynomial of an integer of host code.
+
+    Raises:
+        NotModelledError: it is none.
+    """
+    if isinstance(value, HostInt):
+        return value.poly
+    if isinstance(value, (bool, int)):
+        return as_poly(int(value))
+    index = getattr(value, "__index__", None)
+    if index is None:
+        raise NotModelledError(f"{type(value).__name__} where an integer is expected")
+    return as_poly(int(index()))
+
+
+def host_int(poly: Poly) -> Any:
+    """An integer for host code; a plain one where it is the same for all sizes."""
+    constant = poly.constant
+    return HostInt(poly) if constant is None else constant
+
+
+def _binary(make: Callable[[Poly, Poly], Any]) -> tuple[Any, Any]:
+    def forward(self: HostInt, other: Any) -> Any:
+        if not _is_integer(other):
+            return NotImplemented
+        return make(self.poly, poly_of(other))
+
+    def backward(self: HostInt, other: Any) -> Any:
+        if not _is_integer(other):
+            return NotImplemented
+        return make(poly_of(other), self.poly)
+
+    return forward, backward
+
+
+def _is_integer(value: Any) -> bool:
+    if type(value) is HostInt or isinstance(value, int):
+        return True
+    # A tensor has an `__index__`, too.
+    return hasattr(value, "__index__") and not hasattr(type(value), "__torch_function__")
+
+
+def _floordiv(p: Poly, d: Poly) -> Any:
+    ask = current_path().ask
+    if ask(d - 1, "ge"):
+        return host_int(floordiv(p, d))
+    if ask(d, "eq"):
+        raise ZeroDivisionError("integer division or modulo by zero")
+    return host_int(floordiv(-p, -d))
+
+
+def _mod(p: Poly, d: Poly) -> Any:
+    ask = current_path().ask
+    if ask(d - 1, "ge"):
+        return host_int(modulo(p, d))
+    if ask(d, "eq"):
+        raise ZeroDivisionError("integer division or modulo by zero")
+    return host_int(-modulo(-p, -d))
+
+
+def _pow(p: Poly, e: Poly) -> Any:
+    exponent = e.constant
+    if exponent is None:
+        exponent = current_path().pin(e)
+    if not 0 <= exponent <= 8 and p.constant is None:
+        raise NotModelledError(f"a size to the power of {exponent}")
+    if p.constant is not None:
+        return p.constant**exponent
+    result = as_poly(1)
+    for _ in range(exponent):
+        result = result * p
+    return host_int(result)
+
+
+def _shift_left(p: Poly, n: Poly) -> Any:
+    return host_int(p * (1 << current_path().pin(n)))
+
+
+def _shift_right(p: Poly, n: Poly) -> Any:
+    return host_int(floordiv(p, as_poly(1 << current_path().pin(n))))
+
+
+def _and(p: Poly, q: Poly) -> Any:
+    mask, value = (q.constant, p) if q.constant is not None else (p.constant, q)
+    if mask is not None and mask >= 0 and mask & (mask + 1) == 0:
+        return host_int(modulo(value, as_poly(mask + 1)))
+    if mask is not None and mask < 0 and -mask & (-mask - 1) == 0:
+        return host_int(value - modulo(value, as_poly(-mask)))
+    path = current_path()
+    return path.pin(p) & path.pin(q)
+
+
+def _compare(make: Callable[[Poly], tuple[Poly, str, bool]]) -> Any:
+    def compare(self: HostInt, other: Any) -> Any:
+        if isinstance(other, float):
+            if other in (math.inf, -math.inf) or other != other:
+                return make(as_poly(0 if other != other else -1 if other > 0 else 1))[1] == "ge"
+            return NotImplemented
+        if not _is_integer(other):
+            return NotImplemented
+        poly, relation, answer = make(self.poly - poly_of(other))
+        return current_path().ask(poly, relation) == answer
+
+    return compare
+
+
+class HostInt:
+    """An integer that depends on the sizes; host code takes it for an `int`.
+
+    It is none for C code, which asks for its `__index__`: that pins it to the pilot's value.
+    """
+
+    __slots__ = ("poly",)
+
+    def __init__(self, poly: Poly) -> None:
+        self.poly = poly
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int
+
+    __add__, __radd__ = _binary(lambda p, q: host_int(p + q))
+    __sub__, __rsub__ = _binary(lambda p, q: host_int(p - q))
+    __mul__, __rmul__ = _binary(lambda p, q: host_int(p * q))
+    __floordiv__, __rfloordiv__ = _binary(_floordiv)
+    __mod__, __rmod__ = _binary(_mod)
+    __divmod__, __rdivmod__ = _binary(lambda p, q: (_floordiv(p, q), _mod(p, q)))
+    __pow__, __rpow__ = _binary(_pow)
+    __lshift__, __rlshift__ = _binary(_shift_left)
+    __rshift__, __rrshift__ = _binary(_shift_right)
+    __and__, __rand__ = _binary(_and)
+    __lt__ = _compare(lambda d: (-d - 1, "ge", True))
+    __le__ = _compare(lambda d: (-d, "ge", True))
+    __gt__ = _compare(lambda d: (d - 1, "ge", True))
+    __ge__ = _compare(lambda d: (d, "ge", True))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, float) and not other.is_integer():
+            return False
+        if isinstance(other, float):
+            other = int(other)
+        if not _is_integer(other):
+            return False
+        return current_path().ask(self.poly - poly_of(other), "eq")
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __truediv__(self, other: Any) -> Any:
+        if not _is_integer(other):
+            return float(self) / other
+        return Ratio(self.poly, poly_of(other))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Ratio(poly_of(other), self.poly) if _is_integer(other) else other / float(self)
+
+    def __neg__(self) -> Any:
+        return host_int(-self.poly)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        return current_path().pin(self.poly)
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __hash__(self) -> int:
+        return hash(self.__index__())
+
+    def __repr__(self) -> str:
+        return repr(self.__index__())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.__index__(), spec)
+
+    def __ceil__(self) -> Any:
+        return self
+
+    __floor__ = __trunc__ = __ceil__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self if digits is None or digits >= 0 else round(self.__index__(), digits)
+
+    def bit_length(self) -> int:
+        """As of an `int`; sizes with the same number of bits go the same way."""
+        value = evaluate(self.poly, current_path().pilot)
+        bits = value.bit_length()
+        if value < 0:
+            return (-self).bit_length() if not isinstance(-self, int) else bits
+        current_path().ask(self.poly - ((1 << bits) >> 1), "ge")
+        current_path().ask(as_poly((1 << bits) - 1) - self.poly, "ge")
+        return bits
+
+    def is_integer(self) -> bool:
+        """As of an `int`."""
+        return True
+
+
+class Ratio:
+    """A quotient of sizes as a float; exact when it is rounded to an integer below 2**52."""
+
+    def __init__(self, p: Poly, d: Poly) -> None:
+        self._p, self._d = p, d
+
+    def _rounded(self, up: bool) -> Any:
+        path = current_path()
+        below = path.ask(as_poly(_EXACT_FLOATS) - self._p, "ge")
+        if not (below and path.ask(self._p, "ge") and path.ask(self._d - 1, "ge")):
+            raise NotModelledError("a float quotient of numbers that floats do not hold exactly")
+        return host_int(floordiv(self._p + self._d - 1 if up else self._p, self._d))
+
+    def __ceil__(self) -> Any:
+        return self._rounded(True)
+
+    def __floor__(self) -> Any:
+        return self._rounded(False)
+
+    __trunc__ = __floor__
+    __int__ = __floor__
+
+    def __float__(self) -> float:
+        path = current_path()
+        return path.pin(self._p) / path.pin(self._d)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(float(self), name)
+
+
+def cdiv(x: Any, y: Any) -> Any:
+    """`triton.cdiv`."""
+    return (x + y - 1) // y
+
+
+def next_power(n: Any) -> Any:
+    """`triton.next_power_of_2`, with one path for each of its values."""
+    path, poly = current_path(), poly_of(n)
+    value = evaluate(power_of_2(poly), path.pilot)
+    if poly.constant is None:
+        # Two comparisons say as much as that the power is this one.
+        path.ask(as_poly(value) - poly, "ge")
+        if value:
+            path.ask(poly - (value // 2 + 1 if value > 1 else 1), "ge")
+    return value

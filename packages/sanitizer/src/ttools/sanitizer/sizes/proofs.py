@@ -1,0 +1,319 @@
+"""Proofs that a polynomial is at least 0 wherever certain others are, for boxes of sizes.
+
+Owns the reasoning: intervals, elimination of symbols by their bounds, and division of a box of
+sizes. Every rule is an implication between integers; what is not shown is not claimed. Why each is
+sound is in docs/design/all_sizes.md. Must not know kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from ttools.sanitizer.sizes.polynomials import (
+    SIZE,
+    Poly,
+    Symbol,
+    as_poly,
+    floordiv,
+    next_power_of_2,
+    substitute,
+)
+
+#: Both ends included; None is no bound.
+Interval: TypeAlias = "tuple[int | None, int | None]"
+
+_STEPS = 400
+_DEPTH = 10
+_HALVINGS = 40
+
+
+class Space:
+    """The values that symbols may have.
+
+    Args:
+        box: first and last value of each size.
+    """
+
+    def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
+        self.box = dict(box)
+        self._ranges: dict[Symbol, Interval] = dict(box)
+        self._facts: dict[Symbol, list[Poly]] = {}
+        self.assumed: list[Poly] = []
+
+    def declare(self, symbol: Symbol, low: int | None, high: int | None) -> None:
+        """Says between which numbers a symbol is."""
+        self._ranges[symbol] = (low, high)
+
+    def relate(self, symbol: Symbol, *facts: Poly) -> None:
+        """Says what is at least 0 for all values of a symbol."""
+        self._facts.setdefault(symbol, []).extend(facts)
+
+    def copy_declarations(self, renamed: Mapping[Symbol, Poly]) -> None:
+        """Gives renamed symbols what is known of the ones that they stand for."""
+        for symbol, new in renamed.items():
+            (other,) = new.symbols()
+            self._ranges[other] = self.range_of(symbol)
+            self._facts[other] = [substitute(f, renamed) for f in self._facts.get(symbol, [])]
+
+    def range_of(self, symbol: Symbol) -> Interval:
+        """The values of a symbol."""
+        known = self._ranges.get(symbol)
+        if known is None:
+            known = self._ranges[symbol] = self._atom_range(symbol)
+        return known
+
+    def range(self, poly: Poly) -> Interval:
+        """An interval that holds all values of a polynomial."""
+        low: int | None = 0
+        high: int | None = 0
+        for m, c in poly.terms.items():
+            a: int | None = c
+            b: int | None = c
+            index = 0
+            while index < len(m):
+                symbol, power = m[index], 1
+                while index + power < len(m) and m[index + power] is symbol:
+                    power += 1
+                a, b = _times((a, b), _power(self.range_of(symbol), power))
+                index += power
+            low = None if low is None or a is None else low + a
+            high = None if high is None or b is None else high + b
+            if low is None and high is None:
+                break
+        return low, high
+
+    def within(self, poly: Poly, low: int, high: int) -> bool:
+        """Whether intervals alone show that it is."""
+        a, b = self.range(poly)
+        return a is not None and b is not None and low <= a and b <= high
+
+    def _atom_range(self, symbol: Symbol) -> Interval:
+        kind, args = symbol.kind, symbol.args
+        if not args:
+            return None, None
+        ranges = [self.range(a) for a in args]
+        (a, b) = ranges[0]
+        if kind == "power_of_2":
+            return next_power_of_2(max(a or 0, 0)), None if b is None else next_power_of_2(b)
+        c, d = ranges[1]
+        if kind == "min":
+            low = None if a is None or c is None else min(a, c)
+            return low, min((x for x in (b, d) if x is not None), default=None)
+        if kind == "max":
+            high = None if b is None or d is None else max(b, d)
+            return max((x for x in (a, c) if x is not None), default=None), high
+        if c is None or c < 1:
+            return None, None
+        if kind == "mod":
+            high = None if d is None else d - 1
+            if a is not None and a >= 0 and b is not None:
+                high = b if high is None else min(high, b)
+            return 0, high
+        low = None if a is None else a // c if a < 0 else (0 if d is None else a // d)
+        high = None if b is None else b // c if b >= 0 else (-1 if d is None else b // d)
+        return low, high
+
+    def facts_of(self, symbol: Symbol) -> list[Poly]:
+        """What is at least 0 for all values of a symbol, its own bounds included."""
+        known = self._facts.get(symbol)
+        if symbol.args:
+            if known is None:
+                self._facts[symbol] = []  # to show them, fewer have to do
+                known = self._facts[symbol] = list(self._atom_facts(symbol))
+        elif known is None:
+            known = self._facts[symbol] = []
+        low, high = self.range_of(symbol)
+        own = [] if low is None else [as_poly(symbol) - low]
+        return own + ([] if high is None else [high - as_poly(symbol)]) + known
+
+    def _atom_facts(self, symbol: Symbol) -> Iterable[Poly]:
+        kind, args, s = symbol.kind, symbol.args, as_poly(symbol)
+        if kind in ("min", "max"):
+            sign = 1 if kind == "min" else -1
+            yield from (sign * (argument - s) for argument in args)
+            return
+        if kind not in ("floordiv", "mod"):
+            return
+        p, d = args
+        low = self.range(d)[0]
+        if low is None or low < 1:
+            return
+        quotient, rest = p.divided(d)
+        if kind == "mod":
+            yield from (s, d - 1 - s)
+            q = floordiv(p, d)
+            yield p - d * q - s
+            yield s - (p - d * q)
+            return
+        yield p - d * s
+        yield d * s + d - 1 - p
+        if d.constant is None and quotient.terms:
+            # p = d * quotient + rest bounds the quotient more tightly than products can.
+            if self.nonneg(d - 1 - rest):
+                yield quotient - s
+            if self.nonneg(rest):
+                yield s - quotient
+            elif self.nonneg(rest + d):
+                yield s - quotient + 1
+            if self.nonneg(-1 - rest):
+                yield quotient - 1 - s
+
+    # ---- proofs
+    def nonneg(self, goal: Poly, facts: Iterable[Poly] = ()) -> bool:
+        """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
+        return _Proof(self, [*facts, *self.assumed]).shows(goal, _DEPTH)
+
+
+class _Proof:
+    """One attempt, limited in steps."""
+
+    def __init__(self, space: Space, facts: Iterable[Poly]) -> None:
+        self._space = space
+        self._facts = [f for f in dict.fromkeys(facts) if f.constant is None]
+        for fact in [*self._facts]:
+            for symbol in fact.symbols():
+                if symbol.args:
+                    self._facts += [f for f in space.facts_of(symbol) if f not in self._facts]
+        self._steps = _STEPS
+        self._failed: set[Poly] = set()
+
+    def shows(self, goal: Poly, depth: int) -> bool:
+        low, high = self._space.range(goal)
+        if low is not None and low >= 0:
+            return True
+        if high is not None and high < 0 and not self._facts:
+            return False
+        if goal in self._failed or depth <= 0 or self._steps <= 0:
+            return False
+        self._steps -= 1
+        symbols = sorted(goal.symbols(), key=lambda s: (-s.level, -s.order))
+        if symbols and symbols[0].level == SIZE:
+            if self._on_box(goal) or self._by_facts(goal, symbols, depth):
+                return True
+        elif self._by_facts(goal, symbols, depth):
+            return True
+        self._failed.add(goal)
+        return False
+
+    def _by_facts(self, goal: Poly, symbols: list[Symbol], depth: int) -> bool:
+        for symbol in symbols[:3]:
+            parts = goal.linear_in(symbol)
+            if symbol.kind in ("min", "max") and self._by_cases(goal, symbol, depth):
+                return True
+            if parts is None:
+                continue
+            a, b = parts
+            sign = self._sign(a, depth)
+            if not sign:
+                continue
+            for alpha, beta in self._bounds(symbol, sign, depth):
+                # |alpha| * goal >= rest, for alpha * symbol + beta >= 0 and a has that sign.
+                rest = b * abs(alpha) - a * beta if alpha > 0 else b * abs(alpha) + a * beta
+                if self.shows(rest, depth - 1):
+                    return True
+        return False
+
+    def _by_cases(self, goal: Poly, symbol: Symbol, depth: int) -> bool:
+        return all(self.shows(substitute(goal, {symbol: a}), depth - 1) for a in symbol.args)
+
+    def _sign(self, a: Poly, depth: int) -> int:
+        low, high = self._space.range(a)
+        if low is not None and low >= 0:
+            return 1
+        if high is not None and high <= 0:
+            return -1
+        if a.constant is None and depth > 4:
+            if self.shows(a, 3):
+                return 1
+            if self.shows(-a, 3):
+                return -1
+        return 0
+
+    def _bounds(self, symbol: Symbol, sign: int, depth: int) -> list[tuple[int, Poly]]:
+        """Facts `alpha * symbol + beta >= 0` that bound it from below (sign 1) or above."""
+        found: list[tuple[tuple[int, int], int, Poly]] = []
+        for fact in [*self._facts, *self._space.facts_of(symbol)]:
+            parts = fact.linear_in(symbol)
+            if parts is None or not parts[0].terms:
+                continue
+            alpha, beta = parts
+            number = alpha.constant
+            if number is None or (number > 0) != (sign > 0):
+                continue
+            higher = sum(s.level > symbol.level for s in beta.symbols())
+            found.append(
+                ((higher, len(beta.terms) == 0 or beta.constant is not None), number, beta)
+            )
+        found.sort(key=lambda each: each[0])
+        return [(number, beta) for _, number, beta in dict.fromkeys(found)]
+
+    def _on_box(self, goal: Poly) -> bool:
+        """Whether a polynomial of sizes only is at least 0 on the whole box."""
+        symbols = goal.symbols()
+        if any(s.level != SIZE for s in symbols):
+            return False
+        pending = [{s: self._space.box[s] for s in symbols}]
+        for _ in range(_HALVINGS):
+            if not pending:
+                return True
+            box = pending.pop()
+            if _shifted_nonneg(goal, box):
+                continue
+            widest = max(box, key=lambda s: box[s][1] - box[s][0])
+            low, high = box[widest]
+            if low == high:
+                return False
+            middle = (low + high) // 2
+            pending += [{**box, widest: (low, middle)}, {**box, widest: (middle + 1, high)}]
+        return not pending
+
+
+def _shifted_nonneg(goal: Poly, box: Mapping[Symbol, tuple[int, int]]) -> bool:
+    """Whether intervals show it with each size counted from one of its ends."""
+    for end in (0, 1):
+        new = {}
+        ranges: dict[Symbol, tuple[int, int]] = {}
+        for symbol, (low, high) in box.items():
+            shift = _shift_symbol(symbol)
+            ranges[shift] = (0, high - low)
+            new[symbol] = as_poly(shift) + low if end == 0 else high - as_poly(shift)
+        low_end, _ = Space(ranges).range(substitute(goal, new))
+        if low_end is not None and low_end >= 0:
+            return True
+    return False
+
+
+_shifts: dict[Symbol, Symbol] = {}
+
+
+def _shift_symbol(symbol: Symbol) -> Symbol:
+    if symbol not in _shifts:
+        _shifts[symbol] = Symbol(f"{symbol.name}'", "size", SIZE)
+    return _shifts[symbol]
+
+
+def _times(x: Interval, y: Interval) -> Interval:
+    (a, b), (c, d) = x, y
+    if None not in (a, b, c, d):
+        products = (a * c, a * d, b * c, b * d)  # type: ignore[operator]
+        return min(products), max(products)
+    if (a, b) == (0, 0) or (c, d) == (0, 0):
+        return 0, 0
+    if a is not None and c is not None and a >= 0 and c >= 0:
+        return a * c, None if b is None or d is None else b * d
+    if b is not None and c is not None and b <= 0 and c >= 0:
+        low, high = _times((-b, None if a is None else -a), y)
+        return None if high is None else -high, None if low is None else -low
+    return None, None
+
+
+def _power(x: Interval, power: int) -> Interval:
+    if power == 1:
+        return x
+    a, b = x
+    if power % 2 == 0 and (a is None or a < 0):
+        if b is not None and b <= 0:
+            return b**power, None if a is None else a**power
+        return 0, None if a is None or b is None else max(a**power, b**power)
+    return None if a is None else a**power, None if b is None else b**power

@@ -1,0 +1,166 @@
+"""The findings and the verdict of an analysis of sizes, as all reports show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related, Severity
+from ttools.core.reports.report import Report
+from ttools.core.reports.sizes import SizesVerdict, Unproved, point_text
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.ir import shape_of
+from ttools.sanitizer.checks.registry import CHECKS
+from ttools.sanitizer.passes.combining import combined_by
+from ttools.sanitizer.sizes.analysis import Defect, Result
+from ttools.sanitizer.sizes.launches import Memory
+from ttools.sanitizer.sizes.polynomials import Symbol, evaluate
+
+_NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access"}
+
+
+def make_report(result: Result, *, target: str = "", fail_on: Severity = "error") -> Report:
+    """The report of an analysis."""
+    findings = tuple(_finding(defect) for defect in result.defects)
+    known = {f.kind: CHECKS[f.check].kinds[f.kind].meaning for f in findings}
+    verdict = SizesVerdict(
+        checked=result.checked,
+        verdict=result.verdict,  # type: ignore[arg-type]
+        assumptions=tuple(result.assumptions),
+        abstained=tuple(
+            Unproved(reason=a.reason, file=a.file, line=a.line, kernel=a.kernel, sizes=a.sizes)
+            for a in result.abstained
+        ),
+        sentences=tuple(_sentences(result)),
+        seconds=round(result.seconds, 3),
+    )
+    entries: dict[tuple[str, str | None], int] = {}
+    for launch in result.launches:
+        key = (launch.kernel, launch.line)
+        entries[key] = entries.get(key, 0) + 1
+    return Report(
+        findings=findings,
+        launches=tuple(
+            LaunchEntry(kernel=kernel, grid=(0, 0, 0), count=count, location=line)
+            for (kernel, line), count in entries.items()
+        ),
+        target=target,
+        exit_code=0,
+        fail_on=fail_on,
+        kinds=known,
+        sizes=verdict,
+    )
+
+
+def _sentences(result: Result) -> Iterator[str]:
+    """What is known of each kernel, in a sentence."""
+    for kernel in dict.fromkeys(launch.kernel for launch in result.launches):
+        wrong = [d for d in result.defects if d.launch.kernel == kernel]
+        if not wrong:
+            if not any(a.kernel in (kernel, None) for a in result.abstained):
+                yield f"`{kernel}` is right for all of these sizes"
+            continue
+        first = wrong[0]
+        (name, value), *others = first.sizes.items()
+        low = result.checked[name][0]
+        text = _what(first)
+        if not others and first.is_least and value > low:
+            least = f"`{kernel}` is right for {name} up to {value - 1:,}; at {value:,} "
+            unclear = any(a.kernel in (kernel, None) for a in result.abstained)
+            yield (f"`{kernel}`: at {name} = {value:,} " if unclear else least) + text
+        else:
+            yield f"`{kernel}`: at {point_text(first.sizes)} {text}"
+
+
+def _what(defect: Defect) -> str:
+    kind, location = defect.event.kind, defect.event.op.location
+    words = {
+        "int_overflow": "an integer wraps on its way to an address",
+        "view_oob": "an access leaves the elements passed",
+        "overlapping_store": "programs or lanes store to the same element",
+        "race": "programs read and write the same element unordered",
+    }
+    text = words.get(kind, f"a {_NOUNS.get(kind, 'n access')} leaves its memory")
+    if location is None:
+        return text
+    return f"{text} ({location.file.rsplit('/', 1)[-1]}:{location.line})"
+
+
+def _finding(defect: Defect) -> Finding:
+    event, launch = defect.event, defect.launch
+    kind = event.kind
+    check = next(each for each in CHECKS.values() if kind in each.kinds)
+    declaration = check.kinds[kind]
+    access = "load" if "load" in event.op.name else "store" if "store" in event.op.name else ""
+    severity: Severity = declaration.severity
+    if kind == "view_oob" and access == "load":
+        severity = "warning"
+    related: tuple[Related, ...] = ()
+    if event.other is not None and event.other is not event.op:
+        message = "the same element is accessed here"
+        related = (Related(message=message, location=event.other.location),)
+    least = (
+        "the least size at which it appears" if defect.is_least else "a size at which it appears"
+    )
+    text = point_text(defect.sizes)
+    x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)
+    return Finding(
+        kind=kind,
+        check=check.name,
+        severity=severity,
+        message=f"{_message(defect)}, at {text}",
+        kernel=launch.kernel,
+        argument=_argument(defect),
+        location=event.op.location,
+        program=(x, y, z),
+        lane=event.lane or None,
+        shape=_shape(defect),
+        notes=(f"{text} is {least}",),
+        related=related,
+        launch=launch.line,
+        config=launch.config,
+        help=declaration.help,
+        sizes=dict(defect.sizes),
+    )
+
+
+def _message(defect: Defect) -> str:
+    event, launch = defect.event, defect.launch
+    name = launch.names[event.argument] if 0 <= event.argument < len(launch.names) else ""
+    of = f" of `{name}`" if name else ""
+    if event.kind == "int_overflow":
+        op = event.op
+        noun = declared(combined_by(op) or op.name).noun or "loop counter"
+        kind = op.results[0].type if op.results else op.operands[0].type
+        width = str(getattr(kind, "element", kind)).removeprefix("i")
+        return f"an int{width} {noun} wraps around and reaches an address"
+    if event.kind == "view_oob":
+        return f"access outside the elements passed{of}"
+    if event.kind == "overlapping_store":
+        return f"several programs or lanes store to element {event.element:,}{of}"
+    if event.kind == "race":
+        return f"unordered accesses of programs to element {event.element:,}{of}"
+    return f"out-of-bounds {_NOUNS.get(event.kind, 'access')} of element {event.element:,}{of}"
+
+
+def _shape(defect: Defect) -> tuple[int, ...]:
+    pointer = defect.event.op.operand("ptr")
+    shape = () if pointer is None else shape_of(pointer.type)
+    return shape if len(shape) == len(defect.event.lane) else ()
+
+
+def _argument(defect: Defect) -> Argument | None:
+    launch, index = defect.launch, defect.event.argument
+    memory = launch.arguments[index] if 0 <= index < len(launch.arguments) else None
+    if not isinstance(memory, Memory):
+        return None
+    symbols = {s for p in (memory.elements, memory.offset) for s in p.base_symbols()}
+    symbols |= {s for p in (*memory.shape, *memory.strides) for s in p.base_symbols()}
+    values: dict[Symbol, int] = {s: defect.sizes[s.name] for s in symbols}
+    return Argument(
+        name=launch.names[index],
+        dtype=str(memory.dtype).removeprefix("torch."),
+        shape=tuple(evaluate(e, values) for e in memory.shape),
+        strides=tuple(evaluate(s, values) for s in memory.strides),
+        offset=evaluate(memory.offset, values),
+        storage_bytes=evaluate(memory.elements, values) * memory.dtype.itemsize,
+    )

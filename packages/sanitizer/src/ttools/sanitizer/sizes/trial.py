@@ -1,0 +1,76 @@
+"""One launch at one size: which of its programs run, and what they show."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from ttools.interpreter.ir import Module, Operation, shape_of
+from ttools.sanitizer.sizes.concrete import ConcreteRun, Event
+from ttools.sanitizer.sizes.conditions import Key
+from ttools.sanitizer.sizes.launches import Launch
+from ttools.sanitizer.sizes.polynomials import Symbol, evaluate
+
+#: Programs times lanes that run at a size.
+_BUDGET = 1 << 19
+_MOST_PROGRAMS = 8192
+
+
+class Trial:
+    """A launch at one size.
+
+    Args:
+        launch: the launch.
+        module: its kernel.
+        sizes: the sizes.
+        written: numbers of the storages that the kernel writes to.
+    """
+
+    def __init__(
+        self, launch: Launch, module: Module, sizes: Mapping[Symbol, int], written: frozenset[int]
+    ) -> None:
+        self.launch = launch
+        grid = [max(0, evaluate(e, sizes)) for e in launch.grid]
+        lanes = max((_lanes(op) for op in module.kernel.walk() if not op.regions), default=1)
+        wanted = max(4, min(_MOST_PROGRAMS, _BUDGET // lanes))
+        total = grid[0] * grid[1] * grid[2]
+        chosen = _programs(grid, wanted)
+        outcome = ConcreteRun(launch, module, sizes, chosen, written).run()
+        self.events: list[Event] = list(outcome.events.values())
+        self.uncertain: list[Operation] = outcome.uncertain
+        self.is_whole = outcome.whole and len(chosen) == total
+
+    def key(self, event: Event) -> Key:
+        """What a problem must be for the event to be its proof."""
+        return event.kind, self.launch.kernel, str(event.op.location)
+
+    def has(self, key: Key) -> bool:
+        """Whether a defect is seen."""
+        return any(self.key(event) == key for event in self.events)
+
+
+def _lanes(op: Operation) -> int:
+    most = 1
+    for value in op.results:
+        count = 1
+        for extent in shape_of(value.type):
+            count *= extent
+        most = max(most, count)
+    return most
+
+
+def _programs(grid: list[int], wanted: int) -> list[tuple[int, int, int]]:
+    """All programs if they are few, else those at the ends of each axis."""
+    if grid[0] * grid[1] * grid[2] <= wanted:
+        return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+    long = sum(extent > 1 for extent in grid)
+    share = max(2, int(wanted ** (1 / max(1, long))))
+    axes = []
+    for extent in grid:
+        if extent <= share:
+            axes.append(list(range(extent)))
+            continue
+        half = max(1, (share - 1) // 2)
+        ends = [*range(half), *range(extent - half, extent), extent // 2]
+        axes.append(sorted(set(ends)))
+    return [(x, y, z) for z, y, x in itertools.product(*reversed(axes))]

@@ -1,0 +1,136 @@
+"""Kernels and the functions that launch them, right for all sizes, for some, or for none."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+def copy(n):
+    x = torch.zeros(n, dtype=torch.int8)
+    y = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024)
+
+
+@triton.jit
+def row_kernel(x_ptr, o_ptr, stride, D: tl.constexpr):
+    row = tl.program_id(0)
+    x = tl.load(x_ptr + row * stride + tl.arange(0, D))
+    tl.store(o_ptr + row, tl.sum(x, axis=0))
+
+
+def rows(n):
+    x = torch.zeros(16 * n, 8192, dtype=torch.float16)
+    row_kernel[(16 * n,)](x, torch.empty(16 * n), x.stride(0), D=64)
+
+
+@triton.jit
+def transpose_kernel(x_ptr, y_ptr, n, m, BLOCK: tl.constexpr):
+    r = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = (r[:, None] < n) & (c[None, :] < m)
+    t = tl.load(x_ptr + r[:, None] * m + c[None, :], mask=mask)
+    tl.store(y_ptr + c[None, :] * n + r[:, None], t, mask=mask)
+
+
+def transpose(n, m):
+    x, y = torch.randn(n, m), torch.empty(m, n)
+    transpose_kernel[(triton.cdiv(n, 32), triton.cdiv(m, 32))](x, y, n, m, BLOCK=32)
+
+
+@triton.jit
+def shift_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs + 1 < n
+    b = tl.load(x_ptr + offs + 1, mask=mask)
+    tl.store(x_ptr + offs, b, mask=mask)
+
+
+def shift(n):
+    shift_kernel[(triton.cdiv(n, 128),)](torch.randn(n), n, BLOCK=128)
+
+
+@triton.jit
+def padded_kernel(y_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    tl.store(y_ptr + row * n + c, c * 0.5 + row)
+
+
+def padded(n):
+    padded_kernel[(4,)](torch.empty(4, n), n, BLOCK=triton.next_power_of_2(n))
+
+
+@triton.jit
+def gather_kernel(x_ptr, index_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + offs, mask=offs < n, other=0)
+    tl.store(y_ptr + offs, tl.load(x_ptr + index, mask=offs < n), mask=offs < n)
+
+
+def gather_reversed(n):
+    index = n - 1 - torch.arange(n)
+    gather_kernel[(triton.cdiv(n, 64),)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
+
+
+def gather_random(n):
+    index = torch.randint(0, n, (n,))
+    gather_kernel[(triton.cdiv(n, 64),)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
+
+
+@triton.jit
+def persistent_kernel(y_ptr, n, tiles, BLOCK: tl.constexpr):
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        offs = tile * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y_ptr + offs, offs, mask=offs < n)
+
+
+def persistent(n):
+    tiles = triton.cdiv(n, 256)
+    persistent_kernel[(min(7, tiles),)](torch.empty(n, dtype=torch.int32), n, tiles, BLOCK=256)
+
+
+@triton.jit
+def grouped_kernel(y_ptr, n, m, GROUP: tl.constexpr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    r = pid // GROUP * BLOCK + tl.arange(0, BLOCK)
+    c = pid % GROUP * BLOCK + tl.arange(0, BLOCK)
+    mask = (r[:, None] < n) & (c[None, :] < m)
+    tl.store(y_ptr + r[:, None] * m + c[None, :], r[:, None] + c[None, :], mask=mask)
+
+
+def grouped(n):
+    y = torch.empty(n, 60, dtype=torch.int32)
+    grouped_kernel[(triton.cdiv(n, 16) * 4,)](y, n, 60, GROUP=4, BLOCK=16)
+
+
+@triton.jit
+def while_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK
+    total = 0.0
+    while i < n:
+        total += tl.load(x_ptr + i)
+        i += BLOCK * tl.num_programs(0)
+    tl.store(y_ptr + tl.program_id(0), total)
+
+
+def while_loop(n):
+    while_kernel[(3,)](torch.zeros(n), torch.empty(3), n, BLOCK=1)
+
+
+def tall_grid(n):
+    x = torch.empty(n, 8)
+    tall_kernel[(1, n)](x, BLOCK=8)
+
+
+@triton.jit
+def tall_kernel(x_ptr, BLOCK: tl.constexpr):
+    row = tl.program_id(1).to(tl.int64)
+    tl.store(x_ptr + row * BLOCK + tl.arange(0, BLOCK), 0.0)

@@ -1,0 +1,110 @@
+"""Random kernels: what is claimed of all sizes against running every size as a whole."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ttools.sanitizer.sizes.analysis import Analysis
+from ttools.sanitizer.sizes.launches import run_host
+from ttools.sanitizer.sizes.paths import HostInt
+from ttools.sanitizer.sizes.paths import Path as WayThroughHost
+from ttools.sanitizer.sizes.polynomials import as_poly
+
+_LAST = 20
+_TEMPLATE = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, y_ptr, n, s, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    lane = tl.arange(0, BLOCK)
+    offs = pid * BLOCK + lane
+    for k in range(0, {trips}):
+        i = {load} + tl.zeros([BLOCK], tl.int32)
+        x = tl.load(x_ptr + i, mask={load_mask})
+        j = {store} + tl.zeros([BLOCK], tl.int32)
+        tl.store(y_ptr + j, x + lane, mask={store_mask})
+
+def run(n):
+    s = {s}
+    x, y = torch.randn({extent}), torch.empty({other_extent})
+    kernel[({grid},)](x, y, n, s, BLOCK={block})
+"""
+
+
+def _index(choose: random.Random, depth: int) -> str:
+    if not depth:
+        return choose.choice(["offs", "offs", "pid", "lane", "k"])
+    inner = _index(choose, depth - 1)
+    return choose.choice(
+        [
+            f"({inner} * {choose.choice(['n', 's', '3'])})",
+            f"({inner} + {_index(choose, depth - 1)})",
+            f"({inner} // {choose.choice(['4', 'BLOCK', '3'])})",
+            f"({inner} % {choose.choice(['8', 'n', 'BLOCK'])})",
+            f"tl.minimum({inner}, {choose.choice(['n - 1', '7'])})",
+            f"tl.where({inner} < n, {inner}, {choose.choice(['0', 'n - 1'])})",
+        ]
+    )
+
+
+def _mask(choose: random.Random, index: str) -> str:
+    ways = [f"{index} < n", f"({index} < n) & ({index} >= 0)", "offs < n", f"{index} + 1 < n"]
+    return choose.choice([*ways, "None", f"({index} < n) | (offs == 0)"])
+
+
+def _module(folder: Path, seed: int) -> ModuleType:
+    choose = random.Random(seed)
+    extents = ["n", "n * s", "n + 3", "max(n, 8)", "n * n", "(n + 1) // 2"]
+    text = _TEMPLATE.format(
+        trips=choose.choice(["1", "1", "s", "3"]),
+        load=_index(choose, choose.randrange(3)),
+        store=_index(choose, choose.randrange(2)),
+        load_mask=_mask(choose, "i"),
+        store_mask=_mask(choose, "j"),
+        s=choose.choice(["2", "n", "triton.cdiv(n, 4)", "min(n, 5)"]),
+        extent=choose.choice(extents),
+        other_extent=choose.choice(extents),
+        grid=choose.choice(["triton.cdiv(n, 4)", "4", "min(n, 3)", "max(1, n // 4)"]),
+        block=choose.choice([4, 8]),
+    )
+    name = f"sizes_random_{seed}"
+    file = folder / f"{name}.py"
+    file.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
+    run = _module(tmp_path, seed).run
+    analysis = Analysis(run, {"n": (1, _LAST)})
+    result = analysis.analyse()
+    (symbol,) = analysis._symbols.values()
+    truth: dict[tuple[str, object], int] = {}
+    for n in range(1, _LAST + 1):
+        path = WayThroughHost({symbol: n})
+        made = run_host(run, {"n": HostInt(as_poly(symbol))}, path, analysis._kernels.written)
+        for launch in made.launches:
+            trial = analysis.trial(launch, {symbol: n})
+            assert trial.is_whole
+            for event in trial.events:
+                truth.setdefault((event.kind, event.op.location), n)
+    if result.verdict == "proved":
+        assert truth == {}
+    for defect in result.defects:
+        first = truth[defect.event.kind, defect.event.op.location]
+        assert first <= defect.sizes["n"]
+        assert first == defect.sizes["n"] or not defect.is_least

@@ -1,0 +1,97 @@
+"""Verdicts and least sizes of known kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sanitizer.sizes import kernels
+
+from ttools.sanitizer.sizes.analysis import Analysis, Result
+
+
+def _analyse(run: Callable[..., Any], **sizes: tuple[int, int]) -> Result:
+    return Analysis(run, sizes).analyse()
+
+
+def _found(result: Result) -> set[tuple[str, tuple[int, ...]]]:
+    return {(d.event.kind, tuple(d.sizes.values())) for d in result.defects}
+
+
+@pytest.mark.parametrize(
+    ("run", "sizes"),
+    [
+        (kernels.copy, {"n": (0, 1 << 31)}),
+        (kernels.rows, {"n": (0, 16_384)}),
+        (kernels.transpose, {"n": (1, 46_340), "m": (1, 46_340)}),
+        (kernels.shift, {"n": (1, 129)}),
+        (kernels.gather_reversed, {"n": (1, 1 << 30)}),
+        (kernels.persistent, {"n": (1, 1 << 30)}),
+        (kernels.grouped, {"n": (1, 1 << 20)}),
+        (kernels.tall_grid, {"n": (1, 65_535)}),
+    ],
+)
+def test_right_kernels_are_proved(
+    run: Callable[..., Any], sizes: dict[str, tuple[int, int]]
+) -> None:
+    result = _analyse(run, **sizes)
+    assert (result.verdict, result.abstained) == ("proved", [])
+
+
+@pytest.mark.parametrize(
+    ("run", "last", "found"),
+    [
+        (kernels.copy, 1 << 33, {("int_overflow", (2**31 + 1,))}),
+        (kernels.rows, 100_000, {("int_overflow", (16_385,))}),
+        (kernels.shift, 1 << 20, {("race", (130,))}),
+        (kernels.padded, 200, {("oob_store", (3,)), ("overlapping_store", (3,))}),
+    ],
+)
+def test_defects_are_found_at_their_least_size(
+    run: Callable[..., Any], last: int, found: set[tuple[str, tuple[int, ...]]]
+) -> None:
+    result = _analyse(run, n=(1, last))
+    assert _found(result) == found
+    assert all(defect.is_least for defect in result.defects)
+
+
+def test_of_two_sizes_neither_can_be_smaller() -> None:
+    result = _analyse(kernels.transpose, n=(1, 100_000), m=(1, 100_000))
+    assert result.verdict == "fails"
+    for defect in result.defects:
+        assert defect.event.kind == "int_overflow"
+        for name in defect.sizes:
+            less = {**defect.sizes, name: defect.sizes[name] - 1}
+            below = _analyse(kernels.transpose, **{k: (v, v) for k, v in less.items()})
+            location = defect.event.op.location
+            assert location not in {d.event.op.location for d in below.defects}
+
+
+def test_data_that_decide_are_named_at_their_line() -> None:
+    result = _analyse(kernels.gather_random, n=(1, 1 << 20))
+    assert result.verdict == "not proved"
+    lines = Path(kernels.__file__).read_text().splitlines()
+    assert any("x_ptr + index" in lines[a.line - 1] for a in result.abstained if a.line)
+
+
+def test_grids_that_cannot_be_launched_are_no_proof() -> None:
+    result = _analyse(kernels.tall_grid, n=(1, 65_536))
+    assert result.verdict == "not proved"
+    assert "grid" in result.abstained[0].reason
+
+
+def test_while_loops_are_no_proof_yet() -> None:
+    assert _analyse(kernels.while_loop, n=(0, 1 << 20)).verdict == "not proved"
+
+
+def test_unknown_host_functions_are_named() -> None:
+    import torch
+
+    def run(n: int) -> None:
+        torch.fft.fft(torch.randn(n))
+
+    result = _analyse(run, n=(1, 10))
+    assert result.verdict == "not proved"
+    assert "fft" in result.abstained[0].reason
