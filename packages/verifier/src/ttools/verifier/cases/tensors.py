@@ -101,7 +101,8 @@ def map_tensors(function: Callable[[Any], Any], value: Any, kind: type | tuple[t
 # ---- views
 def gaps_of(nbytes: int) -> torch.Tensor:
     """So many bytes as they stand in gaps."""
-    return torch.frombuffer(bytearray(_GAP * ((nbytes + 1) // 2)), dtype=torch.uint8)[:nbytes]
+    held = bytearray(_GAP * (nbytes // 2 + 1))
+    return torch.frombuffer(held, dtype=torch.uint8)[:nbytes]
 
 
 def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:

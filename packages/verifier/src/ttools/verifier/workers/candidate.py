@@ -54,6 +54,10 @@ class Candidate:
     def serve(self, channel: Channel) -> None:
         """Answers requests until there are no more."""
         torch.set_num_threads(1)
+        # Modes tell torch's compiler to pass them over, for which it would be imported: two seconds
+        # in each process, where nothing is compiled.
+        if "torch._dynamo" not in sys.modules:
+            torch._disable_dynamo = lambda fn=None, recursive=True: fn  # type: ignore[assignment]
         while True:
             request = channel.receive()
             answer = getattr(self, "do_" + request["do"])(request)
