@@ -27,9 +27,14 @@ def dtype_of(name: str) -> torch.dtype:
     return dtype
 
 
+def _compact(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the strides of a new tensor, which `contiguous` does not give axes of one."""
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
 def raw_bytes(tensor: torch.Tensor) -> bytes:
     """The bytes of the elements, in order."""
-    plain = tensor.detach().contiguous()
+    plain = _compact(tensor.detach())
     if not plain.numel():
         return b""
     return plain.reshape(-1).view(torch.uint8).numpy().tobytes()
@@ -47,7 +52,7 @@ def image_of(tensor: torch.Tensor) -> TensorImage:
     plain = tensor.detach()
     if plain.is_quantized or plain.layout is not torch.strided:
         raise TypeError(f"a tensor of layout {plain.layout} cannot be judged")
-    plain = plain.cpu().resolve_conj().resolve_neg().contiguous()
+    plain = _compact(plain.cpu().resolve_conj().resolve_neg())
     return TensorImage(
         name_of(plain.dtype),
         tuple(plain.shape),
@@ -83,7 +88,7 @@ def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:
     """The elements of an image, contiguous, of other bytes of the storage if there are any."""
     data = image.data if data is None else data
     plain = TensorImage(image.dtype, image.shape, image.strides, image.offset, data)
-    return tensor_of(plain).contiguous()
+    return _compact(tensor_of(plain))
 
 
 def map_tensors(function: Callable[[Any], Any], value: Any, kind: type | tuple[type, ...]) -> Any:

@@ -167,7 +167,7 @@ def holds_poison(value: torch.Tensor) -> torch.Tensor:
     pattern = b"\xf9\xff" if value.dtype.is_floating_point else b"\xd7\xe1"
     item = value.element_size()
     mark = torch.frombuffer(bytearray(pattern * (item // 2)), dtype=torch.uint8)
-    held = value.contiguous().reshape(-1).view(torch.uint8).reshape(-1, item)
+    held = value.reshape(-1).view(torch.uint8).reshape(-1, item)
     return (held == mark).all(dim=1).reshape(value.shape)
 
 
