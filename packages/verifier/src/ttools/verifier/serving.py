@@ -33,12 +33,7 @@ def verify_here(
     from ttools.verifier.workers.warm_up import warm_up
 
     warm_up()
-    found = Judge(Subject(**subject), options).run()
-    if write_tests is not None:
-        from ttools.verifier.report.written_tests import write_tests as write
-
-        found = write(found, subject, write_tests)
-    return found
+    return Judge(Subject(**subject), options, write_tests).run()
 
 
 def main() -> None:

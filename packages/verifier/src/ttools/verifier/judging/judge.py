@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from ttools.verifier.judging.shrinking import shrunk
 from ttools.verifier.judging.trial import Trial, Trials
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.report.written_tests import write_test
 from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.process import Limits, Worker
@@ -63,10 +65,13 @@ class Judge:
     Args:
         subject: what is verified.
         options: how much is tried.
+        write_tests: a folder for test files of failures.
     """
 
-    def __init__(self, subject: Subject, options: VerifyOptions) -> None:
-        self._subject, self._options = subject, options
+    def __init__(
+        self, subject: Subject, options: VerifyOptions, write_tests: Path | None = None
+    ) -> None:
+        self._subject, self._options, self._folder = subject, options, write_tests
         self._began = time.monotonic()
         self._workers: list[Worker] = []
         self._limits = Limits(
@@ -108,6 +113,8 @@ class Judge:
         candidate = Candidate(self._subject.candidate, self._options.launch_seconds)
         worker = self._start(candidate.serve)
         answer = worker.ask({"do": "load"})
+        if "broken" in answer:
+            raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
         if "error" in answer:
             error = answer["error"]
             where = f" at {error['where']}" if error["where"] else ""
@@ -328,7 +335,7 @@ class Judge:
             {"sizes": e.sizes, **_labels(e, self._domain), "seed": e.seed, "values": e.values}
             for e in case.after
         )
-        return Failure(
+        found = Failure(
             failure=failed.problem.failure,
             detail=failed.problem.detail,
             sizes=case.sizes,
@@ -340,6 +347,12 @@ class Judge:
             config=case.config,
             after=after,
         )
+        if self._folder is None:
+            return found
+        calls = [(each.reuse, self._trials.drawn(each)) for each in (*case.after, case)]
+        words = {"candidate": self._subject.candidate, "reference": self._subject.reference}
+        inplace = self._trials.inplace
+        return replace(found, test=write_test(found, calls, inplace, words, self._folder))
 
 
 class _NotLoaded(TtoolsError):

@@ -69,7 +69,7 @@ class Trials:
         self, reference: Worker, domain: Domain, inplace: list[str], finite: list[str]
     ) -> None:
         self._reference, self._domain = reference, domain
-        self._inplace, self._finite = inplace, finite
+        self.inplace, self._finite = inplace, finite
         #: By process and call: the elements of results, None where others may change them.
         self.is_telling = False
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
@@ -97,7 +97,7 @@ class Trials:
             else:
                 values = changed(tensor, case.values, is_finite=is_finite)
             layout = view
-            if view == "expanded" and (key in self._inplace or not values.is_floating_point()):
+            if view == "expanded" and (key in self.inplace or not values.is_floating_point()):
                 layout = "contiguous"
             return replace(laid_out(values, layout), requires_grad=image.requires_grad)
 
@@ -117,15 +117,18 @@ class Trials:
         """
         earlier: dict[str, Any] | None = None
         for step in case.after:
-            earlier = self.drawn(step)
+            before, earlier = earlier, self.drawn(step)
             if "error" in earlier:
                 return Trial(skipped=f"inputs() raises {_text(earlier['error'])}")
-            reuse = step.reuse
+            is_same = before is not None and _layouts(before) == _layouts(earlier)
+            reuse = step.reuse and is_same
             call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
             try:
                 answer = candidate.ask({"do": "call", **call})
             except (WorkerGone, WorkerSlow) as error:
                 return Trial(problems=[_death(error)])
+            if "broken" in answer:
+                return Trial(unsupported=answer["broken"])
             self._remember(candidate, answer)
         sent = self.drawn(case)
         if "error" in sent:
@@ -138,7 +141,7 @@ class Trials:
         if case.order is not None:
             request["order"], request["seed"] = case.order
         plain = map_tensors(_plain, sent, TensorImage)
-        evaluation = {"do": "evaluate", "arguments": plain, "inplace": self._inplace}
+        evaluation = {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
         self._reference.send(evaluation)
         gone: Mismatch | None = None
         slow = False
@@ -161,6 +164,8 @@ class Trials:
             return Trial(unsupported=f"the candidate gave {gone.detail if gone else ''}")
         if gone is not None:
             return Trial(problems=[gone])
+        if "broken" in answer:
+            return Trial(unsupported=answer["broken"])
         self.is_telling = is_telling(right)
         trial = self._judged(sent, right, answer)
         self._remember(candidate, answer)
@@ -248,7 +253,7 @@ class Trials:
                 if not isinstance(image, TensorImage) or data == image.data:
                     continue
                 now = elements(image, data)
-                if key not in self._inplace:
+                if key not in self.inplace:
                     before = elements(image)
                     moved = _differ(before, now)
                     if moved:
@@ -273,7 +278,7 @@ class Trials:
     def _changed_results(self, candidate: Worker) -> list[Mismatch]:
         """Results of earlier calls that are no longer what they were."""
         try:
-            kept = candidate.ask({"do": "kept"})["kept"]
+            kept = candidate.ask({"do": "kept"}).get("kept", [])
         except (WorkerGone, WorkerSlow) as error:
             return [_death(error)]
         known = self._kept.get(candidate.pid, {})

@@ -108,7 +108,7 @@ def _parts(
     function: Callable[..., Any], arguments: dict[str, Any], inplace: list[str]
 ) -> list[tuple[str, Any]]:
     found = function(**arguments)
-    parts = [*results.flat(found), *results.gradients(found, arguments)]
+    parts = [*results.flat(found), *results.gradients(found, arguments, results.weights_of(found))]
     after = [
         (f"{name} after the call", each)
         for key in inplace

@@ -60,7 +60,12 @@ class Candidate:
             torch._disable_dynamo = lambda fn=None, recursive=True: fn  # type: ignore[assignment]
         while True:
             request = channel.receive()
-            answer = getattr(self, "do_" + request["do"])(request)
+            try:
+                answer = getattr(self, "do_" + request["do"])(request)
+            except Exception as error:
+                # A failure of ours is none of the candidate's.
+                described = module.described(error)
+                answer = {"broken": f"{described['kind']}: {described['text']}"}
             channel.send(answer)
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +101,9 @@ class Candidate:
             try:
                 with operators:
                     found = self._function(**arguments)
-                    gradients = results.gradients(found, arguments)
+                weights = results.weights_of(found)
+                with operators:
+                    gradients = results.gradients(found, arguments, weights)
             except UnsupportedError as error:
                 answer["unsupported"] = str(error)
             except KernelError as error:

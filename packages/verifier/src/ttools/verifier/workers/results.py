@@ -60,33 +60,45 @@ def owners_of(arguments: dict[str, Any]) -> dict[int, str]:
     }
 
 
-def weights_of(tensor: torch.Tensor) -> torch.Tensor:
-    """What gradients of a result are weighted by: numbers of both signs, of size one."""
+def _differentiable(result: Any) -> list[torch.Tensor]:
+    return [
+        each for _, each in flat(result) if isinstance(each, torch.Tensor) and each.requires_grad
+    ]
+
+
+def weights_of(result: Any) -> list[torch.Tensor]:
+    """What results that require gradients are weighted by: numbers of both signs, of size one."""
+    return [_weights(each) for each in _differentiable(result)]
+
+
+def _weights(tensor: torch.Tensor) -> torch.Tensor:
     steps = torch.arange(tensor.numel(), dtype=torch.float64)
     return torch.cos(steps * 0.7 + 0.3).reshape(tensor.shape).to(tensor.dtype)
 
 
 def gradients(
-    result: Any, arguments: dict[str, Any]
+    result: Any, arguments: dict[str, Any], weights: list[torch.Tensor]
 ) -> list[tuple[str, torch.Tensor | None]]:
-    """Gradients of the arguments that require them, by the weighted sum of the float results."""
+    """Gradients of the arguments that require them, by the weighted sum of the results.
+
+    Args:
+        result: of the function.
+        arguments: of the call.
+        weights: of the results that require gradients, see `weights_of`.
+    """
     leaves = [
         (name, each)
         for key, value in arguments.items()
         for name, each in flat(value, key)
         if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf
     ]
-    outputs = [
-        each
-        for _, each in flat(result)
-        if isinstance(each, torch.Tensor) and each.requires_grad
-    ]
+    outputs = _differentiable(result)
     if not leaves or not outputs:
         return []
     found = torch.autograd.grad(
         outputs,
         [each for _, each in leaves],
-        [weights_of(each) for each in outputs],
+        weights,
         allow_unused=True,
     )
     return [
