@@ -60,7 +60,7 @@ def verify(
     folder = None if write_tests is None else str(Path(write_tests).absolute())
     request = {"subject": words, "options": asdict(settings), "write_tests": folder}
     command = [sys.executable, "-m", "ttools.verifier.serving"]
-    done = subprocess.run(  # noqa: S603 - this Python, and a module of ours
+    done = subprocess.run(
         command, input=json.dumps(request), capture_output=True, text=True, check=False
     )
     try:

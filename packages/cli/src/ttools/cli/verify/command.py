@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from ttools.verifier.result import Verification
 
 #: Of a verdict; reports and scripts need no more.
-STATUS = {"pass": exit_codes.OK, "fail": exit_codes.FINDINGS, "inconclusive": exit_codes.TOOL_FAILURE}
+STATUS = {
+    "pass": exit_codes.OK,
+    "fail": exit_codes.FINDINGS,
+    "inconclusive": exit_codes.TOOL_FAILURE,
+}
 
 
 def verify_command(
@@ -73,7 +77,9 @@ def _named(word: str | None, what: str) -> str:
     from ttools.verifier.api import word_of
 
     if word is None:
-        raise UsageError(f"{what} is missing: ttools verify --reference F:NAME --inputs F:NAME F:NAME")
+        raise UsageError(
+            f"{what} is missing: ttools verify --reference F:NAME --inputs F:NAME F:NAME"
+        )
     return word_of(word, what)
 
 
@@ -93,5 +99,7 @@ def _batch(folder: Path, jobs: int, settings: object, form: str, output: Path | 
     known = verify_folder(folder, jobs, settings, report, output)
     if known:
         stderr().print(f"note: {known} files were verified before and are not again")
-    worst = "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
+    worst = (
+        "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
+    )
     return STATUS[worst]

@@ -13,9 +13,7 @@ _run = partial(typer.Option, rich_help_panel="Run")
 
 CandidateArgument = Annotated[
     str | None,
-    typer.Argument(
-        metavar="FILE.py:CANDIDATE", show_default=False, help="The function to verify."
-    ),
+    typer.Argument(metavar="FILE.py:CANDIDATE", show_default=False, help="The function to verify."),
 ]
 ReferenceOption = Annotated[
     str | None,

@@ -102,17 +102,11 @@ def _checked(name: str, entry: Any) -> Any:
         return (int(low), int(high))
     if isinstance(entry, (list, tuple)) and entry:
         return list(entry)
-    raise UsageError(
-        f"DOMAIN[{name!r}] = {entry!r}: must be (lowest, highest) or a list of values"
-    )
+    raise UsageError(f"DOMAIN[{name!r}] = {entry!r}: must be (lowest, highest) or a list of values")
 
 
 def _is_range(entry: Any) -> bool:
-    return (
-        isinstance(entry, tuple)
-        and len(entry) == 2
-        and all(type(each) is int for each in entry)
-    )
+    return isinstance(entry, tuple) and len(entry) == 2 and all(type(each) is int for each in entry)
 
 
 def _label(value: Any) -> str:

@@ -18,6 +18,8 @@ from ttools.verifier.cases.values import KINDS
 
 #: Sizes that no block divides, of the ordinary case and of a larger one.
 _ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
+#: Values that tell types apart: what is lost, and what overflows.
+_OF_EVERY_TYPE = ("nan", "infinities", "scaled", "shifted", "large negative")
 #: The product of a case's sizes is at most this, where the domain allows it.
 _MOST_ELEMENTS = 4_000_000
 
@@ -155,7 +157,11 @@ class Plan:
         """Ordinary and larger sizes with special values."""
         for index, kind in enumerate(kinds):
             sizes = self.ordinary(_LARGER) if index % 3 == 2 else self.ordinary()
-            yield self._case(sizes, values=kind)
+            if kind in _OF_EVERY_TYPE:
+                for choices in self._combinations():
+                    yield self._case(sizes, values=kind, choices=choices)
+            else:
+                yield self._case(sizes, values=kind)
 
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
         """Every argument as another view, and single ones.

@@ -150,7 +150,11 @@ def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
     if tensor.numel():
         image.copy_(tensor.detach())
     return TensorImage(
-        name_of(tensor.dtype), shape, tuple(strides), lead, storage_bytes(image),
+        name_of(tensor.dtype),
+        shape,
+        tuple(strides),
+        lead,
+        storage_bytes(image),
         tensor.requires_grad,
     )
 
@@ -164,7 +168,11 @@ def _expanded(tensor: torch.Tensor) -> TensorImage:
     strides = list(one.stride())
     strides[axis] = 0
     return TensorImage(
-        name_of(tensor.dtype), tuple(tensor.shape), tuple(strides), 0, raw_bytes(one),
+        name_of(tensor.dtype),
+        tuple(tensor.shape),
+        tuple(strides),
+        0,
+        raw_bytes(one),
         tensor.requires_grad,
     )
 

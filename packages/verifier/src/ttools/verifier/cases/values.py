@@ -71,7 +71,9 @@ FINITE_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "large negative": lambda x: -_LARGE[x.dtype] * (1 + x.clamp(-1, 1).abs() / 16),
     "one-hot": _one_hot,
     "tiny": lambda x: x * 1e-4,
-    "denormal": lambda x: _spots(x, _DENORMAL.get(x.dtype, 1e-310), -_DENORMAL.get(x.dtype, 1e-310)),
+    "denormal": lambda x: _spots(
+        x, _DENORMAL.get(x.dtype, 1e-310), -_DENORMAL.get(x.dtype, 1e-310)
+    ),
     "mixed sizes": _mixed,
     "ascending": lambda x: _sorted(x, False),
     "large positive": lambda x: _LARGE[x.dtype] * (1 + x.clamp(-1, 1).abs() / 16),

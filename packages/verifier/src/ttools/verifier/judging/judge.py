@@ -128,9 +128,7 @@ class Judge:
 
     # ---- the run
     def _run(self) -> Verification:
-        reference = self._start(
-            Reference(self._subject.reference, self._subject.inputs).serve
-        )
+        reference = self._start(Reference(self._subject.reference, self._subject.inputs).serve)
         try:
             loaded = reference.ask({"do": "load"})
         except (WorkerGone, WorkerSlow) as error:
@@ -262,7 +260,11 @@ class Judge:
             trial = self._anew(case, launches=False)
             self._covered["launches left out"] += 1
             wrong = {each.failure for each in trial.problems}
-            if trial.skipped or trial.unsupported or wrong & {"wrong_values", "unwritten", "layout"}:
+            if (
+                trial.skipped
+                or trial.unsupported
+                or wrong & {"wrong_values", "unwritten", "layout"}
+            ):
                 continue
             if "exception" in wrong or not self._trials.is_telling:
                 continue

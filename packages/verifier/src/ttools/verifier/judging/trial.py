@@ -21,10 +21,9 @@ from ttools.verifier.workers.results import flat
 from ttools.verifier.workers.wire import TensorImage, WorkerGone, WorkerSlow
 
 _MEMORY = frozenset(
-    "oob_load oob_store oob_atomic oob_gather view_oob misaligned bad_descriptor use_after_free "
-    "bad_hint int_overflow".split()
+    ["oob_load", "oob_store", "oob_atomic", "oob_gather", "view_oob", "misaligned", "bad_descriptor", "use_after_free", "bad_hint", "int_overflow"]
 )
-_RACES = frozenset("race overlapping_store deadlock divergent_barrier".split())
+_RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
 
 
 @dataclass
@@ -82,9 +81,7 @@ class Trials:
         answer = self._reference.ask({"do": "draw", **request, "seed": seed})
         if "error" in answer:
             return {"error": answer["error"]}
-        return {
-            key: self._changed(key, value, case) for key, value in answer["drawn"].items()
-        }
+        return {key: self._changed(key, value, case) for key, value in answer["drawn"].items()}
 
     def _changed(self, key: str, value: Any, case: Case) -> Any:
         view = case.views.get(key, case.views.get("*", "contiguous"))
@@ -174,9 +171,7 @@ class Trials:
         return trial
 
     # ---- comparing
-    def _judged(
-        self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
-    ) -> Trial:
+    def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:
         images = [
             (name, each)
             for key, value in sent.items()
@@ -243,9 +238,7 @@ class Trials:
                     return image_of(elements(image, data))
         return None
 
-    def _changed_arguments(
-        self, sent: dict[str, Any], after: dict[str, Any]
-    ) -> list[Mismatch]:
+    def _changed_arguments(self, sent: dict[str, Any], after: dict[str, Any]) -> list[Mismatch]:
         problems = []
         for key, value in sent.items():
             images, stores = flat(value, key), flat(after[key], key)
@@ -323,8 +316,10 @@ def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
     """How many elements have other bytes."""
     item = before.element_size()
     one, other = (
-        each.reshape(-1).view(torch.uint8).reshape(-1, item) for each in (before, now)
-    ) if before.numel() else (torch.empty(0, 1), torch.empty(0, 1))
+        (each.reshape(-1).view(torch.uint8).reshape(-1, item) for each in (before, now))
+        if before.numel()
+        else (torch.empty(0, 1), torch.empty(0, 1))
+    )
     return int((one != other).any(dim=1).sum())
 
 
@@ -372,4 +367,3 @@ def _explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mi
         elif each["kind"] == "intra_program_race":
             problems.append(Mismatch("race", f"{each['message']}{where}"))
     return problems
-

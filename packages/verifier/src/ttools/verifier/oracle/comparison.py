@@ -58,7 +58,9 @@ def compare_part(
     for what in ("shape", "dtype", "device"):
         if found[what] != given[what]:
             problems.append(
-                Mismatch("layout", f"{what} of {name} is {_put(found[what])}, not {_put(given[what])}")
+                Mismatch(
+                    "layout", f"{what} of {name} is {_put(found[what])}, not {_put(given[what])}"
+                )
             )
     if given["grad"] and not found["grad"]:
         problems.append(Mismatch("layout", f"{name} requires no gradient, the reference's does"))
@@ -77,9 +79,7 @@ def compare_part(
     unwritten = wrong & holds_poison(value) if poison else torch.zeros_like(wrong)
     right = elements(double if double is not None else given["image"])
     if bool(unwritten.any()):
-        problems.append(
-            Mismatch("unwritten", f"{_which(name, unwritten)} never written")
-        )
+        problems.append(Mismatch("unwritten", f"{_which(name, unwritten)} never written"))
     rest = wrong & ~unwritten
     if bool(rest.any()):
         problems.append(Mismatch("wrong_values", _described(name, rest, error, value, right)))

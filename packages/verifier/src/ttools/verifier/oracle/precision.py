@@ -26,9 +26,7 @@ class DoublePrecision(TorchFunctionMode):
         super().__init__()
         self._least = _PRECISION.get(least, 24)
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {key: self._widened(value) for key, value in (kwargs or {}).items()}
         name = getattr(func, "__name__", "")
         if name in _BY_METHOD and args and isinstance(args[0], torch.Tensor):

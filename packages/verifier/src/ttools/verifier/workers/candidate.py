@@ -114,9 +114,7 @@ class Candidate:
                 answer["error"] = module.described(error)
             else:
                 parts = [*results.flat(found), *gradients]
-                answer["results"] = [
-                    self._described(name, each, owners) for name, each in parts
-                ]
+                answer["results"] = [self._described(name, each, owners) for name, each in parts]
                 if request.get("keep"):
                     self._keep(parts)
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
@@ -151,9 +149,7 @@ class Candidate:
 
     def _keep(self, parts: list[tuple[str, Any]]) -> None:
         """Keeps tensors, and says by which call they came."""
-        self._kept[self._calls] = [
-            each for _, each in parts if isinstance(each, torch.Tensor)
-        ]
+        self._kept[self._calls] = [each for _, each in parts if isinstance(each, torch.Tensor)]
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
 
@@ -203,9 +199,11 @@ class Candidate:
     def _tuners(self) -> list[Any]:
         """The autotuners of the candidate's module."""
         kind = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
-        found = [] if kind is None else [
-            each for each in vars(self._module).values() if isinstance(each, kind)
-        ]
+        found = (
+            []
+            if kind is None
+            else [each for each in vars(self._module).values() if isinstance(each, kind)]
+        )
         for each in list(vars(self._module).values()):
             inner = getattr(each, "fn", None)
             if kind is not None and isinstance(inner, kind):
@@ -231,4 +229,3 @@ def _finding(finding: Any) -> dict[str, Any]:
         "where": "" if location is None else str(location),
         "help": finding.help or "",
     }
-

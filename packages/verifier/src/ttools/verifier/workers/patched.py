@@ -70,4 +70,6 @@ def _is_librarys(value: Any) -> bool:
     code = getattr(value, "__code__", None)
     if code is None:
         return False
-    return any(part in code.co_filename for part in ("/site-packages/", "/dist-packages/", "/ttools/"))
+    return any(
+        part in code.co_filename for part in ("/site-packages/", "/dist-packages/", "/ttools/")
+    )

@@ -12,15 +12,9 @@ from ttools.verifier.cases.tensors import image_of, name_of
 def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
     """The parts of a result by name; a single one is `result`."""
     if isinstance(value, (tuple, list)):
-        return [
-            part
-            for index, each in enumerate(value)
-            for part in flat(each, f"{name}[{index}]")
-        ]
+        return [part for index, each in enumerate(value) for part in flat(each, f"{name}[{index}]")]
     if isinstance(value, dict):
-        return [
-            part for key, each in value.items() for part in flat(each, f"{name}[{key!r}]")
-        ]
+        return [part for key, each in value.items() for part in flat(each, f"{name}[{key!r}]")]
     return [(name, value)]
 
 
@@ -101,6 +95,4 @@ def gradients(
         weights,
         allow_unused=True,
     )
-    return [
-        (f"gradient of {name}", grad) for (name, _), grad in zip(leaves, found, strict=True)
-    ]
+    return [(f"gradient of {name}", grad) for (name, _), grad in zip(leaves, found, strict=True)]
