@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.process import Limits, Worker
 from ttools.verifier.workers.reference import Reference
-from ttools.verifier.workers.wire import WorkerGone, WorkerSlow
+from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 
 #: Once a case has failed, so many more are tried, or until so many have failed.
 _MORE_CASES, _ENOUGH_FAILED = 12, 4
@@ -108,7 +108,7 @@ class Judge:
         """A process in which the candidate was just loaded.
 
         Raises:
-            WorkerGone: loading it ended the process.
+            WorkerGoneError: loading it ended the process.
         """
         candidate = Candidate(self._subject.candidate, self._options.launch_seconds)
         worker = self._start(candidate.serve)
@@ -118,7 +118,7 @@ class Judge:
         if "error" in answer:
             error = answer["error"]
             where = f" at {error['where']}" if error["where"] else ""
-            raise _NotLoaded(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
+            raise _NotLoadedError(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
         self._configs = answer["configs"]
         return worker
 
@@ -131,7 +131,7 @@ class Judge:
         reference = self._start(Reference(self._subject.reference, self._subject.inputs).serve)
         try:
             loaded = reference.ask({"do": "load"})
-        except (WorkerGone, WorkerSlow) as error:
+        except (WorkerGoneError, WorkerSlowError) as error:
             raise UsageError(f"the reference cannot be loaded: {error.message}") from None
         if "error" in loaded:
             raise UsageError(
@@ -145,7 +145,7 @@ class Judge:
         plan = Plan(self._domain, self._options.seed)
         try:
             self._candidate = self.fresh()
-        except (_NotLoaded, WorkerGone, WorkerSlow) as error:
+        except (_NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
             case = next(plan.begin())
             self._failed["exception"] = _Failed(Mismatch("exception", error.message), case)
             return self._verdict()
@@ -155,7 +155,7 @@ class Judge:
                     break
                 self._try(kind, case)
             self._shrink()
-        except (WorkerGone, WorkerSlow) as error:
+        except (WorkerGoneError, WorkerSlowError) as error:
             self._unsupported[f"the reference's process: {error.message}"] = None
         return self._verdict()
 
@@ -169,15 +169,14 @@ class Judge:
         arguments = first[0].arguments if first else []
         yield from (("sequences of calls", each) for each in plan.sequences())
         self._without_launches(plan)
-        named = lambda kind, cases: [(kind, each) for each in cases]  # noqa: E731
-        edges = named("smallest and largest sizes", plan.edges())
-        views = named("views", plan.views(arguments))
-        values = named("special values", plan.special_values())
-        blocks = named("sizes about blocks", plan.blocks(constants))
+        edges = _named("smallest and largest sizes", plan.edges())
+        views = _named("views", plan.views(arguments))
+        values = _named("special values", plan.special_values())
+        blocks = _named("sizes about blocks", plan.blocks(constants))
         yield from _interleaved(edges, views, values, blocks)
         count = min(max(self._configs, default=0), _MOST_CONFIGS)
-        yield from named("configurations", plan.configurations(count))
-        yield from named("random sizes, values and views", plan.mixtures(_MIXTURES))
+        yield from _named("configurations", plan.configurations(count))
+        yield from _named("random sizes, values and views", plan.mixtures(_MIXTURES))
         if not self._failed:
             self._orders(plan)
 
@@ -241,7 +240,7 @@ class Judge:
     def _anew(self, case: Case, **request: Any) -> Trial:
         try:
             worker = self.fresh()
-        except (_NotLoaded, WorkerGone, WorkerSlow) as error:
+        except (_NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
             return Trial(problems=[Mismatch("exception", error.message)])
         try:
             return self._trials.run(case, worker, **request)
@@ -291,7 +290,7 @@ class Judge:
             )
             if name == "nondeterministic":
                 continue
-            with contextlib.suppress(WorkerGone, WorkerSlow):
+            with contextlib.suppress(WorkerGoneError, WorkerSlowError):
                 found = shrunk(failed.case, self._domain, has_it, self._options.shrink)
                 if found is not None:
                     failed.case, failed.problem = found
@@ -357,12 +356,16 @@ class Judge:
         return replace(found, test=write_test(found, calls, inplace, words, self._folder))
 
 
-class _NotLoaded(TtoolsError):
+class _NotLoadedError(TtoolsError):
     """The candidate's file raises when it is loaded."""
 
 
 def _labels(case: Case, domain: Domain) -> dict[str, str]:
     return {name: domain.choices[name][number] for name, number in case.choices.items()}
+
+
+def _named(kind: str, cases: Iterable[Case]) -> list[tuple[str, Case]]:
+    return [(kind, each) for each in cases]
 
 
 def _interleaved(*parts: list[tuple[str, Case]]) -> Iterator[tuple[str, Case]]:

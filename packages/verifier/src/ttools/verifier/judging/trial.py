@@ -18,10 +18,21 @@ from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare_part
 from ttools.verifier.workers.process import Worker
 from ttools.verifier.workers.results import flat
-from ttools.verifier.workers.wire import TensorImage, WorkerGone, WorkerSlow
+from ttools.verifier.workers.wire import TensorImage, WorkerGoneError, WorkerSlowError
 
 _MEMORY = frozenset(
-    ["oob_load", "oob_store", "oob_atomic", "oob_gather", "view_oob", "misaligned", "bad_descriptor", "use_after_free", "bad_hint", "int_overflow"]
+    [
+        "oob_load",
+        "oob_store",
+        "oob_atomic",
+        "oob_gather",
+        "view_oob",
+        "misaligned",
+        "bad_descriptor",
+        "use_after_free",
+        "bad_hint",
+        "int_overflow",
+    ]
 )
 _RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
 
@@ -110,7 +121,7 @@ class Trials:
             request: further options of the last call.
 
         Raises:
-            WorkerGone: the reference's process has died.
+            WorkerGoneError: the reference's process has died.
         """
         earlier: dict[str, Any] | None = None
         for step in case.after:
@@ -122,7 +133,7 @@ class Trials:
             call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
             try:
                 answer = candidate.ask({"do": "call", **call})
-            except (WorkerGone, WorkerSlow) as error:
+            except (WorkerGoneError, WorkerSlowError) as error:
                 return Trial(problems=[_death(error)])
             if "broken" in answer:
                 return Trial(unsupported=answer["broken"])
@@ -145,15 +156,15 @@ class Trials:
         answer = {}
         try:
             candidate.send({"do": "call", "arguments": sent, **request})
-        except WorkerGone as error:
+        except WorkerGoneError as error:
             gone = _death(error)
         right = self._reference.receive()
         if gone is None:
             try:
                 answer = candidate.receive()
-            except WorkerGone as error:
+            except WorkerGoneError as error:
                 gone = _death(error)
-            except WorkerSlow as error:
+            except WorkerSlowError as error:
                 gone, slow = _death(error), True
         if "error" in right:
             return Trial(skipped=f"the reference raises {_text(right['error'])}")
@@ -272,7 +283,7 @@ class Trials:
         """Results of earlier calls that are no longer what they were."""
         try:
             kept = candidate.ask({"do": "kept"}).get("kept", [])
-        except (WorkerGone, WorkerSlow) as error:
+        except (WorkerGoneError, WorkerSlowError) as error:
             return [_death(error)]
         known = self._kept.get(candidate.pid, {})
         for number, tensors in kept:

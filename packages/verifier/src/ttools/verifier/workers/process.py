@@ -16,9 +16,10 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from ttools.verifier.workers.wire import Channel, WorkerGone, WorkerSlow
+from ttools.verifier.workers.wire import Channel, WorkerGoneError, WorkerSlowError
 
 _CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1
 #: The end of what a process wrote that is quoted when it dies.
@@ -74,16 +75,16 @@ class Worker:
         """The answer to the earliest request that has none.
 
         Raises:
-            WorkerGone: the process died; the message says how.
-            WorkerSlow: it did not answer in time, and was ended.
+            WorkerGoneError: the process died; the message says how.
+            WorkerSlowError: it did not answer in time, and was ended.
         """
         try:
             return self._channel.receive(self.limits.seconds)
-        except WorkerGone as error:
-            raise WorkerGone(self._obituary() or error.message) from None
-        except WorkerSlow:
+        except WorkerGoneError as error:
+            raise WorkerGoneError(self._obituary() or error.message) from None
+        except WorkerSlowError:
             self.end()
-            raise WorkerSlow(f"no answer within {self.limits.seconds:g} s") from None
+            raise WorkerSlowError(f"no answer within {self.limits.seconds:g} s") from None
 
     def ask(self, request: dict[str, Any]) -> Any:
         """Sends a request and waits for its answer."""
@@ -150,8 +151,7 @@ def _contain(limits: Limits, folder: str) -> None:
     os.chdir(folder)
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with open("/proc/self/statm", encoding="ascii") as own:
-        pages = int(own.read().split()[0])
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -53,9 +53,12 @@ class Reference:
                 judged, self._function = module.load(self._reference)
             self._entries = entries_of(drawing, self._draw)
             domain = read_domain(drawing, self._draw)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}
-        named = lambda key: list(getattr(drawing, key, None) or getattr(judged, key, []))  # noqa: E731
+
+        def named(key: str) -> list[str]:
+            return list(getattr(drawing, key, None) or getattr(judged, key, []))
+
         return {
             "domain": domain,
             "inplace": named("INPLACE"),
@@ -75,7 +78,7 @@ class Reference:
             if not isinstance(drawn, dict):
                 raise TypeError(f"inputs() returned {type(drawn).__name__}, not a dictionary")
             return {"drawn": map_tensors(image_of, drawn, torch.Tensor)}
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}
 
     def do_evaluate(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -84,5 +87,5 @@ class Reference:
         try:
             with interpret(dot="exact"):  # a reference may be a kernel, too
                 return evaluate(self._function, arguments, request["inplace"])
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}

@@ -12,7 +12,7 @@ import triton.language as tl
 from ttools.sanitizer.api import sanitize
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _copy(x_ptr, y_ptr, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # a kernel
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + lanes, mask=lanes < n)

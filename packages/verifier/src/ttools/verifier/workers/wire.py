@@ -22,11 +22,11 @@ _HEAD = struct.Struct("<QQ")
 _LONGEST = 1 << 32
 
 
-class WorkerGone(TtoolsError):
+class WorkerGoneError(TtoolsError):
     """The process at the other end has died."""
 
 
-class WorkerSlow(TtoolsError):
+class WorkerSlowError(TtoolsError):
     """The process at the other end did not answer in time."""
 
 
@@ -107,7 +107,7 @@ class Channel:
         """Sends a message.
 
         Raises:
-            WorkerGone: nobody reads it.
+            WorkerGoneError: nobody reads it.
         """
         blobs: list[bytes] = []
         text = json.dumps({"message": encode(message, blobs)}).encode()
@@ -118,7 +118,7 @@ class Channel:
             while view:
                 view = view[os.write(self.writes, view[: 1 << 20]) :]
         except (BrokenPipeError, OSError) as error:
-            raise WorkerGone("the process has ended") from error
+            raise WorkerGoneError("the process has ended") from error
 
     def receive(self, seconds: float | None = None) -> Any:
         """The next message.
@@ -127,22 +127,22 @@ class Channel:
             seconds: how long to wait for it; for ever by default.
 
         Raises:
-            WorkerGone: the other end was closed.
-            WorkerSlow: it took longer.
+            WorkerGoneError: the other end was closed.
+            WorkerSlowError: it took longer.
         """
         until = None if seconds is None else time.monotonic() + seconds
         length, count = _HEAD.unpack(self._exactly(_HEAD.size, until))
         if length > _LONGEST or count > _LONGEST:
-            raise WorkerGone("the process has sent something else than a message")
+            raise WorkerGoneError("the process has sent something else than a message")
         sizes = struct.unpack(f"<{count}Q", self._exactly(8 * count, until))
         if sum(sizes) > _LONGEST:
-            raise WorkerGone("the process has sent something else than a message")
+            raise WorkerGoneError("the process has sent something else than a message")
         text = self._exactly(length, until)
         blobs = [self._exactly(size, until) for size in sizes]
         try:
             return decode(json.loads(text)["message"], blobs)
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise WorkerGone("the process has sent something else than a message") from error
+            raise WorkerGoneError("the process has sent something else than a message") from error
 
     def _exactly(self, size: int, until: float | None) -> bytes:
         parts, missing = [], size
@@ -150,10 +150,10 @@ class Channel:
             if until is not None:
                 left = until - time.monotonic()
                 if left <= 0 or not select.select([self.reads], [], [], left)[0]:
-                    raise WorkerSlow("the process did not answer in time")
+                    raise WorkerSlowError("the process did not answer in time")
             part = os.read(self.reads, min(missing, 1 << 20))
             if not part:
-                raise WorkerGone("the process has ended")
+                raise WorkerGoneError("the process has ended")
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)
