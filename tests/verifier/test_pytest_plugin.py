@@ -38,7 +38,8 @@ def test_a_failing_verdict_fails_the_test_with_the_report(tmp_path: Path) -> Non
         "    monkeypatch.setattr(api, 'verify', lambda *a, **k: found)\n"
         "    ttools_verify('a.py:f', 'a.py:g', 'a.py:i')\n"
         "def test_unknown(ttools_verify, monkeypatch):\n"
-        "    found = Verification(verdict='inconclusive', failures=(), covered={}, notes=('why',))\n"
+        "    found = Verification(\n"
+        "        verdict='inconclusive', failures=(), covered={}, notes=('why',))\n"
         "    monkeypatch.setattr(api, 'verify', lambda *a, **k: found)\n"
         "    ttools_verify('a.py:f', 'a.py:g', 'a.py:i')\n",
     )

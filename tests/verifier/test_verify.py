@@ -38,7 +38,8 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verification
     script = (
         "import sys; from pathlib import Path; from ttools.verifier.batch import verify_folder\n"
         "from ttools.verifier.options import VerifyOptions\n"
-        "verify_folder(Path(sys.argv[1]), 1, VerifyOptions(shrink=8), lambda *a: None, Path(sys.argv[2]))\n"
+        "folder, output = map(Path, sys.argv[1:])\n"
+        "verify_folder(folder, 1, VerifyOptions(shrink=8), lambda *a: None, output)\n"
     )
     output = folder / "report.jsonl"
     command = [sys.executable, "-c", script, str(folder), str(output)]

@@ -1,6 +1,8 @@
 """Verifies Triton kernels against references, over everything that a caller may pass.
 
-    result = ttools.verifier.verify("kernel.py:candidate", "kernel.py:reference", "kernel.py:inputs")
+    result = ttools.verifier.verify(
+        "kernel.py:candidate", "kernel.py:reference", "kernel.py:inputs"
+    )
     assert result.verdict == "pass", result.failures
 
 The public names are resolved on first use: the pytest plugin lives in this package, and a test run

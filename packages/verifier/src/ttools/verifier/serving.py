@@ -50,7 +50,7 @@ def main() -> None:
         answer = found.as_dict()
     except UsageError as error:
         answer = {"usage": str(error)}
-    print(json.dumps(answer))
+    sys.stdout.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What a caller may pass: read from `DOMAIN` beside `inputs`, or from the annotations of `inputs`.
 
-Owns the form of a domain. Choices that are not sizes are sent about by their numbers, so they may be
-any objects.
+Owns the form of a domain. Choices that are not sizes are sent about by their numbers, so they may
+be any objects.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -285,15 +286,17 @@ class Judge:
     # ---- the result
     def _shrink(self) -> None:
         for name, failed in self._failed.items():
-            has_it: Callable[[Case], Mismatch | None] = lambda case, name=name: next(  # type: ignore[misc]
-                (each for each in self._problems_of(case) if each.failure == name), None
-            )
             if name == "nondeterministic":
                 continue
             with contextlib.suppress(WorkerGoneError, WorkerSlowError):
+                has_it = partial(self._problem_of, name)
                 found = shrunk(failed.case, self._domain, has_it, self._options.shrink)
                 if found is not None:
                     failed.case, failed.problem = found
+
+    def _problem_of(self, name: str, case: Case) -> Mismatch | None:
+        """The problem of a class that a case has in a new process."""
+        return next((e for e in self._problems_of(case) if e.failure == name), None)
 
     def _problems_of(self, case: Case) -> list[Mismatch]:
         trial = self._anew(case)

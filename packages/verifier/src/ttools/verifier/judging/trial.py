@@ -123,21 +123,9 @@ class Trials:
         Raises:
             WorkerGoneError: the reference's process has died.
         """
-        earlier: dict[str, Any] | None = None
-        for step in case.after:
-            before, earlier = earlier, self.drawn(step)
-            if "error" in earlier:
-                return Trial(skipped=f"inputs() raises {_text(earlier['error'])}")
-            is_same = before is not None and _layouts(before) == _layouts(earlier)
-            reuse = step.reuse and is_same
-            call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
-            try:
-                answer = candidate.ask({"do": "call", **call})
-            except (WorkerGoneError, WorkerSlowError) as error:
-                return Trial(problems=[_death(error)])
-            if "broken" in answer:
-                return Trial(unsupported=answer["broken"])
-            self._remember(candidate, answer)
+        earlier, ended = self._made_earlier(case, candidate)
+        if ended is not None:
+            return ended
         sent = self.drawn(case)
         if "error" in sent:
             return Trial(skipped=f"inputs() raises {_text(sent['error'])}")
@@ -180,6 +168,27 @@ class Trials:
         if case.after and not trial.problems:
             trial.problems += self._changed_results(candidate)
         return trial
+
+    def _made_earlier(
+        self, case: Case, candidate: Worker
+    ) -> tuple[dict[str, Any] | None, Trial | None]:
+        """Makes the calls that come before a case: the last one's arguments, or how they ended."""
+        earlier: dict[str, Any] | None = None
+        for step in case.after:
+            before, earlier = earlier, self.drawn(step)
+            if "error" in earlier:
+                return earlier, Trial(skipped=f"inputs() raises {_text(earlier['error'])}")
+            is_same = before is not None and _layouts(before) == _layouts(earlier)
+            reuse = step.reuse and is_same
+            call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
+            try:
+                answer = candidate.ask({"do": "call", **call})
+            except (WorkerGoneError, WorkerSlowError) as error:
+                return earlier, Trial(problems=[_death(error)])
+            if "broken" in answer:
+                return earlier, Trial(unsupported=answer["broken"])
+            self._remember(candidate, answer)
+        return earlier, None
 
     # ---- comparing
     def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:

@@ -1,4 +1,4 @@
-"""The candidate's process: calls the candidate on our engine, under all checks, and tells what it saw.
+"""The candidate's process: calls the candidate on our engine, under all checks, and reports it.
 
 It judges nothing: results, arguments after the call and findings are sent to the process that
 compares. What can be observed here a candidate may falsify; what it returns it cannot.

@@ -136,7 +136,7 @@ def _run(serve: Serve, channel: Channel, limits: Limits, folder: str) -> None:
         _contain(limits, folder)
         serve(channel)
         status = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - the process ends
         status = 1
     finally:
         os._exit(status)
