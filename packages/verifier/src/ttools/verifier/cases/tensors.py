@@ -10,8 +10,8 @@ import torch
 from ttools.verifier.workers.wire import TensorImage
 
 #: What stands in the gaps between the elements of a view: NaN in every float type, far outside of
-#: every tensor as an index.
-_GAP = b"\xf9\xff"
+#: every tensor as an index, and other bytes than unwritten memory holds.
+_GAP = b"\xfb\xff"
 
 
 def name_of(dtype: torch.dtype) -> str:
