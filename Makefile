@@ -31,7 +31,7 @@ ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
 TRITON := $(NEWEST_TRITON)
 endif
 
-MEMBERS := core interpreter watch sanitizer profiler tuner fuzz cli triton-ttools
+MEMBERS := core interpreter watch sanitizer profiler tuner fuzz verifier cli triton-ttools
 PYPROJECTS := pyproject.toml $(MEMBERS:%=packages/%/pyproject.toml)
 PY := $(VENV)/bin/python
 TTOOLS := $(VENV)/bin/ttools

@@ -25,7 +25,7 @@ LAYERS = (
     ("core",),
     ("interpreter",),
     ("profiler", "sanitizer", "watch"),
-    ("tuner", "fuzz"),
+    ("tuner", "fuzz", "verifier"),
     ("cli",),
 )
 

@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MEMBERS = ("core", "interpreter", "watch", "sanitizer", "profiler", "tuner", "fuzz", "cli")
+MEMBERS = (
+    "core",
+    "interpreter",
+    "watch",
+    "sanitizer",
+    "profiler",
+    "tuner",
+    "fuzz",
+    "verifier",
+    "cli",
+)
 HEAVY = ("torch", "numpy", "llvmlite", "pandas")
 
 

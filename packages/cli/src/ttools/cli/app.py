@@ -24,6 +24,7 @@ from ttools.cli.record.command import record_command
 from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.cli.tune.command import TuneCommand, tune_command
+from ttools.cli.verify.command import verify_command
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.ending import leave_if_interrupted
 from ttools.core.process.script import working_folder
@@ -43,6 +44,7 @@ app.command("profile view")(profile_view_command)
 app.command("tune", cls=TuneCommand)(tune_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("record", cls=TargetCommand)(record_command)
+app.command("verify")(verify_command)
 app.command("cache")(cache_command)
 app.command("doctor")(doctor_command)
 

@@ -28,7 +28,9 @@ from ttools.core.settings import read_settings
 Status = Literal["ok", "info", "warning", "error"]
 
 _SUPPORTED_TRITON = ((3, 6), (4, 0))
-_MEMBERS = ("core", "interpreter", "watch", "sanitizer", "profiler", "tuner", "fuzz", "cli")
+_MEMBERS = (
+    *("core", "interpreter", "watch", "sanitizer", "profiler", "tuner", "fuzz", "verifier", "cli"),
+)
 _VECTOR_FEATURES = (
     "avx2",
     "fma",

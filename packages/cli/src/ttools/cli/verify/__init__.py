@@ -1,0 +1,1 @@
+"""`ttools verify`: the command and its options."""

@@ -1,0 +1,105 @@
+"""`ttools verify`: a candidate against its reference, over everything that a caller may pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ttools.cli import exit_codes, options
+from ttools.cli.console import require_folder, stderr, write_json, write_text
+from ttools.cli.verify import options as verify_options
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.verifier.result import Verification
+
+#: Of a verdict; reports and scripts need no more.
+STATUS = {
+    "pass": exit_codes.OK,
+    "fail": exit_codes.FINDINGS,
+    "inconclusive": exit_codes.TOOL_FAILURE,
+}
+
+
+def verify_command(
+    candidate: verify_options.CandidateArgument = None,
+    reference: verify_options.ReferenceOption = None,
+    inputs: verify_options.InputsOption = None,
+    batch: verify_options.BatchOption = None,
+    jobs: verify_options.JobsOption = 1,
+    cases: verify_options.CasesOption = 400,
+    seconds: verify_options.SecondsOption = None,
+    seed: verify_options.SeedOption = 0,
+    on: verify_options.OnOption = "cpu",
+    write_tests: verify_options.WriteTestsOption = None,
+    form: verify_options.VerdictFormatOption = "text",
+    output: options.OutputOption = None,
+) -> None:
+    """Verify a kernel against its reference, over everything that a caller may pass.
+
+    Sizes, types, views, special values, repeated calls, all checks of `ttools sanitize`, and who
+    computed the results. The exit status is 0 if all is right, 1 if the candidate fails, 2 for
+    wrong usage, 3 if there is no verdict.
+    """
+    require_folder(output)
+    if on == "gpu":
+        raise UsageError(
+            "--on gpu: candidates are verified on the CPU only so far; "
+            "`ttools sanitize --on gpu` checks launches on a GPU"
+        )
+    from ttools.verifier.options import VerifyOptions
+
+    settings = VerifyOptions(cases=cases, seconds=seconds, seed=seed)
+    if batch is not None:
+        if candidate or reference or inputs or write_tests:
+            raise UsageError("--batch verifies files of a folder and takes no other ones")
+        raise typer.Exit(_batch(batch, jobs, settings, form, output))
+    subject = {
+        "candidate": _named(candidate, "FILE.py:CANDIDATE"),
+        "reference": _named(reference, "--reference"),
+        "inputs": _named(inputs, "--inputs"),
+    }
+    from ttools.verifier.serving import verify_here
+
+    found = verify_here(subject, settings, write_tests)
+    if form == "json":
+        write_json(found.as_dict(), output)
+    else:
+        from ttools.verifier.report.text import text_of
+
+        write_text(text_of(found, candidate or ""), output)
+    raise typer.Exit(STATUS[found.verdict])
+
+
+def _named(word: str | None, what: str) -> str:
+    from ttools.verifier.api import word_of
+
+    if word is None:
+        raise UsageError(
+            f"{what} is missing: ttools verify --reference F:NAME --inputs F:NAME F:NAME"
+        )
+    return word_of(word, what)
+
+
+def _batch(folder: Path, jobs: int, settings: object, form: str, output: Path | None) -> int:
+    from ttools.verifier.batch import verify_folder
+    from ttools.verifier.options import VerifyOptions
+    from ttools.verifier.report.text import line_of
+
+    assert isinstance(settings, VerifyOptions)
+    verdicts: list[str] = []
+
+    def report(name: str, found: Verification, line: str) -> None:
+        verdicts.append(found.verdict)
+        if output is None:
+            write_text((line if form == "json" else line_of(name, found)) + "\n", None)
+
+    known = verify_folder(folder, jobs, settings, report, output)
+    if known:
+        stderr().print(f"note: {known} files were verified before and are not again")
+    worst = (
+        "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
+    )
+    return STATUS[worst]

@@ -1,0 +1,95 @@
+"""`verify()`: a candidate against its reference, over everything that a caller may pass.
+
+The public face of the verifier. Owns what the arguments may be, and the process that compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.result import Failure, Verification
+
+__all__ = ["Failure", "Verification", "VerifyOptions", "verify"]
+
+
+def verify(
+    candidate: str | Callable[..., Any],
+    reference: str | Callable[..., Any],
+    inputs: str | Callable[..., Any],
+    *,
+    write_tests: str | Path | None = None,
+    **options: Any,
+) -> Verification:
+    """Verifies a candidate against its reference, in processes of their own.
+
+    Args:
+        candidate: a function of a file, or `FILE.py:NAME`.
+        reference: the same; what the candidate must compute.
+        inputs: the same; returns keyword arguments for both, with its domain in `DOMAIN`.
+        write_tests: a folder for test files, one for each failure.
+        options: the fields of `VerifyOptions`.
+
+    Returns:
+        The verdict and the failures.
+
+    Raises:
+        UsageError: a function is not in a file, cannot be loaded, or has no domain.
+
+    Example:
+        >>> verify(softmax, torch_softmax, inputs).verdict
+        'pass'
+    """
+    try:
+        settings = VerifyOptions(**options)
+    except TypeError as error:
+        raise UsageError(f"verify() has no such option: {error}") from None
+    words = {
+        "candidate": word_of(candidate, "candidate"),
+        "reference": word_of(reference, "reference"),
+        "inputs": word_of(inputs, "inputs"),
+    }
+    folder = None if write_tests is None else str(Path(write_tests).absolute())
+    request = {"subject": words, "options": asdict(settings), "write_tests": folder}
+    command = [sys.executable, "-m", "ttools.verifier.serving"]
+    done = subprocess.run(
+        command, input=json.dumps(request), capture_output=True, text=True, check=False
+    )
+    try:
+        answer = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        last = (done.stderr.strip() or "no output").splitlines()[-1]
+        raise TtoolsError(f"the process that compares has failed: {last}") from None
+    if "usage" in answer:
+        raise UsageError(answer["usage"])
+    return Verification.of_dict(answer)
+
+
+def word_of(function: str | Callable[..., Any], what: str) -> str:
+    """`FILE.py:NAME` of a function.
+
+    Raises:
+        UsageError: there is no such file, or it is not a function that a file names.
+    """
+    if isinstance(function, str):
+        file, _, name = function.rpartition(":")
+        if not file or not name:
+            raise UsageError(f"`{function}`: {what} is named as FILE.py:FUNCTION")
+        if not Path(file).is_file():
+            raise UsageError(f"there is no file `{file}`")
+        return f"{Path(file).resolve()}:{name}"
+    source = inspect.getsourcefile(inspect.unwrap(function)) if callable(function) else None
+    name = getattr(function, "__qualname__", "<lambda>")
+    if source is None or "<" in name:
+        raise UsageError(
+            f"{what} must be a function at the top of a file, since it runs in a process of its own"
+        )
+    return f"{Path(source).resolve()}:{name}"

@@ -1,0 +1,122 @@
+"""What a caller may pass: read from `DOMAIN` beside `inputs`, or from the annotations of `inputs`.
+
+Owns the form of a domain. Choices that are not sizes are sent about by their numbers, so they may
+be any objects.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ttools.core.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The parameters of `inputs`.
+
+    Attributes:
+        sizes: the smallest and the largest value of each integer.
+        choices: labels of the values of each other parameter; `dtype` first where there is one.
+        seeded: whether there is a parameter `seed`.
+    """
+
+    sizes: dict[str, tuple[int, int]]
+    choices: dict[str, list[str]]
+    seeded: bool
+
+
+def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
+    """A domain as it is sent, with the values of its choices left out.
+
+    Raises:
+        UsageError: a parameter has no domain, or one that makes no sense.
+    """
+    entries = entries_of(module, draw)
+    sizes = {key: list(each) for key, each in entries.items() if _is_range(each)}
+    choices = {
+        key: [_label(value) for value in each]
+        for key, each in entries.items()
+        if not _is_range(each)
+    }
+    seeded = "seed" in inspect.signature(draw).parameters
+    return {"sizes": sizes, "choices": choices, "seeded": seeded}
+
+
+def entries_of(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
+    """By parameter of `inputs`: a pair (lowest, highest), or a list of values.
+
+    Raises:
+        UsageError: a parameter has no domain, or one that makes no sense.
+    """
+    declared = dict(getattr(module, "DOMAIN", None) or {})
+    try:
+        hints = typing.get_type_hints(draw, include_extras=True)
+    except (NameError, TypeError):
+        hints = {}
+    entries: dict[str, Any] = {}
+    for name, parameter in inspect.signature(draw).parameters.items():
+        if name == "seed" or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        entry = declared.pop(name, None)
+        if entry is None:
+            entry = _of_annotation(hints.get(name))
+        if entry is None and parameter.default is not parameter.empty:
+            continue
+        if entry is None:
+            raise UsageError(
+                f"inputs() has a parameter `{name}` without a domain: add it to DOMAIN, as in "
+                f'DOMAIN = {{"{name}": (0, 100)}}, or annotate it: Annotated[int, (0, 100)]'
+            )
+        entries[name] = _checked(name, entry)
+    if declared:
+        raise UsageError(f"DOMAIN names `{next(iter(declared))}`, which inputs() does not take")
+    return entries
+
+
+def _of_annotation(hint: Any) -> Any:
+    if typing.get_origin(hint) is typing.Literal:
+        return list(typing.get_args(hint))
+    if typing.get_origin(hint) is typing.Annotated:
+        kind, *extra = typing.get_args(hint)
+        for each in extra:
+            if isinstance(each, range) and len(each):
+                return (each[0], each[-1])
+            if isinstance(each, (tuple, list)):
+                return each
+        return _of_annotation(kind)
+    return [False, True] if hint is bool else None
+
+
+def _checked(name: str, entry: Any) -> Any:
+    if isinstance(entry, range) and len(entry):
+        entry = (entry[0], entry[-1])
+    if _is_range(entry):
+        low, high = entry
+        if low > high or low < 0:
+            raise UsageError(f"DOMAIN[{name!r}] = {entry!r}: must be (lowest, highest), from 0 on")
+        return (int(low), int(high))
+    if isinstance(entry, (list, tuple)) and entry:
+        return list(entry)
+    raise UsageError(f"DOMAIN[{name!r}] = {entry!r}: must be (lowest, highest) or a list of values")
+
+
+def _is_range(entry: Any) -> bool:
+    return isinstance(entry, tuple) and len(entry) == 2 and all(type(each) is int for each in entry)
+
+
+def _label(value: Any) -> str:
+    return value if isinstance(value, str) else str(value).removeprefix("torch.")
+
+
+def domain_of(sent: dict[str, Any]) -> Domain:
+    """The domain that `read_domain` described."""
+    return Domain(
+        sizes={key: (low, high) for key, (low, high) in sent["sizes"].items()},
+        choices=sent["choices"],
+        seeded=sent["seeded"],
+    )

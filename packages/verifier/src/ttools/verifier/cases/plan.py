@@ -1,0 +1,240 @@
+"""The plan of a verification: which cases are tried, in which order.
+
+Cases that find most for their cost come first, and how many there are does not depend on how fast
+the machine is. Owns what a case is and how sizes are chosen. Must not know how a case is run.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ttools.verifier.cases.domain import Domain
+from ttools.verifier.cases.tensors import VIEWS
+from ttools.verifier.cases.values import KINDS
+
+#: Sizes that no block divides, of the ordinary case and of a larger one.
+_ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
+#: Values that tell types apart: what is lost, and what overflows.
+_OF_EVERY_TYPE = ("nan", "infinities", "scaled", "shifted", "large negative")
+#: The product of a case's sizes is at most this, where the domain allows it.
+_MOST_ELEMENTS = 4_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One call, or one step of a sequence of calls.
+
+    Attributes:
+        sizes: by parameter of `inputs`.
+        choices: the number of the value of each other parameter.
+        seed: of `inputs`.
+        values: what is done to floats, of `KINDS`; `drawn` for nothing.
+        views: by argument, how it lies in memory; `*` is every one that is not named.
+        config: which of the autotuner's configurations.
+        after: earlier calls that must come first, in the same process.
+        reuse: whether the tensors of the call before are used again, with other values.
+        order: in which programs run, and the seed of a random one.
+    """
+
+    sizes: dict[str, int]
+    choices: dict[str, int] = field(default_factory=dict)
+    seed: int = 0
+    values: str = "drawn"
+    views: dict[str, str] = field(default_factory=dict)
+    config: int | None = None
+    after: tuple[Case, ...] = ()
+    reuse: bool = False
+    order: tuple[str, int] | None = None
+
+    @property
+    def weight(self) -> tuple[int, int, int]:
+        """How far from plain it is; the plainest failure is shown."""
+        plain = (self.values != "drawn") + (self.views != {}) + (self.config is not None)
+        return (len(self.after) + plain, sum(self.sizes.values()), self.seed)
+
+
+class Plan:
+    """Makes the cases of a domain.
+
+    Args:
+        domain: of the inputs.
+        seed: of random choices.
+    """
+
+    def __init__(self, domain: Domain, seed: int = 0) -> None:
+        self._domain = domain
+        self._random = random.Random(seed)
+        self._turn = 0
+        self._seed = seed * 1000
+
+    # ---- sizes
+    def _clamped(self, name: str, value: int) -> int:
+        low, high = self._domain.sizes[name]
+        return max(low, min(high, value))
+
+    def ordinary(self, values: Sequence[int] = _ORDINARY) -> dict[str, int]:
+        """Sizes that differ from each other, and that no block divides."""
+        sizes = {}
+        for index, (name, (low, high)) in enumerate(self._domain.sizes.items()):
+            wanted = values[index % len(values)]
+            if wanted > high:  # keep them apart where the domain is small
+                wanted = max(low, high - index if high - index > low else high)
+            sizes[name] = self._clamped(name, wanted)
+        return sizes
+
+    def _fitting(self, sizes: dict[str, int]) -> dict[str, int]:
+        """Sizes made smaller, the largest first, until their product is within the budget."""
+        sizes = dict(sizes)
+        while math.prod(max(each, 1) for each in sizes.values()) > _MOST_ELEMENTS:
+            name = max(sizes, key=lambda each: sizes[each])
+            smaller = self._clamped(name, sizes[name] // 2)
+            if smaller == sizes[name]:
+                break
+            sizes[name] = smaller
+        return sizes
+
+    def _case(self, sizes: dict[str, int], **others: Any) -> Case:
+        """A case; choices and seeds take turns."""
+        self._turn += 1
+        choices = {
+            name: (self._turn // (index + 1)) % len(labels)
+            for index, (name, labels) in enumerate(self._domain.choices.items())
+        }
+        others.setdefault("choices", choices)
+        return Case(sizes=self._fitting(sizes), seed=self._seed + self._turn, **others)
+
+    def _combinations(self) -> Iterator[dict[str, int]]:
+        """Each value of each choice at least once."""
+        longest = max(map(len, self._domain.choices.values()), default=1)
+        for turn in range(longest):
+            yield {name: turn % len(each) for name, each in self._domain.choices.items()}
+
+    # ---- parts of the plan
+    def begin(self) -> Iterator[Case]:
+        """Ordinary sizes with every type: also to learn blocks and configurations."""
+        for choices in self._combinations():
+            yield self._case(self.ordinary(), choices=choices)
+
+    def edges(self) -> Iterator[Case]:
+        """The smallest and the largest sizes, one by one and all at once."""
+        names, ranges = list(self._domain.sizes), self._domain.sizes
+        yield self._case(self.ordinary(_LARGER))
+        lowest = {name: low for name, (low, _) in ranges.items()}
+        found = [lowest, {name: self._clamped(name, 1) for name in names}]
+        for value in (0, 1, 2):
+            found += [
+                {**self.ordinary(), name: value}
+                for name, (low, high) in ranges.items()
+                if low <= value <= high
+            ]
+        found += [{**self.ordinary(), name: high} for name, (_, high) in ranges.items()]
+        yield from (self._case(each) for each in _distinct(found))
+        highest = {name: high for name, (_, high) in ranges.items()}
+        if names and highest not in found:
+            for choices in self._combinations():
+                yield self._case(highest, choices=choices)
+
+    def sequences(self) -> Iterator[Case]:
+        """Calls whose results depend on earlier ones if anything is kept between calls."""
+        for choices in self._combinations():
+            sizes = self.ordinary()
+            first = self._case(sizes, choices=choices)
+            second = replace(first, seed=first.seed + 500, reuse=True, after=(first,))
+            yield second
+            third = replace(first, seed=first.seed + 500, values="permuted", reuse=True)
+            yield replace(third, after=(first, replace(second, after=())))
+            other = self._case(self.ordinary(_LARGER), choices=choices)
+            small = self._case({k: self._clamped(k, 3) for k in sizes}, choices=choices)
+            yield replace(first, seed=first.seed + 900, after=(other,))
+            yield replace(small, after=(first,))
+            yield replace(first, after=(first,))
+
+    def special_values(self, kinds: Iterable[str] = KINDS) -> Iterator[Case]:
+        """Ordinary and larger sizes with special values."""
+        for index, kind in enumerate(kinds):
+            sizes = self.ordinary(_LARGER) if index % 3 == 2 else self.ordinary()
+            if kind in _OF_EVERY_TYPE:
+                for choices in self._combinations():
+                    yield self._case(sizes, values=kind, choices=choices)
+            else:
+                yield self._case(sizes, values=kind)
+
+    def views(self, arguments: Sequence[str]) -> Iterator[Case]:
+        """Every argument as another view, and single ones.
+
+        Args:
+            arguments: that are tensors.
+        """
+        for index, view in enumerate(VIEWS):
+            sizes = self.ordinary(_LARGER) if index % 3 == 2 else self.ordinary()
+            yield self._case(sizes, views={"*": view})
+        if len(arguments) > 1:
+            for index, name in enumerate(arguments[:5]):
+                for view in (VIEWS[index % 2], "expanded", VIEWS[(index + 1) % 2]):
+                    yield self._case(self.ordinary(), views={name: view})
+
+    def blocks(self, constants: Sequence[int]) -> Iterator[Case]:
+        """Sizes about the blocks that kernels were launched with, and their multiples.
+
+        Args:
+            constants: of the launches.
+        """
+        found: list[dict[str, int]] = []
+        blocks = sorted({each for each in constants if 2 <= each <= 8192})
+        wide = max((high for _, high in self._domain.sizes.values()), default=0)
+        powers = [2**k for k in range(3, 13) if 2**k <= wide]
+        for delta in (1, 0, -1):
+            for block in blocks[-4:]:
+                found += self._each(block + delta)
+        for block in blocks[-3:]:
+            found += [*self._each(2 * block + 1), *self._each(3 * block), *self._each(block // 2)]
+        for power in powers[::2] + powers[1::2]:
+            found += self._each(power + 1)
+        for power in powers[1::2]:
+            found += [*self._each(power - 1), *self._each(power)]
+        yield from (self._case(each) for each in _distinct(found)[:40])
+
+    def _each(self, value: int) -> list[dict[str, int]]:
+        """Each size this value, and all of them."""
+        ranges = self._domain.sizes
+        found = [
+            {**self.ordinary(), name: value}
+            for name, (low, high) in ranges.items()
+            if low <= value <= high
+        ]
+        if len(found) > 1:
+            found.append({name: self._clamped(name, value) for name in ranges})
+        return found
+
+    def mixtures(self, count: int) -> Iterator[Case]:
+        """Random sizes with random values and views."""
+        for index in range(count):
+            sizes = {}
+            for name, (low, high) in self._domain.sizes.items():
+                span = self._random.choice((12, 70, 300, high))
+                sizes[name] = self._random.randint(low, max(low, min(high, span)))
+            values = self._random.choice(KINDS) if index % 3 == 0 else "drawn"
+            view = {"*": self._random.choice(VIEWS)} if index % 2 else {}
+            yield self._case(sizes, values=values, views=view)
+
+    def configurations(self, count: int) -> Iterator[Case]:
+        """Every configuration of an autotuner, at sizes that no block divides."""
+        for index in range(count):
+            yield self._case(self.ordinary(_LARGER), config=index)
+            yield self._case(self.ordinary(), config=index)
+
+    def orders(self) -> Iterator[Case]:
+        """Programs in other orders than the natural one."""
+        for order in (("reverse", 0), ("random", 1), ("random", 2)):
+            yield self._case(self.ordinary(_LARGER), order=order)
+
+
+def _distinct(found: Iterable[dict[str, int]]) -> list[dict[str, int]]:
+    kept: dict[tuple[int, ...], dict[str, int]] = {}
+    for each in found:
+        kept.setdefault(tuple(each.values()), each)
+    return list(kept.values())

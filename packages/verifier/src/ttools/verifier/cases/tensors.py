@@ -1,0 +1,180 @@
+"""Tensors as images of their storages, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ttools.verifier.workers.wire import TensorImage
+
+#: What stands in the gaps between the elements of a view: NaN in every float type, far outside of
+#: every tensor as an index, and other bytes than unwritten memory holds.
+_GAP = b"\xfb\xff"
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """`float32` for `torch.float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """`torch.float32` for `float32`."""
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"`{name}` is no dtype")
+    return dtype
+
+
+def _compact(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the strides of a new tensor, which `contiguous` does not give axes of one."""
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def raw_bytes(tensor: torch.Tensor) -> bytes:
+    """The bytes of the elements, in order."""
+    plain = _compact(tensor.detach())
+    if not plain.numel():
+        return b""
+    return plain.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def storage_bytes(tensor: torch.Tensor) -> bytes:
+    """The bytes of the whole storage."""
+    storage = tensor.untyped_storage()
+    whole = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
+    return whole.numpy().tobytes()
+
+
+def image_of(tensor: torch.Tensor) -> TensorImage:
+    """The values of a tensor, contiguous."""
+    plain = tensor.detach()
+    if plain.is_quantized or plain.layout is not torch.strided:
+        raise TypeError(f"a tensor of layout {plain.layout} cannot be judged")
+    plain = _compact(plain.cpu().resolve_conj().resolve_neg())
+    return TensorImage(
+        name_of(plain.dtype),
+        tuple(plain.shape),
+        tuple(plain.stride()),
+        0,
+        raw_bytes(plain),
+        tensor.requires_grad,
+    )
+
+
+def tensor_of(image: TensorImage) -> torch.Tensor:
+    """A new tensor with a storage of its own."""
+    dtype = dtype_of(image.dtype)
+    whole = torch.zeros(max(len(image.data), 0), dtype=torch.uint8)
+    if image.data:
+        whole.numpy()[:] = memoryview(image.data)
+    tensor = torch.empty(0, dtype=dtype)
+    tensor.set_(whole.untyped_storage(), image.offset, image.shape, image.strides)
+    return tensor.requires_grad_() if image.requires_grad else tensor
+
+
+def put_values(tensor: torch.Tensor, image: TensorImage) -> None:
+    """Writes an image of the same layout into a tensor's storage."""
+    storage = tensor.untyped_storage()
+    whole = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
+    if image.data:
+        # Under torch's eyes, so that versions are counted as an in-place operator counts them.
+        tensor.detach().zero_()
+        whole.numpy()[:] = memoryview(image.data)
+
+
+def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:
+    """The elements of an image, contiguous, of other bytes of the storage if there are any."""
+    data = image.data if data is None else data
+    plain = TensorImage(image.dtype, image.shape, image.strides, image.offset, data)
+    return _compact(tensor_of(plain))
+
+
+def map_tensors(function: Callable[[Any], Any], value: Any, kind: type | tuple[type, ...]) -> Any:
+    """Applies a function to each instance of a kind inside lists, tuples and dictionaries."""
+    if isinstance(value, kind):
+        return function(value)
+    if isinstance(value, dict):
+        return {key: map_tensors(function, each, kind) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        mapped = [map_tensors(function, each, kind) for each in value]
+        return tuple(mapped) if isinstance(value, tuple) else mapped
+    return value
+
+
+# ---- views
+def gaps_of(nbytes: int) -> torch.Tensor:
+    """So many bytes as they stand in gaps."""
+    held = bytearray(_GAP * (nbytes // 2 + 1))
+    return torch.frombuffer(held, dtype=torch.uint8)[:nbytes]
+
+
+def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
+    """The values of a tensor as a view of some layout; what lies in between is poison.
+
+    Args:
+        tensor: contiguous.
+        view: one of `VIEWS`; as it is where a tensor cannot be viewed so.
+    """
+    shape, item = tuple(tensor.shape), tensor.element_size()
+    if view == "expanded":
+        return _expanded(tensor)
+    order = list(range(tensor.dim()))
+    step, lead, pad = 1, 0, 0
+    if view == "transposed":
+        order = order[:-2] + order[-2:][::-1]
+    elif view == "reversed":
+        order = order[::-1]
+    elif view == "every_other":
+        step = 2
+    elif view == "padded_rows":
+        pad = 3
+    elif view == "offset":
+        lead = 5
+    strides = [0] * tensor.dim()
+    stride = step
+    for position, dim in enumerate(reversed(order)):
+        strides[dim] = stride
+        stride *= max(shape[dim], 1)
+        if position == 0:
+            stride += pad
+    extent = lead + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    if not tensor.numel():
+        extent = lead
+    elif view == "every_other":
+        extent += 1
+    whole = gaps_of(extent * item)
+    image = torch.empty(0, dtype=tensor.dtype)
+    image.set_(whole.clone().untyped_storage(), lead, shape, tuple(strides))
+    if tensor.numel():
+        image.copy_(tensor.detach())
+    return TensorImage(
+        name_of(tensor.dtype),
+        shape,
+        tuple(strides),
+        lead,
+        storage_bytes(image),
+        tensor.requires_grad,
+    )
+
+
+def _expanded(tensor: torch.Tensor) -> TensorImage:
+    """The first slice along the first axis that is longer than one, for all of the axis."""
+    axis = next((d for d, n in enumerate(tensor.shape) if n > 1), None)
+    if axis is None or not tensor.numel():
+        return laid_out(tensor, "contiguous")
+    one = tensor.detach().narrow(axis, 0, 1).contiguous()
+    strides = list(one.stride())
+    strides[axis] = 0
+    return TensorImage(
+        name_of(tensor.dtype),
+        tuple(tensor.shape),
+        tuple(strides),
+        0,
+        raw_bytes(one),
+        tensor.requires_grad,
+    )
+
+
+VIEWS = ("transposed", "every_other", "padded_rows", "offset", "reversed", "expanded")

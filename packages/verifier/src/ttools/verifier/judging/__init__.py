@@ -1,0 +1,1 @@
+"""The process that compares: runs the plan, names failures, makes them small."""

@@ -1,0 +1,379 @@
+"""Runs the plan against a candidate, and makes a verdict of what came of it.
+
+Owns when processes begin and end, what is a failure of which class, and when enough was tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.verifier.cases.domain import Domain, domain_of
+from ttools.verifier.cases.plan import Case, Plan
+from ttools.verifier.judging.shrinking import shrunk
+from ttools.verifier.judging.trial import Trial, Trials
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.report.written_tests import write_test
+from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
+from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.process import Limits, Worker
+from ttools.verifier.workers.reference import Reference
+from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
+
+#: Once a case has failed, so many more are tried, or until so many have failed.
+_MORE_CASES, _ENOUGH_FAILED = 12, 4
+#: Random cases at the end of the plan.
+_MIXTURES = 12
+_MOST_CONFIGS = 8
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is verified.
+
+    Attributes:
+        candidate: `FILE.py:NAME`.
+        reference: the same.
+        inputs: the same.
+    """
+
+    candidate: str
+    reference: str
+    inputs: str
+
+
+@dataclass
+class _Failed:
+    """A failure as it was found."""
+
+    problem: Mismatch
+    case: Case
+
+
+class Judge:
+    """One verification. The process must be one that may fork: no threads of torch have run.
+
+    Args:
+        subject: what is verified.
+        options: how much is tried.
+        write_tests: a folder for test files of failures.
+    """
+
+    def __init__(
+        self, subject: Subject, options: VerifyOptions, write_tests: Path | None = None
+    ) -> None:
+        self._subject, self._options, self._folder = subject, options, write_tests
+        self._began = time.monotonic()
+        self._workers: list[Worker] = []
+        self._limits = Limits(
+            seconds=options.answer_seconds, memory=options.memory, network=options.network
+        )
+        self._failed: dict[str, _Failed] = {}
+        self._covered: Counter[str] = Counter()
+        self._kinds: dict[str, set[str]] = {"values": set(), "views": set(), "kernels": set()}
+        self._notes: dict[str, None] = {}
+        self._unsupported: dict[str, None] = {}
+        self._tried = self._failing = self._since = 0
+        self._unfinished = False
+
+    def run(self) -> Verification:
+        """Runs the plan.
+
+        Raises:
+            UsageError: reference or inputs cannot be loaded, or have no domain.
+        """
+        torch.set_num_threads(1)
+        try:
+            return self._run()
+        finally:
+            for each in self._workers:
+                each.end()
+
+    # ---- processes
+    def _start(self, serve: Any) -> Worker:
+        worker = Worker(serve, self._limits)
+        self._workers.append(worker)
+        return worker
+
+    def fresh(self) -> Worker:
+        """A process in which the candidate was just loaded.
+
+        Raises:
+            WorkerGoneError: loading it ended the process.
+        """
+        candidate = Candidate(self._subject.candidate, self._options.launch_seconds)
+        worker = self._start(candidate.serve)
+        answer = worker.ask({"do": "load"})
+        if "broken" in answer:
+            raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
+        if "error" in answer:
+            error = answer["error"]
+            where = f" at {error['where']}" if error["where"] else ""
+            raise _NotLoadedError(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
+        self._configs = answer["configs"]
+        return worker
+
+    def _end(self, worker: Worker) -> None:
+        worker.end()
+        self._workers.remove(worker)
+
+    # ---- the run
+    def _run(self) -> Verification:
+        reference = self._start(Reference(self._subject.reference, self._subject.inputs).serve)
+        try:
+            loaded = reference.ask({"do": "load"})
+        except (WorkerGoneError, WorkerSlowError) as error:
+            raise UsageError(f"the reference cannot be loaded: {error.message}") from None
+        if "error" in loaded:
+            raise UsageError(
+                f"reference and inputs cannot be loaded: {loaded['error']['kind']}: "
+                f"{loaded['error']['text']}"
+            )
+        self._domain = domain_of(loaded["domain"])
+        self._trials = Trials(reference, self._domain, loaded["inplace"], loaded["finite"])
+        for each in loaded["patched"]:
+            self._note(f"loading the reference replaces `{each}`, which was put back")
+        plan = Plan(self._domain, self._options.seed)
+        try:
+            self._candidate = self.fresh()
+        except (_NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
+            case = next(plan.begin())
+            self._failed["exception"] = _Failed(Mismatch("exception", error.message), case)
+            return self._verdict()
+        try:
+            for kind, case in self._cases(plan):
+                if not self._goes_on():
+                    break
+                self._try(kind, case)
+            self._shrink()
+        except (WorkerGoneError, WorkerSlowError) as error:
+            self._unsupported[f"the reference's process: {error.message}"] = None
+        return self._verdict()
+
+    def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
+        first: list[Trial] = []
+        for case in plan.begin():
+            trial = self._try("ordinary sizes", case)
+            if trial is not None and not trial.skipped:
+                first.append(trial)
+        constants = sorted({c for each in first for c in each.constants})
+        arguments = first[0].arguments if first else []
+        yield from (("sequences of calls", each) for each in plan.sequences())
+        self._without_launches(plan)
+        edges = _named("smallest and largest sizes", plan.edges())
+        views = _named("views", plan.views(arguments))
+        values = _named("special values", plan.special_values())
+        blocks = _named("sizes about blocks", plan.blocks(constants))
+        yield from _interleaved(edges, views, values, blocks)
+        count = min(max(self._configs, default=0), _MOST_CONFIGS)
+        yield from _named("configurations", plan.configurations(count))
+        yield from _named("random sizes, values and views", plan.mixtures(_MIXTURES))
+        if not self._failed:
+            self._orders(plan)
+
+    def _goes_on(self) -> bool:
+        options = self._options
+        if self._failed:
+            self._since += 1
+            return self._since <= _MORE_CASES and self._failing < _ENOUGH_FAILED
+        elapsed = time.monotonic() - self._began
+        if self._tried >= options.cases or (
+            options.seconds is not None and elapsed > options.seconds
+        ):
+            self._unfinished = True
+            return False
+        return True
+
+    def _try(self, kind: str, case: Case) -> Trial | None:
+        """Runs a case, and looks closer if it fails."""
+        self._tried += 1
+        trial = self._trials.run(case, self._candidate)
+        self._covered[kind] += 1
+        if trial.skipped:
+            self._covered["outside of what the reference takes"] += 1
+            self._last_skipped = trial.skipped
+            return trial
+        if trial.unsupported:
+            self._unsupported[trial.unsupported] = None
+            self._renew()
+            return None
+        self._kinds["values"].add(case.values)
+        self._kinds["views"] |= set(case.views.values())
+        self._kinds["kernels"] |= set(trial.kernels)
+        if trial.problems:
+            self._failing += 1
+            for problem in self._explained(case, trial):
+                self._add(problem, case)
+            self._renew()
+        return trial
+
+    def _renew(self) -> None:
+        """The candidate's process begins anew, so that a failure does not cause the next ones."""
+        self._end(self._candidate)
+        self._candidate = self.fresh()
+
+    def _explained(self, case: Case, trial: Trial) -> list[Mismatch]:
+        """The problems of a case: whether it has them by itself is tried in a new process."""
+        if trial.classes == {"stale_state"}:
+            return trial.problems
+        alone = replace(case, after=(), reuse=False)
+        again = [self._anew(alone)]
+        if again[0].problems:
+            return again[0].problems if case.after == () else trial.problems
+        again.append(self._anew(alone))
+        if again[1].problems:
+            detail = "equal calls in new processes: one is right, one is not: "
+            return [Mismatch("nondeterministic", detail + again[1].problems[0].detail)]
+        how = "after other calls" if not case.reuse else "with new values in the same storage"
+        detail = f"right by itself, but wrong {how}: {trial.problems[0].detail}"
+        return [Mismatch("stale_state", detail)]
+
+    def _anew(self, case: Case, **request: Any) -> Trial:
+        try:
+            worker = self.fresh()
+        except (_NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
+            return Trial(problems=[Mismatch("exception", error.message)])
+        try:
+            return self._trials.run(case, worker, **request)
+        finally:
+            self._end(worker)
+
+    def _add(self, problem: Mismatch, case: Case) -> None:
+        known = self._failed.get(problem.failure)
+        if known is None or case.weight < known.case.weight:
+            self._failed[problem.failure] = _Failed(problem, case)
+
+    # ---- other ways to run a case
+    def _without_launches(self, plan: Plan) -> None:
+        """Runs a case with launches left out: results that are right are not kernels'."""
+        for case in plan.begin():
+            trial = self._anew(case, launches=False)
+            self._covered["launches left out"] += 1
+            wrong = {each.failure for each in trial.problems}
+            if (
+                trial.skipped
+                or trial.unsupported
+                or wrong & {"wrong_values", "unwritten", "layout"}
+            ):
+                continue
+            if "exception" in wrong or not self._trials.is_telling:
+                continue
+            detail = "the results are right although no kernel ran"
+            self._failing += 1
+            self._add(Mismatch("not_computed_by_kernel", detail), case)
+            return
+
+    def _orders(self, plan: Plan) -> None:
+        """Runs programs in other orders, without checks; what differs is not determined."""
+        for case in plan.orders():
+            trial = self._anew(case)
+            self._covered["other orders of programs"] += 1
+            wrong = [e for e in trial.problems if e.failure in ("wrong_values", "unwritten")]
+            if wrong and not self._anew(replace(case, order=None)).problems:
+                detail = f"with programs in {case.order and case.order[0]} order: {wrong[0].detail}"
+                self._add(Mismatch("nondeterministic", detail), case)
+
+    # ---- the result
+    def _shrink(self) -> None:
+        for name, failed in self._failed.items():
+            if name == "nondeterministic":
+                continue
+            with contextlib.suppress(WorkerGoneError, WorkerSlowError):
+                has_it = partial(self._problem_of, name)
+                found = shrunk(failed.case, self._domain, has_it, self._options.shrink)
+                if found is not None:
+                    failed.case, failed.problem = found
+
+    def _problem_of(self, name: str, case: Case) -> Mismatch | None:
+        """The problem of a class that a case has in a new process."""
+        return next((e for e in self._problems_of(case) if e.failure == name), None)
+
+    def _problems_of(self, case: Case) -> list[Mismatch]:
+        trial = self._anew(case)
+        if case.after and trial.problems:
+            return self._explained(case, trial)
+        return trial.problems
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None
+
+    def _verdict(self) -> Verification:
+        notes = list(self._notes)
+        verdict: Verdict = "fail" if self._failed else "pass"
+        skipped = self._covered.get("outside of what the reference takes", 0)
+        if not self._failed:
+            if self._unsupported:
+                verdict = "inconclusive"
+                notes += [f"not judged: {each}" for each in self._unsupported]
+            elif self._tried and skipped == self._tried:
+                verdict = "inconclusive"
+                notes.append(f"no case could be judged: {self._last_skipped}")
+            if self._unfinished:
+                verdict = "inconclusive"
+                notes.append("stopped before all of the plan was tried")
+        covered: dict[str, Any] = {"cases": self._tried, **self._covered}
+        covered.update({key: sorted(each) for key, each in self._kinds.items()})
+        ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
+        return Verification(
+            verdict=verdict,
+            failures=tuple(self._failure(failed) for _, failed in ranked),
+            covered=covered,
+            notes=tuple(notes),
+            seconds=time.monotonic() - self._began,
+        )
+
+    def _failure(self, failed: _Failed) -> Failure:
+        case = failed.case
+        labels = _labels(case, self._domain)
+        after = tuple(
+            {"sizes": e.sizes, **_labels(e, self._domain), "seed": e.seed, "values": e.values}
+            for e in case.after
+        )
+        found = Failure(
+            failure=failed.problem.failure,
+            detail=failed.problem.detail,
+            sizes=case.sizes,
+            dtype=labels.pop("dtype", ""),
+            choices=labels,
+            seed=case.seed,
+            values=case.values,
+            views=case.views,
+            config=case.config,
+            after=after,
+        )
+        if self._folder is None:
+            return found
+        calls = [(each.reuse, self._trials.drawn(each)) for each in (*case.after, case)]
+        words = {"candidate": self._subject.candidate, "reference": self._subject.reference}
+        inplace = self._trials.inplace
+        return replace(found, test=write_test(found, calls, inplace, words, self._folder))
+
+
+class _NotLoadedError(TtoolsError):
+    """The candidate's file raises when it is loaded."""
+
+
+def _labels(case: Case, domain: Domain) -> dict[str, str]:
+    return {name: domain.choices[name][number] for name, number in case.choices.items()}
+
+
+def _named(kind: str, cases: Iterable[Case]) -> list[tuple[str, Case]]:
+    return [(kind, each) for each in cases]
+
+
+def _interleaved(*parts: list[tuple[str, Case]]) -> Iterator[tuple[str, Case]]:
+    """The first of each part, the second of each, and so on."""
+    for index in range(max(map(len, parts))):
+        for part in parts:
+            if index < len(part):
+                yield part[index]

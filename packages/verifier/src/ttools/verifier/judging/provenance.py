@@ -1,0 +1,66 @@
+"""Who computed a result: a Triton kernel, or torch.
+
+Owns what counts as torch doing the work. A wrapper may allocate, copy, view and convert; it may ask
+small things of torch, and answer for empty inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ttools.verifier.cases.tensors import elements
+from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.workers.wire import TensorImage
+
+#: Of the elements of the largest tensor of a call: what torch computes on fewer is preparation.
+_SHARE = 0.25
+#: Smaller calls say nothing: everything is small.
+_FEWEST = 4
+_INTEGERS = ("int", "uint", "bool")
+
+
+def work_of_torch(
+    answer: dict[str, Any],
+    right: dict[str, Any],
+    images: list[TensorImage],
+    *,
+    is_right: bool,
+) -> list[Mismatch]:
+    """What is wrong with where a result came from.
+
+    Args:
+        answer: of the candidate's process, with results.
+        right: of the reference's.
+        images: the arguments that are tensors.
+        is_right: whether the results are right.
+    """
+    counts = [math.prod(each.shape) for each in images]
+    results = [math.prod(each["shape"]) for each in right["given"] if each["kind"] == "tensor"]
+    if not counts or min(counts) == 0 or not results or max(results) == 0:
+        return []
+    largest = max(*counts, *results)
+    are_integers = all(each.dtype.startswith(_INTEGERS) for each in images)
+    needed = set(right["operators"])
+    heavy = []
+    for name, floats, every in answer["operators"]:
+        count = max(floats, every if are_integers and name in needed else 0)
+        if count >= max(_FEWEST, _SHARE * largest):
+            heavy.append((name, count))
+    if heavy:
+        name, count = heavy[0]
+        detail = f"torch computes: `{name}` on {count} elements, in a call with {largest}"
+        return [Mismatch("not_computed_by_kernel", detail)]
+    if is_right and not answer["launches"] and is_telling(right):
+        return [Mismatch("not_computed_by_kernel", "no kernel was launched for these inputs")]
+    return []
+
+
+def is_telling(right: dict[str, Any]) -> bool:
+    """Whether results are anything but a constant."""
+    for each in right["given"]:
+        if each["kind"] == "tensor":
+            value = elements(each["image"]).reshape(-1)
+            if value.numel() > 1 and bool((value != value[0]).any()):
+                return True
+    return False

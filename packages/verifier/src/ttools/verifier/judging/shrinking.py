@@ -1,0 +1,68 @@
+"""Makes the inputs of a failure small and plain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from ttools.verifier.cases.domain import Domain
+from ttools.verifier.cases.plan import Case
+
+T = TypeVar("T")
+
+
+def shrunk(
+    case: Case, domain: Domain, has_it: Callable[[Case], T | None], tries: int
+) -> tuple[Case, T] | None:
+    """The plainest case found that still fails, and how it fails; None if none is plainer.
+
+    Args:
+        case: that fails.
+        domain: of the inputs.
+        has_it: the failure of a case, if it has it.
+        tries: how many cases may be run.
+    """
+    best: tuple[Case, T] | None = None
+    now = case
+    while tries > 0:
+        for plainer in _plainer(now, domain):
+            tries -= 1
+            problem = has_it(plainer)
+            if problem is not None:
+                now, best = plainer, (plainer, problem)
+                break
+            if tries <= 0:
+                break
+        else:
+            break
+    return best
+
+
+def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
+    """Cases a step plainer, the largest steps first."""
+    if case.values != "drawn" and not case.reuse:
+        yield replace(case, values="drawn")
+    if case.views:
+        yield replace(case, views={})
+    if len(case.after) > 1:
+        yield replace(case, after=case.after[-1:])
+    for small in (1, 2, 3):
+        sizes = {
+            name: max(low, min(small, case.sizes[name])) for name, (low, _) in domain.sizes.items()
+        }
+        if sizes != case.sizes:
+            yield _with_sizes(case, sizes)
+    for name, (low, _) in domain.sizes.items():
+        own = case.sizes[name]
+        for value in (1, 2, own // 2, own - 1):
+            if low <= value < own and value >= min(1, own):
+                yield _with_sizes(case, {**case.sizes, name: value})
+
+
+def _with_sizes(case: Case, sizes: dict[str, int]) -> Case:
+    """The same sizes in earlier calls that had the sizes of this one."""
+    after = tuple(
+        replace(each, sizes=sizes) if each.sizes == case.sizes else each for each in case.after
+    )
+    return replace(case, sizes=sizes, after=after)

@@ -1,0 +1,389 @@
+"""One case, run in the processes of reference and candidate, and what is wrong with it.
+
+Owns the order of requests and what is compared. Must not know which cases there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from ttools.verifier.cases.domain import Domain
+from ttools.verifier.cases.plan import Case
+from ttools.verifier.cases.tensors import elements, image_of, laid_out, map_tensors, storage_bytes
+from ttools.verifier.cases.values import changed
+from ttools.verifier.judging.provenance import is_telling, work_of_torch
+from ttools.verifier.oracle.comparison import Mismatch, compare_part
+from ttools.verifier.workers.process import Worker
+from ttools.verifier.workers.results import flat
+from ttools.verifier.workers.wire import TensorImage, WorkerGoneError, WorkerSlowError
+
+_MEMORY = frozenset(
+    [
+        "oob_load",
+        "oob_store",
+        "oob_atomic",
+        "oob_gather",
+        "view_oob",
+        "misaligned",
+        "bad_descriptor",
+        "use_after_free",
+        "bad_hint",
+        "int_overflow",
+    ]
+)
+_RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
+
+
+@dataclass
+class Trial:
+    """What came of a case.
+
+    Attributes:
+        problems: what is wrong.
+        skipped: why the case says nothing; empty if it does.
+        unsupported: what the engine cannot run; empty as a rule.
+        constants: integers that kernels were compiled for.
+        kernels: names of the kernels that ran.
+        launches: how many there were.
+        arguments: names of the arguments that are tensors.
+    """
+
+    problems: list[Mismatch] = field(default_factory=list)
+    skipped: str = ""
+    unsupported: str = ""
+    constants: list[int] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+    launches: int = 0
+    arguments: list[str] = field(default_factory=list)
+
+    @property
+    def classes(self) -> set[str]:
+        """The classes of its problems."""
+        return {each.failure for each in self.problems}
+
+
+class Trials:
+    """Runs cases.
+
+    Args:
+        reference: its process, where the reference is loaded.
+        domain: of the inputs.
+        inplace: arguments that the candidate may change.
+        finite: arguments that hold no NaN and no infinity.
+    """
+
+    def __init__(
+        self, reference: Worker, domain: Domain, inplace: list[str], finite: list[str]
+    ) -> None:
+        self._reference, self._domain = reference, domain
+        self.inplace, self._finite = inplace, finite
+        #: By process and call: the elements of results, None where others may change them.
+        self.is_telling = False
+        self._kept: dict[int, dict[int, list[bytes | None]]] = {}
+
+    # ---- inputs
+    def drawn(self, case: Case) -> dict[str, Any]:
+        """The inputs of a case, as images; the key `error` if they cannot be drawn."""
+        request: dict[str, Any] = {"sizes": case.sizes, "choices": case.choices}
+        seed = case.seed if self._domain.seeded else None
+        answer = self._reference.ask({"do": "draw", **request, "seed": seed})
+        if "error" in answer:
+            return {"error": answer["error"]}
+        return {key: self._changed(key, value, case) for key, value in answer["drawn"].items()}
+
+    def _changed(self, key: str, value: Any, case: Case) -> Any:
+        view = case.views.get(key, case.views.get("*", "contiguous"))
+
+        def change(image: TensorImage) -> TensorImage:
+            tensor = elements(image)
+            is_finite = key in self._finite
+            if case.values == "permuted" and not tensor.is_floating_point():
+                values = tensor
+            else:
+                values = changed(tensor, case.values, is_finite=is_finite)
+            layout = view
+            if view == "expanded" and (key in self.inplace or not values.is_floating_point()):
+                layout = "contiguous"
+            return replace(laid_out(values, layout), requires_grad=image.requires_grad)
+
+        return map_tensors(change, value, TensorImage)
+
+    # ---- running
+    def run(self, case: Case, candidate: Worker, **request: Any) -> Trial:
+        """Runs a case, after those that come before it.
+
+        Args:
+            case: what to run.
+            candidate: its process, where the candidate is loaded.
+            request: further options of the last call.
+
+        Raises:
+            WorkerGoneError: the reference's process has died.
+        """
+        earlier, ended = self._made_earlier(case, candidate)
+        if ended is not None:
+            return ended
+        sent = self.drawn(case)
+        if "error" in sent:
+            return Trial(skipped=f"inputs() raises {_text(sent['error'])}")
+        is_same = earlier is not None and _layouts(earlier) == _layouts(sent)
+        request.setdefault("reuse", case.reuse and is_same)
+        request.setdefault("hold", bool(case.after))
+        request.setdefault("keep", True)
+        request.setdefault("config", case.config)
+        if case.order is not None:
+            request["order"], request["seed"] = case.order
+        plain = map_tensors(_plain, sent, TensorImage)
+        evaluation = {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
+        self._reference.send(evaluation)
+        gone: Mismatch | None = None
+        slow = False
+        answer = {}
+        try:
+            candidate.send({"do": "call", "arguments": sent, **request})
+        except WorkerGoneError as error:
+            gone = _death(error)
+        right = self._reference.receive()
+        if gone is None:
+            try:
+                answer = candidate.receive()
+            except WorkerGoneError as error:
+                gone = _death(error)
+            except WorkerSlowError as error:
+                gone, slow = _death(error), True
+        if "error" in right:
+            return Trial(skipped=f"the reference raises {_text(right['error'])}")
+        if slow:
+            return Trial(unsupported=f"the candidate gave {gone.detail if gone else ''}")
+        if gone is not None:
+            return Trial(problems=[gone])
+        if "broken" in answer:
+            return Trial(unsupported=answer["broken"])
+        self.is_telling = is_telling(right)
+        trial = self._judged(sent, right, answer)
+        self._remember(candidate, answer)
+        if case.after and not trial.problems:
+            trial.problems += self._changed_results(candidate)
+        return trial
+
+    def _made_earlier(
+        self, case: Case, candidate: Worker
+    ) -> tuple[dict[str, Any] | None, Trial | None]:
+        """Makes the calls that come before a case: the last one's arguments, or how they ended."""
+        earlier: dict[str, Any] | None = None
+        for step in case.after:
+            before, earlier = earlier, self.drawn(step)
+            if "error" in earlier:
+                return earlier, Trial(skipped=f"inputs() raises {_text(earlier['error'])}")
+            is_same = before is not None and _layouts(before) == _layouts(earlier)
+            reuse = step.reuse and is_same
+            call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
+            try:
+                answer = candidate.ask({"do": "call", **call})
+            except (WorkerGoneError, WorkerSlowError) as error:
+                return earlier, Trial(problems=[_death(error)])
+            if "broken" in answer:
+                return earlier, Trial(unsupported=answer["broken"])
+            self._remember(candidate, answer)
+        return earlier, None
+
+    # ---- comparing
+    def _judged(self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]) -> Trial:
+        images = [
+            (name, each)
+            for key, value in sent.items()
+            for name, each in flat(value, key)
+            if isinstance(each, TensorImage)
+        ]
+        trial = Trial(
+            constants=answer["constants"],
+            kernels=answer["kernels"],
+            launches=answer["launches"],
+            arguments=[key for key, each in sent.items() if _has_tensor(each)],
+        )
+        if "unsupported" in answer:
+            trial.unsupported = answer["unsupported"]
+            return trial
+        trial.problems += _of_findings(answer["findings"])
+        if "error" in answer:
+            error = answer["error"]
+            where = f" at {error['where']}" if error["where"] else ""
+            detail = f"raises {_text(error)}{where}"
+            if not trial.problems or error["kind"] != "KernelError":
+                trial.problems.append(Mismatch("exception", detail))
+            return trial
+        trial.problems += self._changed_arguments(sent, answer["arguments"])
+        wrong = self._compared(sent, right, answer)
+        trial.problems += wrong
+        trial.problems += _explained(wrong, answer["findings"])
+        trial.problems += work_of_torch(
+            answer, right, [each for _, each in images], is_right=not wrong
+        )
+        trial.problems += [
+            Mismatch("not_computed_by_kernel", f"replaces `{each}`") for each in answer["patched"]
+        ]
+        return trial
+
+    def _compared(
+        self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
+    ) -> list[Mismatch]:
+        given = right["given"]
+        found = list(answer["results"])
+        for each in given[len(found) :]:
+            image = self._after(each["name"], sent, answer["arguments"])
+            if image is None:
+                break
+            found.append({**each, "image": image, "alias": None, "grad": each["grad"]})
+        if [each["name"] for each in given] != [each["name"] for each in found]:
+            names = ", ".join(each["name"] for each in answer["results"])
+            wanted = ", ".join(each["name"] for each in given)
+            return [Mismatch("layout", f"the results are {names}; the reference's are {wanted}")]
+        double = right["double"] or [None] * len(given)
+        spread = right.get("spread") or [None] * len(given)
+        return [
+            problem
+            for parts in zip(given, double, spread, found, strict=True)
+            for problem in compare_part(*parts)
+        ]
+
+    def _after(self, name: str, sent: dict[str, Any], after: dict[str, Any]) -> Any:
+        """The elements of an argument after the call."""
+        for key, value in sent.items():
+            images, stores = flat(value, key), flat(after[key], key)
+            for (path, image), (_, data) in zip(images, stores, strict=True):
+                if name == f"{path} after the call" and isinstance(image, TensorImage):
+                    return image_of(elements(image, data))
+        return None
+
+    def _changed_arguments(self, sent: dict[str, Any], after: dict[str, Any]) -> list[Mismatch]:
+        problems = []
+        for key, value in sent.items():
+            images, stores = flat(value, key), flat(after[key], key)
+            for (name, image), (_, data) in zip(images, stores, strict=True):
+                if not isinstance(image, TensorImage) or data == image.data:
+                    continue
+                now = elements(image, data)
+                if key not in self.inplace:
+                    before = elements(image)
+                    moved = _differ(before, now)
+                    if moved:
+                        detail = f"changes {moved} of {now.numel()} elements of `{name}`"
+                        problems.append(Mismatch("input_modified", detail))
+                        continue
+                if _with_elements(image, now) != data:
+                    detail = f"writes between the elements of `{name}`, which is a view"
+                    problems.append(Mismatch("memory", detail))
+        return problems
+
+    # ---- results that are kept
+    def _remember(self, candidate: Worker, answer: dict[str, Any]) -> None:
+        if "results" not in answer:
+            return
+        self._kept.setdefault(candidate.pid, {})[answer["call"]] = [
+            None if each["alias"] else each["image"].data
+            for each in answer["results"]
+            if each["kind"] == "tensor"
+        ]
+
+    def _changed_results(self, candidate: Worker) -> list[Mismatch]:
+        """Results of earlier calls that are no longer what they were."""
+        try:
+            kept = candidate.ask({"do": "kept"}).get("kept", [])
+        except (WorkerGoneError, WorkerSlowError) as error:
+            return [_death(error)]
+        known = self._kept.get(candidate.pid, {})
+        for number, tensors in kept:
+            before = known.get(number)
+            if before is None:
+                continue
+            for one, other in zip(before, tensors, strict=True):
+                if one is not None and one != other:
+                    detail = "a result that was kept is changed by a later call"
+                    return [Mismatch("stale_state", detail)]
+        return []
+
+
+def _text(error: dict[str, Any]) -> str:
+    return f"{error['kind']}: {error['text'].splitlines()[0]}"
+
+
+def _death(error: Exception) -> Mismatch:
+    return Mismatch("exception", str(error))
+
+
+def _plain(image: TensorImage) -> TensorImage:
+    return replace(image_of(elements(image)), requires_grad=image.requires_grad)
+
+
+def _has_tensor(value: Any) -> bool:
+    return any(isinstance(each, TensorImage) for _, each in flat(value))
+
+
+def _layouts(arguments: dict[str, Any]) -> list[Any]:
+    return [
+        (name, each.dtype, each.shape, each.strides, each.offset, len(each.data))
+        if isinstance(each, TensorImage)
+        else name
+        for key, value in arguments.items()
+        for name, each in flat(value, key)
+    ]
+
+
+def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
+    """How many elements have other bytes."""
+    item = before.element_size()
+    one, other = (
+        (each.reshape(-1).view(torch.uint8).reshape(-1, item) for each in (before, now))
+        if before.numel()
+        else (torch.empty(0, 1), torch.empty(0, 1))
+    )
+    return int((one != other).any(dim=1).sum())
+
+
+def _with_elements(image: TensorImage, now: torch.Tensor) -> bytes:
+    """The bytes of a storage as sent, with other elements."""
+    if 0 in image.strides:
+        return storage_bytes(now) if not now.numel() else _expanded_bytes(image, now)
+    from ttools.verifier.cases.tensors import tensor_of
+
+    tensor = tensor_of(replace(image, requires_grad=False))
+    tensor.copy_(now)
+    return storage_bytes(tensor)
+
+
+def _expanded_bytes(image: TensorImage, now: torch.Tensor) -> bytes:
+    first = now[tuple(slice(0, 1) if s == 0 else slice(None) for s in image.strides)]
+    return storage_bytes(first.contiguous().clone())
+
+
+def _of_findings(findings: list[dict[str, Any]]) -> list[Mismatch]:
+    problems = []
+    for each in findings:
+        if each["severity"] != "error":
+            continue
+        where = f" ({each['where']})" if each["where"] else ""
+        detail = f"{each['message']}{where}"
+        if each["kind"] in _MEMORY:
+            problems.append(Mismatch("memory", detail))
+        elif each["kind"] in _RACES:
+            problems.append(Mismatch("race", detail))
+        elif each["kind"] == "timeout":
+            problems.append(Mismatch("exception", detail))
+    return problems
+
+
+def _explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mismatch]:
+    """Findings that are no failures by themselves, but where values are wrong."""
+    if not any(each.failure in ("wrong_values", "unwritten") for each in wrong):
+        return []
+    problems = []
+    for each in findings:
+        where = f" ({each['where']})" if each["where"] else ""
+        if each["kind"] in ("uninit_read", "unwritten_output"):
+            problems.append(Mismatch("unwritten", f"{each['message']}{where}"))
+        elif each["kind"] == "intra_program_race":
+            problems.append(Mismatch("race", f"{each['message']}{where}"))
+    return problems

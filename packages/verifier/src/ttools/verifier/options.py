@@ -1,0 +1,40 @@
+"""What a verification may be asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttools.core.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """How much is tried.
+
+    Attributes:
+        cases: how many at most; a run of fewer than the plan has is inconclusive unless it fails.
+        seed: of inputs and random sizes.
+        seconds: after which no case is begun, None for never; the run is then inconclusive unless
+            it fails.
+        launch_seconds: how long one launch may take.
+        answer_seconds: how long one call may take.
+        memory: bytes that each process may use beyond what it has when it begins.
+        network: whether the candidate keeps its network.
+        shrink: how many smaller inputs are tried for each class of failure.
+    """
+
+    cases: int = 400
+    seed: int = 0
+    seconds: float | None = None
+    launch_seconds: float = 30.0
+    answer_seconds: float = 180.0
+    memory: int = 8 << 30
+    network: bool = False
+    shrink: int = 16
+
+    def __post_init__(self) -> None:
+        for name in ("cases", "launch_seconds", "answer_seconds", "memory"):
+            if getattr(self, name) <= 0:
+                raise UsageError(f"{name}={getattr(self, name):g}: must be positive")
+        if self.seconds is not None and self.seconds <= 0:
+            raise UsageError(f"seconds={self.seconds:g}: must be positive")

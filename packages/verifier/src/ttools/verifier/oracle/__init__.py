@@ -1,0 +1,1 @@
+"""What is right: the reference in double precision, tolerances, and how results compare."""

@@ -1,0 +1,219 @@
+"""Compares a result with what is right, within what a sound algorithm may lose.
+
+Owns tolerances. An element may be off by a rounding error of its type, taken some hundred times for
+f32 and twice for narrower types, of what is added up to it: its own size, or its spread (see
+`evaluation`), whichever is larger. It may agree with the reference in double precision or as given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ttools.verifier.cases.tensors import dtype_of, elements
+
+#: Relative errors: of f32 what sums of some thousand terms lose in any order, else two roundings.
+RELATIVE = {
+    torch.float64: 1e-12,
+    torch.float32: 3e-5,
+    torch.float16: 2.2e-3,
+    torch.bfloat16: 1.7e-2,
+}
+_SLACK = 1.5
+#: Of the largest element of a result, as an error that anyone may make anywhere.
+_OF_LARGEST = 2.0**-6
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Elements of a result that are wrong.
+
+    Attributes:
+        failure: the class of failure.
+        detail: a sentence.
+    """
+
+    failure: str
+    detail: str
+
+
+def compare_part(
+    given: dict[str, Any], double: Any, spread: Any, found: dict[str, Any], poison: bool = True
+) -> list[Mismatch]:
+    """What is wrong with one part of a result.
+
+    Args:
+        given: the reference's, as `described`.
+        double: the same in double precision, if there is such a thing.
+        spread: of it.
+        found: the candidate's.
+        poison: whether memory that was not written holds the pattern that marks it.
+    """
+    name = given["name"]
+    if given["kind"] != "tensor" or found["kind"] != "tensor":
+        return _compare_others(given, found)
+    problems = []
+    for what in ("shape", "dtype", "device"):
+        if found[what] != given[what]:
+            problems.append(
+                Mismatch(
+                    "layout", f"{what} of {name} is {_put(found[what])}, not {_put(given[what])}"
+                )
+            )
+    if given["grad"] and not found["grad"]:
+        problems.append(Mismatch("layout", f"{name} requires no gradient, the reference's does"))
+    if found["alias"] and not given["alias"] and elements(found["image"]).numel():
+        problems.append(
+            Mismatch("layout", f"{name} shares memory with the argument `{found['alias']}`")
+        )
+    if found["shape"] != given["shape"]:
+        return problems
+    value = elements(found["image"])
+    if value.dtype.is_complex or dtype_of(given["dtype"]).is_complex:
+        return [*problems, *_complex(name, given, double, spread, value)]
+    wrong, error = wrong_elements(given, double, spread, value)
+    if not bool(wrong.any()):
+        return problems
+    unwritten = wrong & holds_poison(value) if poison else torch.zeros_like(wrong)
+    right = elements(double if double is not None else given["image"])
+    if bool(unwritten.any()):
+        problems.append(Mismatch("unwritten", f"{_which(name, unwritten)} never written"))
+    rest = wrong & ~unwritten
+    if bool(rest.any()):
+        problems.append(Mismatch("wrong_values", _described(name, rest, error, value, right)))
+    return problems
+
+
+def _complex(
+    name: str, given: dict[str, Any], double: Any, spread: Any, value: torch.Tensor
+) -> list[Mismatch]:
+    """Complex results: as close as the parts of f32 may be to their absolute values."""
+    right = elements(double if double is not None else given["image"]).to(torch.complex128)
+    error = (value.to(torch.complex128) - right).abs()
+    allowed = _SLACK * RELATIVE[torch.float32] * right.abs()
+    if spread is not None:
+        allowed = torch.maximum(allowed, elements(spread).abs() * _SLACK * RELATIVE[torch.float32])
+    wrong = ~(error <= allowed + 1e-6)
+    if not bool(wrong.any()):
+        return []
+    return [Mismatch("wrong_values", f"{_which(name, wrong)} wrong")]
+
+
+def wrong_elements(
+    given: dict[str, Any], double: Any, spread: Any, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which elements are wrong, and how far each is off in tolerances."""
+    plain = elements(given["image"])
+    if not plain.dtype.is_floating_point:
+        return _wrong_integers(plain, double, spread, value)
+    own = value.double()
+    nearest = torch.full_like(own, float("inf"))
+    for right in (plain, None if double is None else elements(double)):
+        if right is not None:
+            nearest = torch.minimum(nearest, _in_tolerances(own, right, spread, plain.dtype))
+    return nearest > 1, nearest
+
+
+def _in_tolerances(
+    own: torch.Tensor, right: torch.Tensor, spread: Any, dtype: torch.dtype
+) -> torch.Tensor:
+    """The error of each element, in tolerances; infinite where one is NaN or infinite only."""
+    limits = torch.finfo(dtype)
+    wide = right.double()
+    size = wide.abs()
+    finite = size[torch.isfinite(size)]
+    largest = float(finite.max()) if finite.numel() else 0.0
+    scale = size.nan_to_num(0.0, 0.0)
+    if spread is not None:
+        scale = torch.maximum(scale, elements(spread).double().nan_to_num(0.0, 0.0))
+    # Where one part cannot be exact its neighbours in the sum cannot, either.
+    relative = RELATIVE[dtype]
+    allowed = _SLACK * relative * scale + relative * _OF_LARGEST * min(largest, limits.max)
+    allowed = allowed + max(limits.tiny, 0.0)
+    error = (own - wide).abs() / allowed
+    # What rounds to infinity is infinity, and may as well be the largest number.
+    beyond = size + allowed >= limits.max
+    same_sign = torch.sign(own) == torch.sign(wide)
+    large = own.abs() >= limits.max * (1 - 4 * limits.eps)
+    close_error = torch.where(beyond & same_sign & large, torch.zeros_like(error), error)
+    both_nan = torch.isnan(own) & torch.isnan(wide)
+    equal = own == wide
+    close_error = torch.where(both_nan | equal, torch.zeros_like(error), close_error)
+    return close_error.nan_to_num(float("inf"), float("inf"))
+
+
+def _wrong_integers(
+    plain: torch.Tensor, double: Any, spread: Any, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if value.dtype.is_floating_point:
+        error = (value.double() - plain.double()).abs()
+    else:
+        error = (value != plain).double()
+    wrong = error > 0
+    if double is not None and spread is not None:
+        # Rounded from floats: as far as a disturbance moves them.
+        moved = elements(spread).double() > 0
+        wide = elements(double).double()
+        wrong = wrong & (value.double() != wide) & ~moved
+    return wrong, error
+
+
+def holds_poison(value: torch.Tensor) -> torch.Tensor:
+    """Elements that hold the pattern of unwritten memory."""
+    if value.element_size() < 2 or not value.numel():
+        return torch.zeros(value.shape, dtype=torch.bool)
+    pattern = b"\xf9\xff" if value.dtype.is_floating_point else b"\xd7\xe1"
+    item = value.element_size()
+    mark = torch.frombuffer(bytearray(pattern * (item // 2)), dtype=torch.uint8)
+    held = value.reshape(-1).view(torch.uint8).reshape(-1, item)
+    return (held == mark).all(dim=1).reshape(value.shape)
+
+
+def _compare_others(given: dict[str, Any], found: dict[str, Any]) -> list[Mismatch]:
+    name = given["name"]
+    numbers = ("int", "float", "bool")
+    if given["kind"] in numbers and found["kind"] in numbers:
+        one, other = float(given["value"]), float(found["value"])
+        close = abs(one - other) <= RELATIVE[torch.float32] * max(abs(one), abs(other))
+        if one == other or close or (one != one and other != other):
+            return []
+        return [Mismatch("wrong_values", f"{name} is {other:g}, not {one:g}")]
+    if (given["kind"], given.get("value")) == (found["kind"], found.get("value")):
+        return []
+    return [Mismatch("layout", f"{name} is of type {found['kind']}, not {given['kind']}")]
+
+
+def _put(value: Any) -> str:
+    return str(tuple(value)) if isinstance(value, list) else str(value)
+
+
+def _which(name: str, marks: torch.Tensor) -> str:
+    count, total = int(marks.sum()), marks.numel()
+    first = [int(each) for each in marks.nonzero()[0]]
+    if total == 1:
+        return f"the only element of {name} is"
+    if count == total:
+        return f"all {total} elements of {name} are"
+    verb = "is" if count == 1 else "are"
+    return f"{count} of {total} elements of {name} (first: {first}) {verb}"
+
+
+def _described(
+    name: str,
+    wrong: torch.Tensor,
+    error: torch.Tensor,
+    value: torch.Tensor,
+    right: torch.Tensor,
+) -> str:
+    ranked = torch.where(wrong, error.nan_to_num(1e300, 1e300), torch.zeros_like(error))
+    flat = int(ranked.reshape(-1).argmax())
+    index = [int(each) for each in torch.unravel_index(torch.tensor(flat), wrong.shape)]
+    own, wanted = value.reshape(-1)[flat].item(), right.reshape(-1)[flat].item()
+    off = float(error.reshape(-1)[flat])
+    times = f", off by {off:.3g} tolerances" if 1 < off < 1e12 else ""
+    where = f" at {index}" if index else ""
+    shown = f"{own!r}" if not isinstance(own, float) else f"{own:.6g}"
+    meant = f"{wanted!r}" if not isinstance(wanted, float) else f"{wanted:.6g}"
+    return f"{_which(name, wrong)} wrong;{where} {shown}, not {meant}{times}"

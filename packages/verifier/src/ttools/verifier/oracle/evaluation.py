@@ -1,0 +1,132 @@
+"""What the reference says of some inputs: as given, in double precision, and how it spreads.
+
+The spread is how far results in double precision move when each input moves by a rounding error of
+its type: what any sound algorithm may lose, whatever the lengths of its sums and the condition of
+the problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ttools.verifier.cases.tensors import image_of, map_tensors
+from ttools.verifier.oracle.precision import DoublePrecision, in_double, least_precise
+from ttools.verifier.workers import results
+from ttools.verifier.workers.operators import Operators
+
+#: How often inputs are disturbed.
+PROBES = 6
+#: Relative size of a disturbance, by type.
+_STEP = {
+    torch.float64: 2.0**-40,
+    torch.float32: 2.0**-18,
+    torch.float16: 2.0**-12,
+    torch.bfloat16: 2.0**-9,
+}
+
+
+def evaluate(
+    function: Callable[..., Any], arguments: dict[str, Any], inplace: list[str]
+) -> dict[str, Any]:
+    """The results of a reference, part by part.
+
+    Args:
+        function: the reference.
+        arguments: of the call; not changed.
+        inplace: arguments whose values after the call are results, too.
+    """
+    tensors = [
+        each
+        for value in arguments.values()
+        for _, each in results.flat(value)
+        if isinstance(each, torch.Tensor)
+    ]
+    operators = Operators()
+    given_arguments = map_tensors(_copied, arguments, torch.Tensor)
+    with operators:
+        given = _parts(function, given_arguments, inplace)
+    owners = results.owners_of(given_arguments)
+    answer: dict[str, Any] = {
+        "given": [results.described(name, each, owners) for name, each in given],
+        "operators": list(operators.seen),
+    }
+    least = least_precise(tensors)
+    if not any(each.is_floating_point() for each in tensors):
+        answer["double"] = None
+        return answer
+    try:
+        with DoublePrecision(least):
+            exact = _parts(function, map_tensors(in_double, arguments, torch.Tensor), inplace)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):
+        # It insists on its types; what it loses by them shows in the spread.
+        exact = None
+    if exact is None or [_shape(each) for _, each in exact] != [_shape(e) for _, e in given]:
+        answer["double"] = None
+        return answer
+    answer["double"] = [_sent(each) for _, each in exact]
+    answer["spread"] = _spread(function, arguments, inplace, exact, least)
+    return answer
+
+
+def _spread(
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    inplace: list[str],
+    exact: list[tuple[str, Any]],
+    least: torch.dtype,
+) -> list[Any]:
+    """By part: the root of the mean square of what disturbances change, over their size."""
+    step = _STEP[least]
+    sums: list[Any] = [None] * len(exact)
+    generator = torch.Generator().manual_seed(20)
+
+    def disturbed(tensor: torch.Tensor) -> torch.Tensor:
+        moved = in_double(tensor)
+        if not tensor.is_floating_point():
+            return moved
+        sign = torch.randint(0, 2, tensor.shape, generator=generator).double() * 2 - 1
+        size = 0.5 + torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
+        with torch.no_grad():
+            moved *= 1 + step * sign * size
+        return moved
+
+    for _ in range(PROBES):
+        with DoublePrecision(least):
+            moved = _parts(function, map_tensors(disturbed, arguments, torch.Tensor), inplace)
+        for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
+            if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
+                change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
+                square = (change / step) ** 2 / PROBES
+                sums[index] = square if sums[index] is None else sums[index] + square
+    return [None if each is None else image_of(each.sqrt()) for each in sums]
+
+
+def _parts(
+    function: Callable[..., Any], arguments: dict[str, Any], inplace: list[str]
+) -> list[tuple[str, Any]]:
+    found = function(**arguments)
+    parts = [*results.flat(found), *results.gradients(found, arguments, results.weights_of(found))]
+    after = [
+        (f"{name} after the call", each)
+        for key in inplace
+        if key in arguments
+        for name, each in results.flat(arguments[key], key)
+        if isinstance(each, torch.Tensor)
+    ]
+    return [*parts, *after]
+
+
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    copy = tensor.detach().clone()
+    return copy.requires_grad_() if tensor.requires_grad else copy
+
+
+def _shape(value: Any) -> object:
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else type(value)
+
+
+def _sent(value: Any) -> Any:
+    return image_of(value) if isinstance(value, torch.Tensor) else None

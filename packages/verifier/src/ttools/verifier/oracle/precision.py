@@ -1,0 +1,53 @@
+"""Evaluates a function of torch in double precision: what it converts up or creates is f64.
+
+`x.float()` in a reference says "not in half precision"; in double precision it means `double`.
+Conversions to types that are less precise than the arguments are meant: they stay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_PRECISION = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float64: 53}
+_BY_METHOD = {
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float": torch.float32,
+}
+
+
+class DoublePrecision(TorchFunctionMode):
+    """Replaces float types at least as precise as `least` by f64 while it is active."""
+
+    def __init__(self, least: torch.dtype) -> None:
+        super().__init__()
+        self._least = _PRECISION.get(least, 24)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = {key: self._widened(value) for key, value in (kwargs or {}).items()}
+        name = getattr(func, "__name__", "")
+        if name in _BY_METHOD and args and isinstance(args[0], torch.Tensor):
+            wide = self._widened(_BY_METHOD[name])
+            return args[0].to(wide)
+        return func(*[self._widened(each) for each in args], **kwargs)
+
+    def _widened(self, value: Any) -> Any:
+        if isinstance(value, torch.dtype) and _PRECISION.get(value, 99) < 53:
+            return torch.float64 if _PRECISION[value] >= self._least else value
+        return value
+
+
+def least_precise(tensors: list[torch.Tensor]) -> torch.dtype:
+    """The least precise float type among tensors; f32 if there is none."""
+    floats = [each.dtype for each in tensors if each.dtype in _PRECISION]
+    return min(floats, key=_PRECISION.__getitem__, default=torch.float32)
+
+
+def in_double(value: torch.Tensor) -> torch.Tensor:
+    """A copy, in f64 if it is a float."""
+    copy = value.detach().to(torch.float64) if value.dtype in _PRECISION else value.detach()
+    copy = copy.clone()
+    return copy.requires_grad_() if value.requires_grad else copy

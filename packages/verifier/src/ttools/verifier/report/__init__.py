@@ -1,0 +1,1 @@
+"""What a verification says: as JSON and as text, and as test files."""

@@ -1,0 +1,54 @@
+"""A verification as people read it."""
+
+from __future__ import annotations
+
+from ttools.verifier.result import NOT_JUDGED, Failure, Verification
+
+
+def text_of(found: Verification, name: str) -> str:
+    """The report of one verification.
+
+    Args:
+        found: the verification.
+        name: of the candidate.
+    """
+    lines = [f"{name}: {found.verdict}"]
+    for each in found.failures:
+        lines += ["", f"  {each.failure}: {each.detail}", f"    at {circumstances(each)}"]
+        if each.test:
+            lines.append(f"    test: {each.test}")
+    lines.append("")
+    counts = [
+        f"{count} {kind}"
+        for kind, count in found.covered.items()
+        if isinstance(count, int) and kind != "cases"
+    ]
+    lines.append(f"  tried {found.covered.get('cases', 0)} cases: {', '.join(counts)}")
+    lines += [f"  note: {each}" for each in found.notes]
+    lines += [f"  not judged: {each}" for each in NOT_JUDGED]
+    return "\n".join(lines) + "\n"
+
+
+def circumstances(failure: Failure) -> str:
+    """The inputs of a failure, in a line."""
+    parts = [f"{name}={value}" for name, value in failure.sizes.items()]
+    if failure.dtype:
+        parts.append(f"dtype={failure.dtype}")
+    parts += [f"{name}={value}" for name, value in failure.choices.items()]
+    parts.append(f"seed={failure.seed}")
+    text = ", ".join(parts)
+    if failure.values != "drawn":
+        text += f"; values: {failure.values}"
+    for name, view in failure.views.items():
+        text += f"; {'all arguments' if name == '*' else name} as a view: {view}"
+    if failure.config is not None:
+        text += f"; configuration {failure.config}"
+    if failure.after:
+        text += f"; after {len(failure.after)} other calls"
+    return text
+
+
+def line_of(name: str, found: Verification) -> str:
+    """One verification of many, in a line."""
+    classes = ", ".join(each.failure for each in found.failures)
+    return f"{name}: {found.verdict}" + (f" ({classes})" if classes else "")

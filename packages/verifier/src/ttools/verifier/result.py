@@ -1,0 +1,112 @@
+"""What a verification found, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+SCHEMA = "ttools.verification/1"
+Verdict = Literal["pass", "fail", "inconclusive"]
+#: The classes of failures; the likely cause of others comes first.
+CLASSES = (
+    "not_computed_by_kernel",
+    "stale_state",
+    "memory",
+    "race",
+    "unwritten",
+    "nondeterministic",
+    "input_modified",
+    "layout",
+    "exception",
+    "wrong_values",
+)
+#: What no run here can judge.
+NOT_JUDGED = (
+    "speed: kernels ran on the CPU",
+    "what only a GPU does: its compiler's code, its memory model, its rounding of tf32 products",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One way in which the candidate fails, at the plainest inputs that were found.
+
+    Attributes:
+        failure: of `CLASSES`.
+        detail: a sentence.
+        sizes: the sizes passed to `inputs`.
+        dtype: passed to `inputs`; empty where it takes none.
+        choices: other parameters of `inputs`.
+        seed: of the inputs.
+        values: special values that were put in, `drawn` for none.
+        views: by argument, how it lay in memory.
+        config: number of the autotuner's configuration.
+        after: what was called before, the same as here for each call.
+        where: the line of the user's concerned.
+        test: the file that shows the failure without ttools, if one was written.
+    """
+
+    failure: str
+    detail: str
+    sizes: dict[str, int]
+    dtype: str = ""
+    choices: dict[str, str] = field(default_factory=dict)
+    seed: int = 0
+    values: str = "drawn"
+    views: dict[str, str] = field(default_factory=dict)
+    config: int | None = None
+    after: tuple[dict[str, Any], ...] = ()
+    where: str = ""
+    test: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        fields = asdict(self)
+        return {"class": fields.pop("failure"), **fields, "after": list(self.after)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """The result of a run.
+
+    Attributes:
+        verdict: `pass`: every case was right. `fail`: there are failures. `inconclusive`: neither.
+        failures: at most one of each class.
+        covered: what was tried: counts by kind of case.
+        notes: what the user should know: what could not be judged, and why.
+        seconds: how long it took.
+    """
+
+    verdict: Verdict
+    failures: tuple[Failure, ...]
+    covered: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "failures": [each.as_dict() for each in self.failures],
+            "covered": self.covered,
+            "notes": list(self.notes),
+            "not_judged": list(NOT_JUDGED),
+            "seconds": round(self.seconds, 3),
+        }
+
+    @staticmethod
+    def of_dict(data: dict[str, Any]) -> Verification:
+        """What `as_dict` gave."""
+        failures = []
+        for each in data["failures"]:
+            fields = {key: value for key, value in each.items() if key != "class"}
+            fields["after"] = tuple(fields["after"])
+            failures.append(Failure(failure=each["class"], **fields))
+        return Verification(
+            verdict=data["verdict"],
+            failures=tuple(failures),
+            covered=data["covered"],
+            notes=tuple(data["notes"]),
+            seconds=data["seconds"],
+        )

@@ -1,0 +1,57 @@
+"""A verification in this process, which must be a new one: asked for by a line of JSON.
+
+`python -m ttools.verifier.serving` reads the request on its standard input and answers on its
+standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.result import Verification
+
+
+def verify_here(
+    subject: dict[str, str], options: VerifyOptions, write_tests: Path | None = None
+) -> Verification:
+    """Verifies in this process, whose children candidate and reference become.
+
+    Args:
+        subject: `candidate`, `reference` and `inputs`, as `FILE.py:NAME`.
+        options: how much is tried.
+        write_tests: a folder for test files.
+
+    Raises:
+        UsageError: reference or inputs cannot be loaded.
+    """
+    from ttools.verifier.judging.judge import Judge, Subject
+    from ttools.verifier.workers.warm_up import warm_up
+
+    warm_up()
+    return Judge(Subject(**subject), options, write_tests).run()
+
+
+def main() -> None:
+    """Answers one request."""
+    request = json.loads(sys.stdin.readline())
+    folder = request["write_tests"]
+    answer: dict[str, Any]
+    try:
+        found = verify_here(
+            request["subject"],
+            VerifyOptions(**request["options"]),
+            None if folder is None else Path(folder),
+        )
+        answer = found.as_dict()
+    except UsageError as error:
+        answer = {"usage": str(error)}
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main()

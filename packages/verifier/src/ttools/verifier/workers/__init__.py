@@ -1,0 +1,1 @@
+"""The processes of candidate and reference: how they are started, held and spoken to."""

@@ -1,0 +1,233 @@
+"""The candidate's process: calls the candidate on our engine, under all checks, and reports it.
+
+It judges nothing: results, arguments after the call and findings are sent to the process that
+compares. What can be observed here a candidate may falsify; what it returns it cannot.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
+from ttools.interpreter.api import interpret
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.sanitizer.api import sanitize
+from ttools.verifier.cases.tensors import (
+    map_tensors,
+    put_values,
+    raw_bytes,
+    storage_bytes,
+    tensor_of,
+)
+from ttools.verifier.workers import module, results
+from ttools.verifier.workers.operators import Operators
+from ttools.verifier.workers.patched import Patched
+from ttools.verifier.workers.wire import Channel, TensorImage
+
+#: So many results of earlier calls are kept, to see whether later ones change them.
+_KEPT = 12
+
+
+class Candidate:
+    """Answers requests about one candidate.
+
+    Args:
+        word: `FILE.py:NAME`.
+        timeout: seconds that a launch may take.
+    """
+
+    def __init__(self, word: str, timeout: float) -> None:
+        self._word, self._timeout = word, timeout
+        self._module: Any = None
+        self._function: Any = None
+        self._patched: Patched | None = None
+        #: Arguments of calls by name, for calls that use the same storages.
+        self._held: dict[str, Any] = {}
+        self._kept: dict[int, list[torch.Tensor]] = {}
+        self._calls = 0
+
+    def serve(self, channel: Channel) -> None:
+        """Answers requests until there are no more."""
+        torch.set_num_threads(1)
+        # Modes tell torch's compiler to pass them over, for which it would be imported: two seconds
+        # in each process, where nothing is compiled.
+        if "torch._dynamo" not in sys.modules:
+            name = "_disable_dynamo"
+            setattr(torch, name, lambda fn=None, recursive=True: fn)
+        while True:
+            request = channel.receive()
+            try:
+                answer = getattr(self, "do_" + request["do"])(request)
+            except Exception as error:  # noqa: BLE001 - told to who asked
+                # A failure of ours is none of the candidate's.
+                described = module.described(error)
+                answer = {"broken": f"{described['kind']}: {described['text']}"}
+            channel.send(answer)
+
+    def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Loads the file."""
+        self._patched = Patched()
+        try:
+            with interpret():  # files may launch kernels when they are loaded
+                self._module, self._function = module.load(self._word)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+            return {"error": module.described(error)}
+        return {"configs": [len(each.configs) for each in self._tuners()]}
+
+    def do_kept(self, _: dict[str, Any]) -> dict[str, Any]:
+        """The elements of results of earlier calls as they are now."""
+        return {
+            "kept": [
+                [number, [raw_bytes(each) for each in tensors]]
+                for number, tensors in self._kept.items()
+            ]
+        }
+
+    def do_call(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Calls the candidate."""
+        self._calls += 1
+        arguments = self._arguments(request)
+        owners = results.owners_of(arguments)
+        self._choose(request.get("config"))
+        answer: dict[str, Any] = {"call": self._calls}
+        seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": []}
+        operators = Operators()
+        found: Any = None
+        with self._engine(request, seen) as run:
+            try:
+                with operators:
+                    found = self._function(**arguments)
+                weights = results.weights_of(found)
+                with operators:
+                    gradients = results.gradients(found, arguments, weights)
+            except UnsupportedError as error:
+                answer["unsupported"] = str(error)
+            except KernelError as error:
+                answer["error"] = module.described(error)
+            except TtoolsError as error:
+                answer["unsupported"] = str(error)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+                answer["error"] = module.described(error)
+            else:
+                parts = [*results.flat(found), *gradients]
+                answer["results"] = [self._described(name, each, owners) for name, each in parts]
+                if request.get("keep"):
+                    self._keep(parts)
+        answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
+        answer["findings"] = [] if run is None else [_finding(each) for each in run]
+        answer["operators"] = [[name, *counts] for name, counts in operators.seen.items()]
+        answer.update(seen)
+        answer["patched"] = self._patched.put_back() if self._patched else []
+        if request.get("hold"):
+            self._held = arguments
+        return answer
+
+    def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
+        try:
+            return results.described(name, value, owners)
+        except (TypeError, RuntimeError, NotImplementedError) as error:
+            return {"name": name, "kind": type(value).__name__, "value": str(error)}
+
+    def _arguments(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Tensors with storages of their own, or those of the call before with other values."""
+        images = request["arguments"]
+        if not request.get("reuse") or not self._held:
+            fresh: dict[str, Any] = map_tensors(tensor_of, images, TensorImage)
+            return fresh
+        held = dict(self._held)
+        for key, value in images.items():
+            tensors = [each for _, each in results.flat(held[key])]
+            for (_, image), tensor in zip(results.flat(value), tensors, strict=True):
+                if isinstance(image, TensorImage):
+                    put_values(tensor, image)
+            if not any(isinstance(each, TensorImage) for _, each in results.flat(value)):
+                held[key] = value
+        return held
+
+    def _keep(self, parts: list[tuple[str, Any]]) -> None:
+        """Keeps tensors, and says by which call they came."""
+        self._kept[self._calls] = [each for _, each in parts if isinstance(each, torch.Tensor)]
+        while len(self._kept) > _KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    @contextmanager
+    def _engine(self, request: dict[str, Any], seen: dict[str, Any]) -> Iterator[Any]:
+        """The engine as a request wants it; gives a list that findings are in afterwards."""
+        order = request.get("order")
+        if order is not None:
+            with interpret(
+                order=order,
+                seed=request.get("seed", 0),
+                threads=request.get("threads", 1),
+                first_config=True,
+                dot="exact",
+                timeout=self._timeout,
+            ):
+                yield None
+            return
+        run = sanitize(
+            checks="default",
+            poison=True,
+            threads=1,
+            first_config=True,
+            dot="exact",
+            timeout=self._timeout,
+        )
+        launch = run.session.launch
+
+        def observed(each: Any) -> Any:
+            seen["launches"] += 1
+            if each.kernel not in seen["kernels"]:
+                seen["kernels"].append(each.kernel)
+            for value in each.constants.values():
+                if type(value) is int and value > 1 and value not in seen["constants"]:
+                    seen["constants"].append(value)
+            if request.get("launches") is False:
+                return LaunchReport(programs=0, seconds=0.0)
+            return launch(each)
+
+        run.session.launch = observed  # type: ignore[method-assign, assignment]
+        findings: list[Any] = []
+        with run:
+            yield findings
+        findings.extend(run.session.findings)
+
+    # ---- autotuners
+    def _tuners(self) -> list[Any]:
+        """The autotuners of the candidate's module."""
+        kind = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
+        found = (
+            []
+            if kind is None
+            else [each for each in vars(self._module).values() if isinstance(each, kind)]
+        )
+        for each in list(vars(self._module).values()):
+            inner = getattr(each, "fn", None)
+            if kind is not None and isinstance(inner, kind):
+                found.append(inner)
+        return found
+
+    def _choose(self, config: int | None) -> None:
+        """Leaves each autotuner one configuration, or all if None."""
+        for each in self._tuners():
+            known = each.__dict__.setdefault("_ttools_configs", each.configs)
+            each.cache.clear()
+            each.configs = known if config is None else [known[min(config, len(known) - 1)]]
+
+
+def _finding(finding: Any) -> dict[str, Any]:
+    location = finding.location
+    return {
+        "kind": finding.kind,
+        "check": finding.check,
+        "severity": finding.severity,
+        "message": finding.message,
+        "kernel": finding.kernel,
+        "where": "" if location is None else str(location),
+        "help": finding.help or "",
+    }

@@ -1,0 +1,41 @@
+"""A file of the user's as a module, and what is wrong with it in a sentence."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from ttools.core.process.script import load_module
+
+
+def load(word: str) -> tuple[Any, Any]:
+    """The module and the function that `FILE.py:NAME` names; NAME may have dots.
+
+    Raises:
+        Exception: whatever the file raises; LookupError if it has no such function.
+    """
+    file, _, name = word.rpartition(":")
+    path = Path(file).resolve()
+    sys.path.insert(0, str(path.parent))
+    module = load_module(path, path.stem)
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise LookupError(f"`{file}` has no function `{name}`")
+    return module, found
+
+
+def described(error: BaseException) -> dict[str, Any]:
+    """An exception as it is reported: its kind, text and the innermost line of the user's."""
+    where = ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not any(part in frame.filename for part in ("/ttools/", "/torch/", "/triton/")):
+            line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+            where = f"{Path(frame.filename).name}:{frame.lineno}: {line}"
+            break
+    text = str(error).strip() or type(error).__name__
+    return {"kind": type(error).__name__, "text": text[:2000], "where": where}

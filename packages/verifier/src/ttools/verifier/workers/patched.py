@@ -1,0 +1,75 @@
+"""What a program has replaced in modules that are not its own.
+
+A candidate that replaces torch's functions, the clock or what compares results would change what it
+is judged by. Its process judges nothing, so this has no effect; it is reported all the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+_MODULES = (
+    "builtins",
+    "time",
+    "torch",
+    "torch.nn.functional",
+    "torch.linalg",
+    "torch.testing",
+    "torch.special",
+    "torch.cuda",
+    "torch.autograd",
+    "triton.testing",
+    "numpy",
+    "numpy.testing",
+)
+_CLASSES = ("torch.Tensor", "torch.cuda.Event", "torch.nn.Module", "torch.Generator")
+_MISSING = object()
+
+
+class Patched:
+    """Remembers public names of modules and classes as they are now."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[str, Any, dict[str, Any]]] = []
+        for name in _MODULES:
+            owner = sys.modules.get(name)
+            if owner is not None:
+                self._known.append((name, owner, dict(vars(owner))))
+        for name in _CLASSES:
+            module, _, last = name.rpartition(".")
+            owner = getattr(sys.modules.get(module), last, None)
+            if owner is not None:
+                self._known.append((name, owner, dict(vars(owner))))
+
+    def names(self) -> list[str]:
+        """The functions and classes that are others now."""
+        return [f"{name}.{key}" for name, _, key, _ in self._changed()]
+
+    def put_back(self) -> list[str]:
+        """Puts them back, and says which they were."""
+        changed = list(self._changed())
+        for _, owner, key, value in changed:
+            setattr(owner, key, value)
+        return [f"{name}.{key}" for name, _, key, _ in changed]
+
+    def _changed(self) -> list[tuple[str, Any, str, Any]]:
+        found = []
+        for name, owner, known in self._known:
+            now = vars(owner)
+            for key, value in known.items():
+                if key.startswith("__") or not callable(value):
+                    continue
+                if now.get(key, _MISSING) is not value and not _is_librarys(now.get(key)):
+                    found.append((name, owner, key, value))
+        return found
+
+
+def _is_librarys(value: Any) -> bool:
+    """Whether a function belongs to an installed library: torch wraps its own when it needs to."""
+    code = getattr(value, "__code__", None)
+    if code is None:
+        return False
+    return any(
+        part in code.co_filename for part in ("/site-packages/", "/dist-packages/", "/ttools/")
+    )

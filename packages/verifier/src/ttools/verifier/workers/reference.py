@@ -1,0 +1,91 @@
+"""The reference's process: draws inputs, and says what is right, in double precision too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ttools.interpreter.api import interpret
+from ttools.verifier.cases.domain import entries_of, read_domain
+from ttools.verifier.cases.tensors import image_of, map_tensors, tensor_of
+from ttools.verifier.oracle.evaluation import evaluate
+from ttools.verifier.workers import module
+from ttools.verifier.workers.patched import Patched
+from ttools.verifier.workers.wire import Channel, TensorImage
+
+
+class Reference:
+    """Answers requests about one reference.
+
+    Args:
+        reference: `FILE.py:NAME`.
+        inputs: `FILE.py:NAME`.
+    """
+
+    def __init__(self, reference: str, inputs: str) -> None:
+        self._reference, self._inputs = reference, inputs
+        self._function: Any = None
+        self._draw: Any = None
+        self._entries: dict[str, Any] = {}
+
+    def serve(self, channel: Channel) -> None:
+        """Answers requests until there are no more."""
+        torch.set_num_threads(1)
+        while True:
+            request = channel.receive()
+            answer = getattr(self, "do_" + request["do"])(request)
+            channel.send(answer)
+
+    def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Loads the files, and reads the domain; what they replaced of others is put back."""
+        before = Patched()
+        try:
+            drawing, self._draw = module.load(self._inputs)
+            if self._reference.rpartition(":")[0] == self._inputs.rpartition(":")[0]:
+                self._function = drawing
+                for part in self._reference.rpartition(":")[2].split("."):
+                    self._function = getattr(self._function, part, None)
+                if not callable(self._function):
+                    raise LookupError(f"`{self._reference}` is no function")
+                judged = drawing
+            else:
+                judged, self._function = module.load(self._reference)
+            self._entries = entries_of(drawing, self._draw)
+            domain = read_domain(drawing, self._draw)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+            return {"error": module.described(error)}
+
+        def named(key: str) -> list[str]:
+            return list(getattr(drawing, key, None) or getattr(judged, key, []))
+
+        return {
+            "domain": domain,
+            "inplace": named("INPLACE"),
+            "finite": named("FINITE"),
+            "patched": before.put_back(),
+        }
+
+    def do_draw(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Draws inputs."""
+        try:
+            arguments = dict(request["sizes"])
+            for name, number in request["choices"].items():
+                arguments[name] = self._entries[name][number]
+            if request["seed"] is not None:
+                arguments["seed"] = request["seed"]
+            drawn = self._draw(**arguments)
+            if not isinstance(drawn, dict):
+                raise TypeError(f"inputs() returned {type(drawn).__name__}, not a dictionary")
+            return {"drawn": map_tensors(image_of, drawn, torch.Tensor)}
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+            return {"error": module.described(error)}
+
+    def do_evaluate(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Evaluates the reference as given, in double precision, and with disturbed inputs."""
+        arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
+        try:
+            with interpret(dot="exact"):  # a reference may be a kernel, too
+                return evaluate(self._function, arguments, request["inplace"])
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+            return {"error": module.described(error)}

@@ -1,0 +1,66 @@
+"""Kernels to verify: a right one, and ones that are wrong in one way each."""
+
+import torch
+import triton
+import triton.language as tl
+
+DOMAIN = {"M": (0, 12), "N": (1, 40), "dtype": ["float32", "float16"]}
+INPLACE: list[str] = []
+
+
+def inputs(M, N, dtype, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {"x": torch.randn(M, N, generator=generator).to(getattr(torch, dtype))}
+
+
+def reference(x):
+    return x.sum(dim=1)
+
+
+@triton.jit
+def sum_kernel(x_ptr, o_ptr, N, s0, s1, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for k in range(0, N, BLOCK):
+        c = k + tl.arange(0, BLOCK)
+        acc += tl.load(x_ptr + row * s0 + c * s1, mask=c < N, other=0.0).to(tl.float32)
+    tl.store(o_ptr + row, tl.sum(acc, axis=0))
+
+
+def launched(x, out, strides):
+    if x.shape[0]:
+        sum_kernel[(x.shape[0],)](x, out, x.shape[1], *strides, BLOCK=16)
+    return out
+
+
+def right(x):
+    return launched(x, torch.empty(x.shape[0], dtype=x.dtype), x.stride())
+
+
+def ignores_strides(x):
+    return launched(x, torch.empty(x.shape[0], dtype=x.dtype), (x.shape[1], 1))
+
+
+def asks_torch(x):
+    launched(x, torch.empty(x.shape[0], dtype=x.dtype), x.stride())
+    return torch.sum(x, 1)
+
+
+_kept: dict[object, torch.Tensor] = {}
+
+
+def remembers(x):
+    key = (x.data_ptr(), tuple(x.shape), x.dtype)
+    if key not in _kept:
+        _kept[key] = right(x)
+    return _kept[key].clone()
+
+
+def keeps_dimension(x):
+    return right(x)[:, None]
+
+
+def changes_input(x):
+    out = right(x)
+    x.zero_()
+    return out

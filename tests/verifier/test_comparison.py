@@ -1,0 +1,91 @@
+"""Tolerances: what a sound algorithm loses is right, and what one does not is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from ttools.verifier.oracle.comparison import compare_part, holds_poison
+from ttools.verifier.oracle.evaluation import evaluate
+from ttools.verifier.workers.results import described
+
+
+def classes(reference: Callable[..., Any], found: torch.Tensor, **arguments: Any) -> list[str]:
+    right = evaluate(reference, arguments, [])
+    double = (right["double"] or [None])[0]
+    spread = (right.get("spread") or [None])[0]
+    part = described("result", found, {})
+    return [each.failure for each in compare_part(right["given"][0], double, spread, part)]
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_sums_in_any_order_are_right(dtype: torch.dtype) -> None:
+    x = drawn(5, 3000).to(dtype)
+    backwards = x.flip(1).float().cumsum(1)[:, -1].to(dtype)
+    assert classes(lambda x: x.float().sum(1).to(x.dtype), backwards, x=x) == []
+
+
+def test_sums_that_cancel_are_right_as_far_as_they_can_be() -> None:
+    x = torch.tensor([1e6, 1.0, -1e6] * 100)
+    near = x.double().sum().float() + 0.1
+    assert classes(lambda x: x.sum(), near, x=x) == []
+    assert classes(lambda x: x.sum(), near + 1e5, x=x) == ["wrong_values"]
+
+
+def test_a_variance_in_one_pass_is_wrong_where_the_mean_is_large() -> None:
+    x = drawn(4, 500) + 1000
+    one_pass = (x * x).mean(1) - x.mean(1) ** 2
+    two_pass = (x - x.mean(1, keepdim=True)).square().mean(1)
+    reference = lambda x: x.var(1, unbiased=False)  # noqa: E731
+    assert classes(reference, two_pass, x=x) == []
+    assert classes(reference, one_pass, x=x) == ["wrong_values"]
+
+
+def test_small_probabilities_are_not_all_alike() -> None:
+    x = torch.rand(2, 4096, generator=torch.Generator().manual_seed(1))
+    uniform = torch.full_like(x, 1 / 4096)
+    assert classes(lambda x: torch.softmax(x, 1), uniform, x=x) == ["wrong_values"]
+    assert classes(lambda x: torch.softmax(x, 1), torch.softmax(x.double(), 1).float(), x=x) == []
+
+
+def test_special_values_are_compared_by_kind() -> None:
+    x = torch.tensor([1.0, float("nan"), float("inf"), -0.0])
+    assert classes(lambda x: -x, 0.0 - x, x=x) == []
+    assert classes(lambda x: -x, (0.0 - x).nan_to_num(0.0), x=x) == ["wrong_values"]
+    large = torch.tensor([60000.0], dtype=torch.float16)
+    assert classes(lambda x: x * 2, torch.tensor([float("inf")]).half(), x=large) == []
+
+
+def test_layouts_are_compared() -> None:
+    x = drawn(3, 4)
+    assert classes(lambda x: x.sum(1, keepdim=True), x.sum(1), x=x) == ["layout"]
+    assert classes(lambda x: x.sum(1), x.sum(1).double(), x=x) == ["layout"]
+
+
+def test_integers_from_floats_may_round_either_way_only_where_they_are_close() -> None:
+    x = torch.tensor([0.2, 1.4999999, 3.0])
+    reference = lambda x: (x + 0.5).floor().to(torch.int32)  # noqa: E731
+    assert classes(reference, torch.tensor([0, 2, 3], dtype=torch.int32), x=x) == []
+    assert classes(reference, torch.tensor([1, 1, 3], dtype=torch.int32), x=x) == ["wrong_values"]
+
+
+def test_unwritten_elements_are_named() -> None:
+    x = drawn(4)
+    found = x.clone()
+    found.view(torch.uint8)[4:8] = torch.tensor([0xF9, 0xFF, 0xF9, 0xFF], dtype=torch.uint8)
+    assert holds_poison(found).tolist() == [False, True, False, False]
+    assert classes(lambda x: x * 1, found, x=x) == ["unwritten"]
+
+
+def test_what_a_reference_converts_up_is_double() -> None:
+    x = drawn(4).half()
+    right = evaluate(lambda x: x.float().exp().to(x.dtype), {"x": x}, [])
+    assert right["double"][0].dtype == "float64"
+    assert right["given"][0]["dtype"] == "float16"

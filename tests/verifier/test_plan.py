@@ -1,0 +1,74 @@
+"""Sizes and domains: what is tried is in the domain, and holds its edges."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.core.errors import UsageError
+from ttools.verifier.cases.domain import Domain, entries_of
+from ttools.verifier.cases.plan import Plan
+from ttools.verifier.strategies import arguments_of
+
+_RANGES = st.tuples(st.integers(0, 50), st.integers(0, 5000)).map(lambda r: (r[0], r[0] + r[1]))
+
+
+@given(st.dictionaries(st.sampled_from("MNKB"), _RANGES, min_size=1))
+def test_all_cases_are_in_the_domain(sizes: dict[str, tuple[int, int]]) -> None:
+    plan = Plan(Domain(sizes, {"dtype": ["float32", "float16"]}, True))
+    cases = [*plan.begin(), *plan.edges(), *plan.sequences(), *plan.special_values()]
+    cases += [*plan.views(["x", "y"]), *plan.blocks([16, 64]), *plan.mixtures(5)]
+    for case in cases:
+        for each in (case, *case.after):
+            assert all(sizes[n][0] <= value <= sizes[n][1] for n, value in each.sizes.items())
+            assert each.choices["dtype"] in (0, 1)
+    assert {name: low for name, (low, _) in sizes.items()} in [case.sizes for case in cases]
+    assert len(cases) < 200
+
+
+def test_blocks_are_tried_from_both_sides() -> None:
+    plan = Plan(Domain({"N": (0, 1000)}, {}, True))
+    tried = {case.sizes["N"] for case in plan.blocks([64])}
+    assert {63, 64, 65, 129} <= tried
+
+
+def test_domains_are_read() -> None:
+    def inputs(M: Annotated[int, range(1, 9)], causal: bool, dtype: Literal["float32"], seed: int):
+        return {}
+
+    module = SimpleNamespace()
+    assert entries_of(module, inputs) == {
+        "M": (1, 8),
+        "causal": [False, True],
+        "dtype": ["float32"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("domain", "message"),
+    [
+        ({}, "`M` without a domain"),
+        ({"M": (3, 1)}, "must be"),
+        ({"M": 3}, "must be"),
+        ({"M": (0, 3), "K": (0, 1)}, "`K`, which inputs"),
+    ],
+)
+def test_domains_that_make_no_sense(domain: dict[str, Any], message: str) -> None:
+    def inputs(M, seed):
+        return {}
+
+    with pytest.raises(UsageError, match=message):
+        entries_of(SimpleNamespace(DOMAIN=domain), inputs)
+
+
+def _inputs(M: Annotated[int, (1, 9)], seed: int) -> dict[str, int]:
+    return {"m": M, "seed": seed}
+
+
+@given(arguments_of(_inputs))
+def test_arguments_are_drawn_from_the_domain(arguments: dict[str, int]) -> None:
+    assert 1 <= arguments["m"] <= 9

@@ -1,0 +1,48 @@
+"""Tensors laid out as views hold the same values, with poison in between."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ttools.verifier.cases.tensors import VIEWS, elements, laid_out, tensor_of
+from ttools.verifier.cases.values import KINDS, SPECIAL_KINDS, changed
+
+
+@pytest.mark.parametrize("view", [*VIEWS, "contiguous"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (3, 4), (1, 5), (2, 3, 4), (0, 3)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
+def test_views_hold_the_values(view: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    tensor = torch.arange(1, 1 + torch.Size(shape).numel()).reshape(shape).to(dtype)
+    image = laid_out(tensor, view)
+    found = tensor_of(image)
+    assert found.shape == tensor.shape
+    assert elements(image).equal(tensor_of(image))
+    if view == "expanded":
+        axis = next((d for d, n in enumerate(shape) if n > 1), None)
+        if axis is not None and tensor.numel():
+            assert found.stride()[axis] == 0
+            assert found.equal(tensor.narrow(axis, 0, 1).expand(shape))
+    else:
+        assert found.equal(tensor)
+
+
+def test_gaps_are_poison() -> None:
+    found = tensor_of(laid_out(torch.ones(3, 4), "every_other"))
+    whole = torch.empty(0).set_(found.untyped_storage())
+    assert int(whole.isnan().sum()) == 12
+    assert tensor_of(laid_out(torch.ones(5), "offset")).storage_offset() == 5
+    assert not tensor_of(laid_out(torch.ones(3, 4), "transposed")).is_contiguous()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_values_keep_contracts(kind: str, dtype: torch.dtype) -> None:
+    tensor = torch.linspace(-2, 2, 12).to(dtype).reshape(3, 4)
+    found = changed(tensor, kind, is_finite=True)
+    assert bool(found.isfinite().all())
+    assert (found.shape, found.dtype) == (tensor.shape, dtype)
+    special = changed(tensor, kind, is_finite=False)
+    assert bool(special.isfinite().all()) == (kind not in SPECIAL_KINDS)
+    integers = torch.arange(4)
+    assert changed(integers, kind, is_finite=False) is integers

@@ -1,0 +1,112 @@
+"""Candidates that are right and wrong, from the outside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ttools.core.errors import UsageError
+from ttools.verifier.api import verify
+from ttools.verifier.batch import verify_folder
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.result import Verification
+
+FILE = Path(__file__).parent / "kernels_for_verify.py"
+#: What each candidate of the file is judged to be.
+EXPECTED = {
+    "right": None,
+    "ignores_strides": {"wrong_values", "memory"},
+    "asks_torch": {"not_computed_by_kernel"},
+    "remembers": {"stale_state"},
+    "keeps_dimension": {"layout"},
+    "changes_input": {"input_modified"},
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verification]:
+    """All of them in one process, since what it imports takes longest."""
+    folder = tmp_path_factory.mktemp("batch")
+    text = FILE.read_text("utf-8")
+    for name in EXPECTED:
+        (folder / f"{name}.py").write_text(f"{text}\n\ndef candidate(x):\n    return {name}(x)\n")
+    (folder / "neighbour.py").write_text("def inputs(): ...\n")
+    script = (
+        "import sys; from pathlib import Path; from ttools.verifier.batch import verify_folder\n"
+        "from ttools.verifier.options import VerifyOptions\n"
+        "folder, output = map(Path, sys.argv[1:])\n"
+        "verify_folder(folder, 1, VerifyOptions(shrink=8), lambda *a: None, output)\n"
+    )
+    output = folder / "report.jsonl"
+    command = [sys.executable, "-c", script, str(folder), str(output)]
+    subprocess.run(command, check=True)
+    lines = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+    found = {Path(each.pop("file")).stem: each for each in lines}
+    # Nothing is verified again.
+    reported: list[str] = []
+    known = verify_folder(
+        folder, 1, VerifyOptions(), lambda name, *_: reported.append(name), output
+    )
+    assert (known, reported) == (len(EXPECTED), [])
+    return {
+        name: Verification.of_dict({k: v for k, v in each.items() if k not in ("digest", "schema")})
+        for name, each in found.items()
+    }
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_candidate(name: str, verdicts: dict[str, Verification]) -> None:
+    found, expected = verdicts[name], EXPECTED[name]
+    assert found.verdict == ("pass" if expected is None else "fail"), found
+    classes = {each.failure for each in found.failures}
+    assert bool(classes & expected) if expected else not classes
+
+
+def test_failures_are_small(verdicts: dict[str, Verification]) -> None:
+    (layout,) = verdicts["keeps_dimension"].failures
+    assert layout.sizes["N"] == 1
+    assert (layout.values, layout.views) == ("drawn", {})
+
+
+def test_what_was_tried_is_said(verdicts: dict[str, Verification]) -> None:
+    covered = verdicts["right"].covered
+    assert {"transposed", "expanded", "every_other"} <= set(covered["views"])
+    assert {"nan", "denormal", "equal"} <= set(covered["values"])
+    assert covered["kernels"] == ["sum_kernel"]
+    assert covered["sequences of calls"] > 0
+
+
+def test_a_failure_is_written_as_a_test_that_fails_without_us(tmp_path: Path) -> None:
+    word = f"{FILE}:keeps_dimension"
+    found = verify(
+        word, f"{FILE}:reference", f"{FILE}:inputs", write_tests=tmp_path / "tests", shrink=2
+    )
+    (failure,) = found.failures
+    assert failure.test is not None
+    text = Path(failure.test).read_text("utf-8")
+    assert "ttools" not in text
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", failure.test],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1, done.stdout
+    assert "1 failed" in done.stdout
+    assert "AssertionError" in done.stdout or "assert one.shape" in done.stdout
+
+
+def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no file"):
+        verify("absent.py:f", "absent.py:g", "absent.py:inputs")
+    with pytest.raises(UsageError, match="top of a file"):
+        verify(lambda x: x, f"{FILE}:reference", f"{FILE}:inputs")
+    with pytest.raises(UsageError, match="no such option"):
+        verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", speed=3)
+    with pytest.raises(UsageError, match="no file with candidate"):
+        verify_folder(tmp_path, 1, VerifyOptions(), lambda *_: None, None)
