@@ -213,7 +213,7 @@ def test_failure_of_ttools_keeps_what_was_found(ttools: Run, tmp_path: Path) -> 
     [
         ((), "nothing to run"),
         (("none.py",), "there is no file `none.py`"),
-        (("--check", "Lint", "buggy.py"), "there is no check `Lint`; choose from memcheck"),
+        (("--check", "Lint", "buggy.py"), "there is no check `Lint`; did you mean"),
         (("--format", "pdf", "buggy.py"), "pdf"),
         (("--suppressions", "none.toml", "buggy.py"), "cannot read `none.toml`"),
         (("--baseline", "none.json", "buggy.py"), "cannot read the baseline `none.json`"),

@@ -177,13 +177,13 @@ def test_the_roofline_takes_the_longest_part() -> None:
     assert found.limited_by == "dot fp16"
     assert found.seconds == pytest.approx(1e-3)
     assert found.parts == pytest.approx({"memory": 1e-9, "dot fp16": 1e-3, "fp32": 1e-6})
-    found = bound(counts({"function": 10**15}, 3350), device)
+    found = bound(counts({"library": 10**15}, 3350), device)
     assert found.limited_by == "memory"
     assert found.seconds == pytest.approx(1e-9)
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(UsageError, match="no device `h300` in the table; choose h"):
+    with pytest.raises(UsageError, match="no device `h300` in the table; choose from t4"):
         profile(device="h300")
     with pytest.raises(UsageError, match="give a list of names"):
         profile(only="kernel")  # type: ignore[arg-type]

@@ -161,7 +161,7 @@ def test_upstream_interpreter_gives_way(run_pytest: Pytest) -> None:
 @pytest.mark.parametrize(
     ("arguments", "ini", "sentence"),
     [
-        (("--ttools-sanitize=lint",), "", "there is no check `lint`; choose from memcheck"),
+        (("--ttools-sanitize=lint",), "", "there is no check `lint`; did you mean"),
         (("--ttools-sanitize=lint.py",), "", "there is no check `lint.py`"),
         (("--ttools-sanitize", "lint"), "", "there is no check `lint`"),
         (("--ttools-sanitize", "--ttools-update-baseline"), "", "needs --ttools-baseline=FILE"),

@@ -29,8 +29,8 @@ from ttools.interpreter.ir import IntegerType, Operation, Value
 from ttools.interpreter.parser import parse_module
 
 _SOURCES = Path(__file__).parents[3] / "packages"
-#: Files that may list operations: their declarations and lowerings.
-_ROOMS = ("dialects", "lower", "elementwise")
+#: Files that may list operations: their declarations and lowerings, and what they do to symbols.
+_ROOMS = ("dialects", "lower", "elementwise", "sizes")
 #: How often other files name an operation, which is to be no more.
 _NAMED = 400
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ttools.core.location import SourceLocation, users_place
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED, WRITES
+from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED, TERMINATOR, WRITES
 from ttools.interpreter.ir import (
     Block,
     FloatType,
@@ -150,7 +150,7 @@ class _Counting:
     def _executed(self, op: Operation, number: int) -> None:
         # A constant is no step of the program, and may lie outside of the loop that has its line.
         location = user_location(op.location)
-        if location is not None and op.name not in ("arith.constant", "tt.return", "scf.yield"):
+        if location is not None and op.name != "arith.constant" and not op.has(TERMINATOR):
             self.plan.executed.setdefault(location, set()).add(number)
 
     def _access(self, op: Operation, kind: Kind, block: int) -> None:

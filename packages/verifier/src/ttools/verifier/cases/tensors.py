@@ -43,7 +43,9 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
 def storage_bytes(tensor: torch.Tensor) -> bytes:
     """The bytes of the whole storage."""
     storage = tensor.untyped_storage()
-    whole = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
+    whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(
+        storage, 0, (storage.nbytes(),), (1,)
+    )
     return whole.numpy().tobytes()
 
 
@@ -66,10 +68,10 @@ def image_of(tensor: torch.Tensor) -> TensorImage:
 def tensor_of(image: TensorImage) -> torch.Tensor:
     """A new tensor with a storage of its own."""
     dtype = dtype_of(image.dtype)
-    whole = torch.zeros(max(len(image.data), 0), dtype=torch.uint8)
+    whole = torch.zeros(max(len(image.data), 0), dtype=torch.uint8, device="cpu")
     if image.data:
         whole.numpy()[:] = memoryview(image.data)
-    tensor = torch.empty(0, dtype=dtype)
+    tensor = torch.empty(0, dtype=dtype, device="cpu")
     tensor.set_(whole.untyped_storage(), image.offset, image.shape, image.strides)
     return tensor.requires_grad_() if image.requires_grad else tensor
 
@@ -77,7 +79,9 @@ def tensor_of(image: TensorImage) -> torch.Tensor:
 def put_values(tensor: torch.Tensor, image: TensorImage) -> None:
     """Writes an image of the same layout into a tensor's storage."""
     storage = tensor.untyped_storage()
-    whole = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
+    whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(
+        storage, 0, (storage.nbytes(),), (1,)
+    )
     if image.data:
         # Under torch's eyes, so that versions are counted as an in-place operator counts them.
         tensor.detach().zero_()
@@ -145,7 +149,7 @@ def laid_out(tensor: torch.Tensor, view: str) -> TensorImage:
     elif view == "every_other":
         extent += 1
     whole = gaps_of(extent * item)
-    image = torch.empty(0, dtype=tensor.dtype)
+    image = torch.empty(0, dtype=tensor.dtype, device="cpu")
     image.set_(whole.clone().untyped_storage(), lead, shape, tuple(strides))
     if tensor.numel():
         image.copy_(tensor.detach())

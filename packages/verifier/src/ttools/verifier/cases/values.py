@@ -44,8 +44,8 @@ def _one_hot(x: torch.Tensor) -> torch.Tensor:
 
 def _mixed(x: torch.Tensor) -> torch.Tensor:
     """Large and small ones side by side."""
-    factors = torch.tensor([1.0, 1e-3, 30.0, 1e-2], dtype=torch.float64)
-    steps = factors[torch.arange(x.numel()) % 4].reshape(x.shape)
+    factors = torch.tensor([1.0, 1e-3, 30.0, 1e-2], dtype=torch.float64, device="cpu")
+    steps = factors[torch.arange(x.numel(), device="cpu") % 4].reshape(x.shape)
     return (x.double() * steps).to(x.dtype)
 
 

@@ -338,7 +338,7 @@ def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
     one, other = (
         (each.reshape(-1).view(torch.uint8).reshape(-1, item) for each in (before, now))
         if before.numel()
-        else (torch.empty(0, 1), torch.empty(0, 1))
+        else (torch.empty(0, 1, device="cpu"), torch.empty(0, 1, device="cpu"))
     )
     return int((one != other).any(dim=1).sum())
 

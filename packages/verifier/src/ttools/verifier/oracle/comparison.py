@@ -163,7 +163,7 @@ def _wrong_integers(
 def holds_poison(value: torch.Tensor) -> torch.Tensor:
     """Elements that hold the pattern of unwritten memory."""
     if value.element_size() < 2 or not value.numel():
-        return torch.zeros(value.shape, dtype=torch.bool)
+        return torch.zeros(value.shape, dtype=torch.bool, device="cpu")
     pattern = b"\xf9\xff" if value.dtype.is_floating_point else b"\xd7\xe1"
     item = value.element_size()
     mark = torch.frombuffer(bytearray(pattern * (item // 2)), dtype=torch.uint8)
@@ -209,7 +209,9 @@ def _described(
 ) -> str:
     ranked = torch.where(wrong, error.nan_to_num(1e300, 1e300), torch.zeros_like(error))
     flat = int(ranked.reshape(-1).argmax())
-    index = [int(each) for each in torch.unravel_index(torch.tensor(flat), wrong.shape)]
+    index = [
+        int(each) for each in torch.unravel_index(torch.tensor(flat, device="cpu"), wrong.shape)
+    ]
     own, wanted = value.reshape(-1)[flat].item(), right.reshape(-1)[flat].item()
     off = float(error.reshape(-1)[flat])
     times = f", off by {off:.3g} tolerances" if 1 < off < 1e12 else ""

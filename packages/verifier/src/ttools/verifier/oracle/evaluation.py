@@ -87,8 +87,10 @@ def _spread(
         moved = in_double(tensor)
         if not tensor.is_floating_point():
             return moved
-        sign = torch.randint(0, 2, tensor.shape, generator=generator).double() * 2 - 1
-        size = 0.5 + torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
+        sign = torch.randint(0, 2, tensor.shape, generator=generator, device="cpu").double() * 2 - 1
+        size = 0.5 + torch.rand(
+            tensor.shape, generator=generator, dtype=torch.float64, device="cpu"
+        )
         with torch.no_grad():
             moved *= 1 + step * sign * size
         return moved

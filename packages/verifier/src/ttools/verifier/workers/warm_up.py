@@ -23,5 +23,5 @@ def warm_up() -> None:
     """Launches a kernel under the checks."""
     torch.set_num_threads(1)
     with sanitize(poison=True, threads=1, first_config=True, dot="exact"):
-        x = torch.zeros(8)
-        _copy[(1,)](x, torch.empty(8), 8, BLOCK=8)
+        x = torch.zeros(8, device="cpu")
+        _copy[(1,)](x, torch.empty(8, device="cpu"), 8, BLOCK=8)
