@@ -1,7 +1,7 @@
 """How processes share the tests: whole files, and what becomes of them when a process dies.
 
-xdist 3.8 runs the test that took its process down once more, in the next process, and hands out
-files that are done already; whoever gets one waits for ever.
+xdist 3.8 runs the test that took its process down once more, in the next process, hands out files
+that are done already, for which whoever gets one waits for ever, and asks new processes too early.
 """
 
 from __future__ import annotations
@@ -27,3 +27,8 @@ class FileSharing(LoadFileScheduling):  # type: ignore[misc]
                 del files[name]
         super().remove_node(node)
         return crashed
+
+    def _reschedule(self, node: Any) -> None:
+        """Gives a process more to do, unless it is still collecting its tests."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
