@@ -1,22 +1,24 @@
-"""Trying something in a child process that may end the process.
+"""Trying something in a child process that may end of it.
 
 Native libraries that trust their input abort or overflow their stack on what a user may give them.
-Owns the fork, and what came of it. Must not know what is tried.
+The child begins anew: a fork of a process with many threads may wait for ever for a lock that one
+of them held. Owns the child, and what came of it. Must not know what is tried.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import resource
 import signal
-import tempfile
-import warnings
-from collections.abc import Callable
+import subprocess
+import sys
 from dataclasses import dataclass
-from typing import NoReturn
 
-#: The exit status of a child whose action raised an exception.
-RAISED = 99
-_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+from ttools.core.process.joining import without_run
+
+# The child imports what this process would, but for files of a user beside the script.
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from ttools.core.process.child import _act; _act()"
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Ending:
     """How a child ended.
 
     Attributes:
-        code: what its action returned, `RAISED`, or the negative number of a signal.
+        code: what its function returned, or the negative number of a signal; SIGALRM's if it took
+            too long. 1, as Python ends with, if it raised an exception.
         errors: what it wrote to standard error, if that was kept.
     """
 
@@ -37,35 +40,38 @@ class Ending:
         return signal.Signals(-self.code).name if self.code < 0 else None
 
 
-def in_child(action: Callable[[], int], *, seconds: int, keep_errors: bool = False) -> Ending:
-    """Runs an action in a fork of this process and waits for its end.
+def in_child(function: str, *arguments: str, seconds: int, keep_errors: bool = False) -> Ending:
+    """Calls a function in a new process and waits for its end.
 
     Args:
-        action: returns the exit status, 0 to 98.
-        seconds: after which the child is ended by SIGALRM.
+        function: `module:name`; returns the exit status.
+        arguments: what it is given.
+        seconds: after which the child is ended.
         keep_errors: whether its standard error is kept for the caller, not shown.
+
+    Raises:
+        OSError: no process can be started here.
     """
-    with tempfile.TemporaryFile() as errors:
-        with warnings.catch_warnings():
-            # Python 3.12 warns of threads; the child runs none of what they hold.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
-        if child == 0:
-            _act(action, seconds, errors.fileno() if keep_errors else None)
-        _, status = os.waitpid(child, 0)
-        errors.seek(0)
-        return Ending(os.waitstatus_to_exitcode(status), errors.read().decode(errors="replace"))
-
-
-def _act(action: Callable[[], int], seconds: int, errors: int | None) -> NoReturn:
-    code = RAISED
+    path = [entry for entry in sys.path if entry]
+    command = [sys.executable, "-c", _PROGRAM.format(path=path), function, *arguments]
     try:
-        for number in (*_FAULTS, signal.SIGALRM):
-            signal.signal(number, signal.SIG_DFL)
-        signal.alarm(seconds)
-        if errors is not None:
-            os.dup2(errors, 2)
-        code = action()
-    finally:
-        # Not `sys.exit`: what the parent has to tidy up is the parent's.
-        os._exit(code)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if keep_errors else None,
+            env=without_run(os.environ),
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Ending(-signal.SIGALRM)
+    return Ending(done.returncode, (done.stderr or b"").decode(errors="replace"))
+
+
+def _act() -> None:
+    # A crash is expected, so the machine need not keep a file of it.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    module, _, name = sys.argv[1].partition(":")
+    code = getattr(importlib.import_module(module), name)(*sys.argv[2:])
+    sys.stderr.flush()
+    os._exit(code)

@@ -57,6 +57,11 @@ def children_call(function: str, given: Mapping[str, Any]) -> Iterator[None]:
                 os.environ[_VARIABLE] = before
 
 
+def without_run(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment whose processes take no part in the run."""
+    return {name: value for name, value in environment.items() if name != _VARIABLE}
+
+
 def join_run() -> None:
     """Calls what a process that this one descends from asks for, when Triton has been imported."""
     text = os.environ.get(_VARIABLE)

@@ -26,7 +26,7 @@ _PATIENCE_S = 120
 
 _WORDS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[(\[{]|[)\]}]')
 _KERNEL = re.compile(r"\btt\.func\b")
-_REFUSED, _NO_KERNEL = 1, 2
+_REFUSED, _NO_KERNEL = 3, 4
 _WITHOUT_KERNEL = "it has no public function (`tt.func public`) to launch"
 
 
@@ -90,7 +90,7 @@ def _wrong(text: str) -> str | None:
 def _try_in_child(path: Path, name: str) -> None:
     """Reads a file as Triton does, in a process that may die of it."""
     version = installed_triton()
-    ending = in_child(lambda: _read(path), seconds=_PATIENCE_S)
+    ending = in_child(f"{__name__}:read_as_triton", str(path), seconds=_PATIENCE_S)
     if ending.signal == "SIGALRM":
         raise UsageError(f"{name}: Triton {version} does not end reading it")
     if ending.signal is not None:
@@ -104,13 +104,14 @@ def _try_in_child(path: Path, name: str) -> None:
         raise UsageError(f"{name}: not valid TTIR for Triton {version}")
 
 
-def _read(path: Path) -> int:
+def read_as_triton(path: str) -> int:
+    """The exit status of a process that reads a file as Triton does, and may die of it."""
     from triton._C.libtriton import ir
 
     context = ir.context()
     ir.load_dialects(context)
     try:
-        module = ir.parse_mlir_module(str(path), context)
+        module = ir.parse_mlir_module(path, context)
         module.context = context
         if not module.get_entry_func_name():
             return _NO_KERNEL

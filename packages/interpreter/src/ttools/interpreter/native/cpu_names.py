@@ -14,7 +14,7 @@ from ttools.core.errors import UsageError
 from ttools.core.process.child import in_child
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_NEWER = 2
+_NEWER = 3
 _PATIENCE_S = 60
 #: Operations that newer CPUs have instructions of their own for.
 _PROBED = """
@@ -86,7 +86,9 @@ def features_here(cpu: str, llvm: Any) -> str:
         raise unknown
     known = llvm.get_host_cpu_features().items()
     without = ",".join(f"-{name}" for name, present in sorted(known) if not present)
-    ending = in_child(lambda: _tried(cpu, without, llvm), seconds=_PATIENCE_S, keep_errors=True)
+    ending = in_child(
+        f"{__name__}:compare_code", cpu, without, seconds=_PATIENCE_S, keep_errors=True
+    )
     if ending.code == _NEWER:
         raise UsageError(
             f"TTOOLS_CPU={cpu}: this machine ({llvm.get_host_cpu_name()}) cannot run such code, it "
@@ -97,8 +99,12 @@ def features_here(cpu: str, llvm: Any) -> str:
     return without
 
 
-def _tried(cpu: str, without: str, llvm: Any) -> int:
-    """In a child: whether code is made for the CPU, and does not need what is not here."""
+def compare_code(cpu: str, without: str) -> int:
+    """The exit status of a process that makes code with and without what is not here."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     with llvm.create_context() as context:
         plain, bounded = (_assembly(target, cpu, each, context, llvm) for each in ("", without))
