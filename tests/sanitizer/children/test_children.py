@@ -88,7 +88,7 @@ def test_a_fork_that_dies_in_a_launch_says_in_which() -> None:
 
     with sanitize(checks="memcheck") as report, forked(hang) as child:
         said = f"process {child}, which the program started, is in a launch of"
-        while not any(said in warning for warning in report.warnings) or not report.launches:
+        while not report.launches or not any(said in warning for warning in report.warnings):
             time.sleep(0.01)
         (warning,) = report.warnings
         os.kill(child, signal.SIGTERM)
