@@ -62,6 +62,7 @@ def test_what_becomes_dearer_is_told_at_its_line(ttools: Run, tmp_path: Path, ta
     assert "k.py:8: scale for " in narrow.stderr
 
 
+@pytest.mark.slow
 def test_limits_of_the_file_and_what_is_not_compared(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text(KERNEL)
     assert ttools(*inspected()).returncode == 0

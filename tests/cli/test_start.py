@@ -56,9 +56,14 @@ TORCH, TRITON = "import torch\n", "import triton\nimport triton.language as tl\n
     [
         TORCH + TRITON,
         TRITON + TORCH,
-        f"import importlib.util\nimportlib.util.find_spec('torch')\n{TORCH}{TRITON}",
-        f"{THREAD}{TORCH}{TRITON}",
-        "import triton.language as tl\nimport torch\nimport triton\n",
+        pytest.param(
+            f"import importlib.util\nimportlib.util.find_spec('torch')\n{TORCH}{TRITON}",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(f"{THREAD}{TORCH}{TRITON}", marks=pytest.mark.slow),
+        pytest.param(
+            "import triton.language as tl\nimport torch\nimport triton\n", marks=pytest.mark.slow
+        ),
     ],
     ids=["torch first", "triton first", "looked for", "in a thread", "a part of triton first"],
 )

@@ -51,6 +51,7 @@ def _first_failing(folder: Path) -> tuple[Program, Failure]:
     raise AssertionError("no kernel shows the fault")
 
 
+@pytest.mark.slow
 def test_a_planted_fault_becomes_a_short_script(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

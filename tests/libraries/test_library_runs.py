@@ -94,6 +94,7 @@ def test_every_operator_has_a_reference() -> None:
         assert getattr(reference, overload or "default") is not None
 
 
+@pytest.mark.slow
 def test_files_of_a_checkout(tmp_path: Path) -> None:
     """A library that believes in CUDA, a kernel that is right, wrong, and ends the process."""
     (tmp_path / "doubling.py").write_text(LIBRARY)

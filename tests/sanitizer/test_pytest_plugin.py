@@ -295,6 +295,7 @@ def test_fixture_is_skipped_when_switched_off(run_pytest: Pytest) -> None:
 # --- several processes ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_reports_travel_between_processes(run_pytest: Pytest) -> None:
     pytest.importorskip("xdist")
     done = run_pytest({"test_a.py": BUGGY, "test_b.py": CLEAN}, "--ttools-sanitize", "-n", "2")

@@ -127,6 +127,7 @@ def test_the_page_has_a_sentence_for_every_file() -> None:
         ), verdict.file
 
 
+@pytest.mark.slow
 def test_the_tool_runs_a_folder(tmp_path: Path) -> None:
     (tmp_path / "masked.py").write_text(SCRIPT.format(mask=", mask=offs < n"))
     (tmp_path / "unmasked.py").write_text(SCRIPT.format(mask=""))

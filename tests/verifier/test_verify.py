@@ -80,6 +80,7 @@ def test_what_was_tried_is_said(verdicts: dict[str, Verification]) -> None:
     assert covered["sequences of calls"] > 0
 
 
+@pytest.mark.slow
 def test_a_failure_is_written_as_a_test_that_fails_without_us(tmp_path: Path) -> None:
     word = f"{FILE}:keeps_dimension"
     found = verify(

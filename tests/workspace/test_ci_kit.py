@@ -104,6 +104,7 @@ def run_steps(folder: Path, given: dict[str, str]) -> list[subprocess.CompletedP
     return done
 
 
+@pytest.mark.slow
 def test_steps_of_the_action(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     test = tmp_path / "tests" / "test_fill.py"

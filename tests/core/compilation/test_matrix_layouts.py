@@ -13,7 +13,7 @@ from ttools.core.compilation.layouts import Layout, explain, holder, layouts_of,
 from ttools.core.compilation.shared_layouts import offset
 from ttools.core.triton_versions import triton_version
 
-SHAPES = [(64, 32), (32, 128)]
+SHAPES = [(64, 32), pytest.param((32, 128), marks=pytest.mark.slow)]
 WARPS = [[2, 2], [1, 4], [4, 2]]
 
 

@@ -54,6 +54,7 @@ def test_every_symbol_is_known() -> None:
     assert [s for s in symbols() if find(s) is None] == []
 
 
+@pytest.mark.slow
 def test_every_symbol_runs_on_vectors_as_on_scalars() -> None:
     rng = np.random.default_rng(0)
     cases, arrays = [], []

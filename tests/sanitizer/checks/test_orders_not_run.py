@@ -179,7 +179,7 @@ def fan_out(data_ptr, turn_ptr, seen_ptr, o_ptr, n, readers, WAITS: tl.constexpr
             tl.atomic_add(seen_ptr, 1)
 
 
-@pytest.mark.parametrize("readers", [1, 3])
+@pytest.mark.parametrize("readers", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_broadcast_waits_for_all_readers(waits: bool, readers: int) -> None:
     o = torch.zeros(5 * readers, B)

@@ -189,6 +189,7 @@ def test_standard_input_is_read_once_for_all_runs(
     assert (tmp_path / "ran").read_text() == "xx"
 
 
+@pytest.mark.slow
 def test_time_limit_keeps_what_was_found(on_gpu: Any, report_of: Any, tmp_path: Path) -> None:
     report_of("memcheck", IN_ANOTHER_KERNEL)
     pids = tmp_path / "pids"

@@ -57,6 +57,7 @@ def test_defects_are_found_at_their_least_size(
     assert all(defect.is_least for defect in result.defects)
 
 
+@pytest.mark.slow
 def test_of_two_sizes_neither_can_be_smaller() -> None:
     result = _analyse(kernels.transpose, n=(1, 100_000), m=(1, 100_000))
     assert result.verdict == "fails"

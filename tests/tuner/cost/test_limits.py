@@ -78,6 +78,7 @@ def product_kernel(a_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, PART: tl.constexpr)
     tl.store(c_ptr + rows[:, None] * 64 + columns[None, :], total.to(tl.float16))
 
 
+@pytest.mark.slow
 def test_configurations_for_a_gpu_that_is_not_here() -> None:
     a, b = torch.randn(256, 128).half(), torch.randn(128, 64).half()
     c = torch.empty(256, 64, dtype=torch.float16)

@@ -25,6 +25,7 @@ def add_one_kernel(table_ptr, BLOCK: tl.constexpr):
     tl.store(out + offs, tl.load(out + offs, mask=offs < 8) + 1, mask=offs < 8)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7)), min_size=1, max_size=6))
 def test_words_lead_to_the_tensors_whose_addresses_they_are(

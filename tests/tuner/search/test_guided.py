@@ -126,6 +126,7 @@ def test_a_quarter_of_the_space_is_nearly_enough() -> None:
     assert mean < sum(regret(shuffled, seed) for seed in seeds) / len(seeds) / 3
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(0, 99))
 def test_each_candidate_is_tried_once_and_equal_seeds_agree(

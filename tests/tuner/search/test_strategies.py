@@ -36,7 +36,7 @@ def tried(name: str, space: list[Candidate], cost: Cost, seed: int = 0) -> list[
         return order
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.sampled_from(sorted(STRATEGIES)),
     st.integers(1, 5),

@@ -100,6 +100,7 @@ def test_a_slow_slot_stalls_no_other() -> None:
     workers.close()
 
 
+@pytest.mark.slow
 def test_slots_have_variables_of_their_own() -> None:
     slots = [{"TTOOLS_TEST_SLOT": "2"}] * 2
     run = TuningRun(

@@ -55,6 +55,7 @@ def configs() -> list[triton.Config]:
     ]
 
 
+@pytest.mark.slow
 def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout(
     tmp_path: Path,
 ) -> None:
@@ -85,6 +86,7 @@ def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout
     assert result.notes == []
 
 
+@pytest.mark.slow
 def test_no_process_is_left_behind() -> None:
     server = ForkServer()
     slot = WorkerSlot(server)
