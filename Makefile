@@ -98,7 +98,9 @@ docs: $(STAMP) ## Build the documentation into site/
 	  $(PY) -m pip install --quiet --disable-pip-version-check "$${tools[@]}"
 	@$(PY) -m mkdocs build --strict --quiet
 
-ci: lint typecheck test ## Everything a change must pass
+ci: $(STAMP) ## Everything a change must pass
+	@$(MAKE) -j 2 --output-sync=target lint typecheck TRITON='$(TRITON)'
+	@$(MAKE) test TRITON='$(TRITON)'
 	@$(MAKE) fuzz TRITON='$(TRITON)' FUZZ_ARGS='--new --seconds 55 --processes $(TEST_JOBS) --shrink 30 --most 3'
 	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
 
