@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 pytest.importorskip("pygls", reason="pygls is not installed")
@@ -21,6 +24,7 @@ from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 
+ROOT = Path(__file__).parents[3]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -131,6 +135,18 @@ def test_settings() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             read_editor_settings(wrong)
+
+
+def test_the_extension_offers_the_settings_that_there_are() -> None:
+    text = (ROOT / "editors" / "vscode" / "package.json").read_text("utf-8")
+    offered = json.loads(text)["contributes"]["configuration"]["properties"]
+    given = {name.removeprefix("ttools."): each["default"] for name, each in offered.items()}
+    settings = read_editor_settings(given)
+    assert settings == read_editor_settings(None)
+    assert given.keys() - {"command"} == msgspec.to_builtins(settings).keys()
+    page = (ROOT / "docs" / "editors.md").read_text("utf-8")
+    table = page.partition("| setting |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `ttools\.(\w+)` \|", table, re.M)) == given.keys()
 
 
 def test_counts() -> None:

@@ -66,7 +66,8 @@ def test_reports_are_shown_as_they_change(tmp_path: Path) -> None:
         assert shown.severity is types.DiagnosticSeverity.Warning
         assert shown.code == "oob_store"
         assert shown.message == "it is outside\nprogram (3, 0, 0), lane [7] of [8]: lanes = 7"
-        (launch,) = shown.related_information or ()
+        assert shown.related_information is not None
+        (launch,) = shown.related_information
         assert (launch.location.range.start.line, launch.message) == (8, "launched from here")
         said = await editor.hover("k.py", 6)
         assert "**warning[memcheck]: it is outside**" in said

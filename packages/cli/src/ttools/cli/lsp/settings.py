@@ -17,6 +17,8 @@ from ttools.core.errors import UsageError, did_you_mean
 SECTION = "ttools"
 #: What stands for the file that was saved, in a line of `sanitizeOnSave`.
 FILE = "${file}"
+#: What an editor sends along that is its own: how it starts the server.
+_EDITORS_OWN = frozenset({"command"})
 
 
 class EditorSettings(msgspec.Struct, frozen=True, rename="camel"):
@@ -56,7 +58,7 @@ def read_editor_settings(given: Any) -> EditorSettings:
         given = given[SECTION] or {}
     known = [field.encode_name for field in msgspec.structs.fields(EditorSettings)]
     for name in given if isinstance(given, Mapping) else ():
-        if name not in known:
+        if name not in known and name not in _EDITORS_OWN:
             raise UsageError(f"there is no setting `{SECTION}.{name}`{did_you_mean(name, known)}")
     try:
         settings = msgspec.convert(given, EditorSettings)
