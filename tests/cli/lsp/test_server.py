@@ -76,9 +76,8 @@ def test_reports_are_shown_as_they_change(tmp_path: Path) -> None:
         write_report(report, finding(script, 6), finding(script, 5, message="another"))
         await editor.until(lambda: len(editor.of("k.py")) == 2)
         report.write_text("{")
-        await editor.until(lambda: editor.messages)
+        await editor.until(lambda: editor.messages and not editor.of("k.py"))
         assert "is no report" in editor.messages[0]
-        assert editor.of("k.py") == []
         assert not (tmp_path / "ran").exists()
 
     session(tmp_path, steps, reports=["report.json"])
