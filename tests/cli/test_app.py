@@ -37,7 +37,7 @@ def test_version(called_ttools: Run, option: str) -> None:
 def test_commands_have_help(called_ttools: Run, command: str) -> None:
     done = called_ttools(*command.split(), "--help")
     assert done.returncode == 0
-    assert "--output" in done.stdout
+    assert ("--stdio" if command == "lsp" else "--output") in done.stdout
 
 
 def test_unknown_command(called_ttools: Run) -> None:

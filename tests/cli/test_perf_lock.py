@@ -82,6 +82,65 @@ def test_limits_of_the_file_and_what_is_not_compared(ttools: Run, tmp_path: Path
     assert [entry["target"] for entry in both["kernels"]] == ["sm_80", "sm_90"]
 
 
+SCRIPT = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x_ptr, out_ptr, n, stride, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, x * 2, mask=offs < n)
+
+
+@triton.jit
+def gather(index_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + lanes)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + index, mask=index > 0))
+
+
+x, out = torch.zeros(40000), torch.empty(10000)
+scale[(10,)](x, out, 10000, 3, BLOCK=1024)
+gather[(1,)](torch.zeros(64, dtype=torch.int64), x, out, BLOCK=64)
+"""
+
+
+def test_what_launches_of_a_script_do_is_locked_too(ttools: Run, tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(SCRIPT)
+    words = ("inspect", "--target", "sm_90", "--lock", "l", "k.py")
+    assert ttools(*words).returncode == 0
+    gather, scale = json.loads((tmp_path / "l").read_text())["kernels"]
+    assert scale["figures"]["bytes"] == scale["figures"]["unique bytes"] == 2 * 10000 * 4
+    assert scale["figures"]["flops"] == 10 * 1024
+    # Four floats of each of 32 threads lie in 16 sectors.
+    assert 15 <= scale["figures"]["sectors per request"] <= 16
+    assert scale["costs"]["bytes"]["x = tl.load(x_ptr + offs, mask=offs < n)"] == 40000
+    assert "bytes" not in gather["figures"]  # it goes by what is in memory
+
+    # All figures of the machine code may grow: what is told is what launches do.
+    lock = json.loads((tmp_path / "l").read_text())
+    launch = ("bytes", "unique bytes", "flops", "sectors per request")
+    lock["limits"] = dict.fromkeys(launch, 0.05)
+    (tmp_path / "l").write_text(json.dumps(lock))
+    again = ttools(*words[:-1], "--check", "k.py")
+    assert again.returncode == 0, again.stderr
+    worse = SCRIPT.replace("x_ptr + offs,", "x_ptr + offs * stride,").replace("x * 2", "x * 2 + x")
+    file.write_text("# moved\n" + worse)
+    told = ttools(*words[:-1], "--check", "k.py")
+    assert told.returncode == 1
+    assert "k.py:11: scale for sm_90: flops 10240 -> 20480" in told.stderr
+    assert "k.py:10: scale for sm_90: sectors per request " in told.stderr
+    assert "bytes" not in told.stderr
+    both = "; tl.store(out_ptr + offs, x, mask=offs < n)"
+    file.write_text(SCRIPT.replace("x * 2, mask=offs < n)", "x * 2, mask=offs < n)" + both))
+    twice = ttools(*words[:-1], "--check", "k.py")
+    assert "k.py:10: scale for sm_90: bytes 80000 -> 120000" in twice.stderr
+
+
 @pytest.mark.parametrize(
     ("lock", "arguments", "said"),
     [

@@ -20,6 +20,7 @@ from junitparser import JUnitXml
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
+from ttools.core.reports.reading import read_findings
 from ttools.core.reports.registry import WRITERS, write_report
 from ttools.core.reports.report import Report
 
@@ -268,3 +269,11 @@ def test_github_names_severity_and_place(report: Report) -> None:
 def test_page_is_part_of_the_distribution() -> None:
     page = files("ttools.core.reports") / "page"
     assert {entry.name for entry in page.iterdir()} >= {"page.html.jinja", "page.css", "page.js"}
+
+
+def test_findings_are_read_back_from_json(report: Report, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_text(write_report(report, "json"), "utf-8")
+    again = replace(report, findings=read_findings(file))
+    assert write_report(again, "text") == write_report(report, "text")
+    assert write_report(again, "json") == write_report(report, "json")

@@ -17,6 +17,7 @@ from ttools.cli.defaults import defaults
 from ttools.cli.doctor.command import doctor_command
 from ttools.cli.inspect.command import inspect_command
 from ttools.cli.interpret.command import interpret_command
+from ttools.cli.lsp.command import lsp_command
 from ttools.cli.profile.command import profile_command
 from ttools.cli.profile.compare import SidesCommand, profile_compare_command
 from ttools.cli.profile.view import profile_view_command
@@ -45,6 +46,7 @@ app.command("tune", cls=TuneCommand)(tune_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("record", cls=TargetCommand)(record_command)
 app.command("verify")(verify_command)
+app.command("lsp")(lsp_command)
 app.command("cache")(cache_command)
 app.command("doctor")(doctor_command)
 

@@ -103,7 +103,7 @@ def as_argument(value: Any) -> Any:
     Raises:
         UsageError: An array that no kernel can take.
 
-    Example:
+    Examples:
         `kernel[grid](as_argument(x), as_argument(out), x.size, BLOCK=64)` with NumPy arrays.
     """
     if isinstance(value, np.ndarray):

@@ -57,7 +57,17 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(name="TRITON_ALWAYS_COMPILE", meaning="`1` ignores Triton's cache"),
     Variable(name="TRITON_BACKENDS_IN_TREE", meaning="`1` hides plugins, ours too, from Triton"),
 )
-_COMMANDS = ("INTERPRET", "SANITIZE", "PROFILE", "TUNE", "INSPECT", "RECORD", "VERIFY", "DOCTOR")
+_COMMANDS = (
+    "INTERPRET",
+    "SANITIZE",
+    "PROFILE",
+    "TUNE",
+    "INSPECT",
+    "RECORD",
+    "VERIFY",
+    "DOCTOR",
+    "LSP",
+)
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
 
 

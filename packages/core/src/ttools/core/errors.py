@@ -123,7 +123,7 @@ class KernelError(_LocatedError):
 def during(note: str) -> Iterator[None]:
     """Adds `note` to a `TtoolsError` that passes through.
 
-    Example:
+    Examples:
         `with during("lowering tt.reduce in softmax"): …` makes a failure end with the line
         `During: lowering tt.reduce in softmax`.
     """

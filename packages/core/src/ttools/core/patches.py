@@ -36,7 +36,7 @@ class Patches:
     Args:
         install: called with the object when it is first entered, to fill it.
 
-    Example:
+    Examples:
         >>> with Patches() as patches:
         ...     patches.wrap(JITFunction, "run", lambda run: logged(run))
     """

@@ -119,7 +119,7 @@ def device_map(text: str = "cuda=cpu") -> Iterator[None]:
     Raises:
         UsageError: it is nothing like that, or another map than the one in place.
 
-    Example:
+    Examples:
         >>> with device_map("cuda=cpu,capability=9.0"):
         ...     kernel[grid](torch.ones(1024, device="cuda"))
     """
@@ -188,7 +188,7 @@ def interpret(
         UsageError: an argument makes no sense; on entry, if Triton's own interpreter was
             switched on (TRITON_INTERPRET) when Triton was imported.
 
-    Example:
+    Examples:
         >>> with interpret(only=["softmax_kernel"]) as run:
         ...     softmax(x)
         >>> run.stats[0].programs

@@ -76,7 +76,7 @@ def profile(
     Raises:
         UsageError: an argument is not one of those, or there is no GPU.
 
-    Example:
+    Examples:
         with profile(device="h100") as prof:
             kernel[grid](x, y, n)
         print(prof.frame[["kernel", "flops", "unique_bytes", "bound_s", "limited_by"]])

@@ -237,7 +237,7 @@ def sanitize(
     Raises:
         UsageError: an argument makes no sense.
 
-    Example:
+    Examples:
         >>> with sanitize() as report:
         ...     softmax(x)
         >>> report.raise_for_findings()

@@ -44,7 +44,7 @@ def verify(
     Raises:
         UsageError: a function is not in a file, cannot be loaded, or has no domain.
 
-    Example:
+    Examples:
         >>> verify(softmax, torch_softmax, inputs).verdict
         'pass'
     """

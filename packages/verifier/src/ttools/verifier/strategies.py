@@ -25,7 +25,7 @@ def arguments_of(inputs: Callable[..., Any]) -> SearchStrategy[dict[str, Any]]:
     Raises:
         UsageError: Hypothesis is not installed, or a parameter has no domain.
 
-    Example:
+    Examples:
         >>> @given(arguments_of(inputs))
         ... def test_softmax(arguments):
         ...     torch.testing.assert_close(softmax(**arguments), reference(**arguments))

@@ -161,7 +161,7 @@ def watch(
         UsageError: an argument makes no sense, something cannot be watched, or the file not be
             written.
 
-    Example:
+    Examples:
         >>> with watch(["acc"]) as run:
         ...     softmax(x)
         >>> run.recording.select("acc", program=2)

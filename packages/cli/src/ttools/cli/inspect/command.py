@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING
@@ -22,7 +23,9 @@ from ttools.core.errors import UsageError
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.core.compilation.kernel_source import KernelSource
+    from ttools.core.compilation.lock import LaunchCosts
     from ttools.core.gpus.targets import Target
+    from ttools.profiler import Profile
 
 _NO_GPU = "sm_90"
 
@@ -65,7 +68,7 @@ def inspect_command(
         if value is not None
     }
     with TemporaryDirectory(prefix="ttools-inspect-") as folder:
-        inspected = _Inspected(Path(folder), signature, launch, only or [])
+        inspected = _Inspected(Path(folder), signature, launch, only or [], lock is not None)
         status, sources = _sources(words or [], module, code, inspected, device_map)
         try:
             found = [each for name in targets for each in inspect_sources(sources, name)]
@@ -75,7 +78,7 @@ def inspect_command(
             if output_dir is not None:
                 _save(found, output_dir)
             if lock is not None:
-                status = lock_or_check(found, lock, check) or status
+                status = lock_or_check(found, lock, check, inspected.costs) or status
             if lock is None or output is not None:
                 _write(found, beside, stages, form, output)
         except CompilationError as error:
@@ -93,12 +96,32 @@ class _Inspected:
         signature: of a kernel in a file.
         launch: options of the launch.
         only: names of kernels.
+        counted: whether launches of a script are counted.
     """
 
     folder: Path
     signature: str | None
     launch: dict[str, int]
     only: Sequence[str]
+    counted: bool = False
+    profiles: list[Profile] = field(default_factory=list)
+
+    def costs(self, inspection: Inspection) -> LaunchCosts | None:
+        """What a launch of a compiled kernel does, if launches were counted."""
+        found = (each.costs_of(inspection) for each in self.profiles)
+        return next((each for each in found if each is not None), None)
+
+    def running(self) -> AbstractContextManager[object]:
+        """Runs kernels, and counts what they do if that is wanted."""
+        if self.counted:
+            from ttools.profiler import profile
+
+            self.profiles.append(profile(on="cpu", line_times=False))
+            return self.profiles[-1]
+        from ttools.sanitizer.api import sanitize
+
+        # Scripts go by their results; a wrong kernel must not end the process.
+        return sanitize(checks="memcheck", first_config=True)
 
 
 def _targets(names: Sequence[str]) -> list[Target]:
@@ -135,10 +158,8 @@ def _sources(
     work = read_target(words, module, code)
     take_over_from_upstream("ttools captures launches")
     from ttools.core.compilation.specialisation import captured
-    from ttools.sanitizer.api import sanitize
 
-    # Kernels run, since scripts go by their results; a wrong one must not end the process.
-    with captured(names=inspected.only) as sources, sanitize(checks="memcheck", first_config=True):
+    with captured(names=inspected.only) as sources, inspected.running():
         status = run_work(work, device_map)
     if not sources:
         which = f" named {', '.join(inspected.only)}" if inspected.only else ""

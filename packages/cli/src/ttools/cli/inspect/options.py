@@ -76,7 +76,7 @@ LockOption = Annotated[
     _report(
         "--lock",
         metavar="FILE",
-        help="Record registers, spills, shared memory, instructions and accesses in a file.",
+        help="Record registers, spills, shared memory, instructions, counts in a file.",
     ),
 ]
 CheckLockOption = Annotated[

@@ -2,7 +2,8 @@
 
 An entry is a kernel as it was specialised, for one target, by one version of Triton: registers,
 spills, shared memory, instructions, accesses, and the instructions of each line by the line's text,
-which stays the same when lines above it change. Owns the file's format and what a regression is.
+which stays the same when lines above it change. Where a launch of the kernel was counted, its
+bytes, operations and sectors are added. Owns the file's format and what a regression is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os.path import relpath
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -35,9 +37,27 @@ LIMITS: dict[str, float] = {
     "dots without matrix units": 0.0,
     "occupancy": 0.0,
     "matrix instructions": 0.1,
+    "bytes": 0.0,
+    "unique bytes": 0.0,
+    "flops": 0.0,
+    "sectors per request": 0.05,
 }
+_Number = TypeVar("_Number", int, float)
 #: Figures of which less is worse.
 _LESS_IS_WORSE = frozenset({"occupancy", "matrix instructions"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchCosts:
+    """What a launch of a kernel does.
+
+    Attributes:
+        figures: by name, see `LIMITS`.
+        lines: what each line has of a figure, by the figure's name.
+    """
+
+    figures: Mapping[str, float]
+    lines: Mapping[str, Mapping[SourceLocation, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +72,7 @@ class Entry:
         options: of the launch.
         figures: by name, see `LIMITS`.
         lines: instructions by the text of the source line.
+        costs: the same of figures of a launch, by the figure's name.
     """
 
     kernel: str
@@ -61,6 +82,11 @@ class Entry:
     options: dict[str, str]
     figures: dict[str, float]
     lines: dict[str, int] = field(default_factory=dict)
+    costs: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def by_text(self, figure: str) -> Mapping[str, float]:
+        """What each line has of a figure: of static ones, its instructions."""
+        return self.costs.get(figure, self.lines)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -103,14 +129,13 @@ class Regression:
         )
 
 
-def entry_of(inspection: Inspection) -> Entry:
-    """The entry of a compiled kernel."""
+def entry_of(inspection: Inspection, costs: LaunchCosts | None = None) -> Entry:
+    """The entry of a compiled kernel, and of a launch of it where one was counted."""
     figures = {name: float(n) for name, n in inspection.figures().items() if n is not None}
+    if costs is not None:
+        figures |= costs.figures
     by_line = instructions_by_line(inspection)
     figures["instructions"] = float(by_line.total())
-    lines: Counter[str] = Counter()
-    for location, count in by_line.items():
-        lines[_text(location)] += count
     return Entry(
         kernel=inspection.source.name,
         target=inspection.target.name,
@@ -118,7 +143,8 @@ def entry_of(inspection: Inspection) -> Entry:
         parameters=inspection.source.parameters(),
         options={name: str(value) for name, value in sorted(inspection.source.options.items())},
         figures=figures,
-        lines=dict(sorted(lines.items())),
+        lines=_by_text(by_line),
+        costs={} if costs is None else {n: _by_text(own) for n, own in costs.lines.items()},
     )
 
 
@@ -136,6 +162,15 @@ def _is_code(stage: str, text: str) -> bool:
         return "/*" in address and code.split()[:1] not in ([], ["NOP"])
     words = text.split()
     return bool(words) and text[0] in " \t" and words[0][0].isalpha() and words[0] != "s_nop"
+
+
+def _by_text(lines: Mapping[Any, _Number]) -> dict[str, _Number]:
+    """Sums over lines of equal text."""
+    found: dict[str, _Number] = {}
+    for location, number in lines.items():
+        text = _text(location)
+        found[text] = found[text] + number if text in found else number
+    return dict(sorted(found.items()))
 
 
 def _text(location: SourceLocation | None) -> str:
@@ -172,17 +207,25 @@ def write_lock(path: Path, entries: Iterable[Entry]) -> int:
     return len(kept)
 
 
-def compare(lock: Lock, inspection: Inspection) -> list[Regression] | None:
+def compare(
+    lock: Lock, inspection: Inspection, costs: LaunchCosts | None = None
+) -> list[Regression] | None:
     """What has become dearer than locked; None if the lock has no such kernel of this Triton."""
-    now = entry_of(inspection)
+    now = entry_of(inspection, costs)
+    instructions = {at: n for at, n in instructions_by_line(inspection).items() if at is not None}
     for before in lock.kernels:
         if before.key == now.key and before.triton == now.triton:
-            return list(_regressions(before, now, lock.limits, inspection))
+            lines = {} if costs is None else costs.lines
+            return list(_regressions(before, now, lock.limits, lines, instructions))
     return None
 
 
 def _regressions(
-    before: Entry, now: Entry, limits: Mapping[str, float], inspection: Inspection
+    before: Entry,
+    now: Entry,
+    limits: Mapping[str, float],
+    lines: Mapping[str, Mapping[SourceLocation, float]],
+    instructions: Mapping[SourceLocation, float],
 ) -> Iterator[Regression]:
     for name, limit in limits.items():
         old, new = before.figures.get(name), now.figures.get(name)
@@ -190,23 +233,24 @@ def _regressions(
             continue
         worse = old - new if name in _LESS_IS_WORSE else new - old
         if worse > abs(limit) * old + 1e-9:
-            yield Regression(
-                entry=now, figure=name, before=old, now=new, location=_cause(before, inspection)
-            )
+            found = lines.get(name, instructions)
+            at = _cause(before.by_text(name), now.by_text(name), found)
+            yield Regression(entry=now, figure=name, before=old, now=new, location=at)
 
 
-def _cause(before: Entry, inspection: Inspection) -> SourceLocation | None:
-    """The changed line that has most instructions; where none has changed, the one that grew most.
+def _cause(
+    before: Mapping[str, float],
+    now: Mapping[str, float],
+    lines: Mapping[SourceLocation, float],
+) -> SourceLocation | None:
+    """The changed line that has most of a figure; where none has changed, the one that grew most.
 
     A changed line goes first: the assembler gives branches of inlined functions to later lines.
     """
-    found = {at: n for at, n in instructions_by_line(inspection).items() if at is not None}
-    own: Counter[str] = Counter()
-    for at, count in found.items():
-        own[_text(at)] += count
 
-    def weight(at: SourceLocation) -> tuple[bool, int, int]:
+    def weight(at: SourceLocation) -> tuple[bool, float, int]:
         text = _text(at)
-        return text not in before.lines, own[text] - before.lines.get(text, 0), -at.line
+        changed = text not in before and now[text] > 0
+        return changed, now[text] - before.get(text, 0), -at.line
 
-    return max(found, key=weight, default=None)
+    return max(lines, key=weight, default=None)

@@ -38,7 +38,7 @@ def eager_program(pid: Extents = 0, grid: Extents | None = None) -> Iterator[Non
     Raises:
         UsageError: there is no such program in the grid.
 
-    Example:
+    Examples:
         >>> x = torch.arange(100.0)
         >>> with eager_program(pid=3, grid=8):
         ...     offsets = tl.program_id(0) * 4 + tl.arange(0, 4)

@@ -232,7 +232,7 @@ def record(
     Raises:
         UsageError: an argument makes no sense; on leaving, if the file cannot be written.
 
-    Example:
+    Examples:
         >>> with record("launch.tt", only=["softmax_kernel"]):
         ...     softmax(x)
     """

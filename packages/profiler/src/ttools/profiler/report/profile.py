@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.lock import LaunchCosts
 from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
@@ -22,6 +23,7 @@ from ttools.profiler.report.advice import Evidence, Hint, advise
 from ttools.profiler.report.call_tree import Node, call_tree
 from ttools.profiler.report.frames import kernel_frame, line_frame
 from ttools.profiler.report.graph_frame import graph_frame
+from ttools.profiler.report.launch_costs import costs_of
 from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample, Session
 
@@ -208,6 +210,13 @@ class Profile(ContextDecorator, ShowsItself):
             except CompilationError as error:
                 self._session.notes.setdefault(source.name, str(error))
         return self._inspections
+
+    def costs_of(self, inspection: Inspection) -> LaunchCosts | None:
+        """What launches of a compiled kernel do, whatever it was compiled for.
+
+        None where none was counted, or another run may count something else.
+        """
+        return costs_of(inspection, self._session.samples, self._session.variants)
 
     def _shown(self) -> Iterator[Part]:
         from ttools.profiler.report.shown import shown_profile

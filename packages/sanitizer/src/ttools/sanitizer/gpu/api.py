@@ -229,7 +229,7 @@ def sanitize_on_gpu(
         TtoolsError: there is no GPU, no compute-sanitizer or no such mode in the installed Triton,
             or a run took too long.
 
-    Example:
+    Examples:
         >>> checked = sanitize_on_gpu(Target(kind="script", name="bench.py"))
         >>> print(write_report(checked.report(), "text"))
     """

@@ -76,7 +76,7 @@ def check_sizes(
     Raises:
         UsageError: a range is empty or has gaps.
 
-    Example:
+    Examples:
         >>> check_sizes(run, n=range(1, 1 << 20)).verdict
         'proved'
     """

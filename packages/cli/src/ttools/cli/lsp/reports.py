@@ -1,0 +1,167 @@
+"""What reports say of a file: findings and counts of lines, by where they came from.
+
+Owns which report is about what, and when it was made. Must not know the protocol.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from ttools.core.errors import UsageError
+from ttools.core.findings.findings import Finding
+from ttools.core.json_document import parse_json, read_json_document
+from ttools.core.location import SourceLocation, users_place
+from ttools.core.reports.json import SCHEMA as REPORT
+from ttools.core.reports.reading import read_findings
+
+_PROFILE = "ttools.profile/1"
+
+
+class LineCounts(msgspec.Struct, frozen=True):
+    """What a line did in a profiled run; the names are those of `ttools.profile/1`."""
+
+    kernel: str
+    file: str
+    line: int
+    executions: int | None = None
+    loaded: float = 0
+    stored: float = 0
+    atomic: float = 0
+    masked_share: float | None = None
+    flops: float = 0
+    operations: str = ""
+    time_share: float | None = None
+
+
+class _Profile(msgspec.Struct):
+    lines: list[LineCounts]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One report.
+
+    Attributes:
+        made: when, in seconds since 1970; of a run, when it began.
+        findings: of a run of `sanitize`.
+        lines: of a run of `profile`.
+    """
+
+    made: float
+    findings: tuple[Finding, ...] = ()
+    lines: tuple[LineCounts, ...] = ()
+
+
+def load(path: Path, made: float | None = None) -> Loaded:
+    """Reads a report of `sanitize` or `profile`.
+
+    Raises:
+        UsageError: it cannot be read, or is something else.
+    """
+    try:
+        written = path.stat().st_mtime
+        data = parse_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read the report `{path}`: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"`{path}` is no report: {error}") from error
+    when = written if made is None else made
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema == _PROFILE:
+        profile = read_json_document(path, _PROFILE, "profile", _Profile)
+        return Loaded(when, lines=tuple(profile.lines))
+    if schema == REPORT:
+        return Loaded(when, findings=read_findings(path))
+    raise UsageError(
+        f"`{path}` is no report: write it with `ttools sanitize` or `ttools profile`, "
+        "--format json --output FILE"
+    )
+
+
+def shown_at(finding: Finding) -> SourceLocation | None:
+    """Where a finding is shown: at the user's line nearest to it, else at the launch."""
+    place = users_place(finding.location)
+    if place is not None or finding.launch is None:
+        return place
+    file, _, line = finding.launch.rpartition(":")
+    return SourceLocation(file, int(line), 0) if line.isdigit() else None
+
+
+@dataclass
+class Reports:
+    """All reports that are shown, by what they are of: a file, or the words of a run."""
+
+    loaded: dict[object, Loaded] = field(default_factory=dict)
+
+    def findings(self) -> Iterator[tuple[SourceLocation, Finding, bool]]:
+        """Each finding that has a place, the place, and whether its file was changed since."""
+        for report in self.loaded.values():
+            for finding in report.findings:
+                place = shown_at(finding)
+                if place is not None:
+                    yield place, finding, _changed_since(place.file, report.made)
+
+    def lines_at(self, file: str, line: int) -> Iterator[tuple[LineCounts, bool]]:
+        """Counts of a line, and whether its file was changed since."""
+        for report in self.loaded.values():
+            for row in report.lines:
+                if row.line == line and same_file(row.file, file):
+                    yield row, _changed_since(row.file, report.made)
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two paths mean the same file, through symbolic links, too."""
+    return one == other or Path(one).resolve() == Path(other).resolve()
+
+
+def _changed_since(file: str, made: float) -> bool:
+    try:
+        return Path(file).stat().st_mtime > made
+    except OSError:
+        return False
+
+
+@dataclass
+class Watched:
+    """Report files, read again when they have changed and are at rest.
+
+    A file that is still being written looks damaged, so it is read once it is the same twice.
+    """
+
+    _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _read: dict[Path, tuple[int, int]] = field(default_factory=dict)
+
+    def changed(self, paths: list[Path]) -> Iterator[tuple[Path, bool]]:
+        """Files to read now, with True; those that are gone or no longer asked for, with False."""
+        for path in paths:
+            state = _state(path)
+            if state is None:
+                if self._read.pop(path, None) is not None:
+                    yield path, False
+            elif self._read.get(path) != state and (
+                self._seen.get(path) == state or _is_old(state)
+            ):
+                self._read[path] = state
+                yield path, True
+            if state is not None:
+                self._seen[path] = state
+        for path in self._read.keys() - set(paths):
+            del self._read[path]
+            yield path, False
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _is_old(state: tuple[int, int]) -> bool:
+    return time.time_ns() - state[0] > 2_000_000_000

@@ -1,0 +1,110 @@
+"""Findings of a report that was written as JSON, schema `ttools.report/1`, read back.
+
+Owns the way from the report's fields to `Finding`. Must not know who wants the findings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ttools.core.findings.findings import Argument, Finding, Related, Severity
+from ttools.core.json_document import read_json_document
+from ttools.core.location import SourceLocation, source_line
+from ttools.core.reports.json import SCHEMA
+
+_Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class _Location:
+    file: str
+    line: int | None = None
+    column: int | None = None
+    callers: tuple[_Location, ...] = ()
+
+    def location(self) -> SourceLocation:
+        line = self.line or 0
+        # Reports count characters, locations bytes of UTF-8.
+        before = source_line(self.file, line)[: (self.column or 1) - 1]
+        column = len(before.encode(errors="replace")) + 1 if self.column else 0
+        callers = tuple(caller.location() for caller in self.callers)
+        return SourceLocation(self.file, line, column, callers=callers)
+
+
+@dataclass(frozen=True)
+class _Related:
+    message: str
+    location: _Location | None = None
+    program: _Triple | None = None
+    lane: tuple[int, ...] | None = None
+    iteration: tuple[int, ...] = ()
+
+    def related(self) -> Related:
+        return Related(
+            message=self.message,
+            location=_location(self.location),
+            program=self.program,
+            lane=self.lane,
+            iteration=self.iteration,
+        )
+
+
+@dataclass(frozen=True)
+class _Finding:
+    kind: str
+    check: str
+    severity: Severity
+    message: str
+    kernel: str
+    argument: Argument | None = None
+    location: _Location | None = None
+    program: _Triple | None = None
+    lane: tuple[int, ...] | None = None
+    shape: tuple[int, ...] = ()
+    iteration: tuple[int, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    count: int = 1
+    programs: int = 0
+    related: tuple[_Related, ...] = ()
+    launch: str | None = None
+    launch_callers: tuple[str, ...] = ()
+    config: dict[str, Any] | None = None
+    configs: tuple[dict[str, Any], ...] = ()
+    help: str | None = None
+    sizes: dict[str, int] | None = None
+
+    def finding(self) -> Finding:
+        same = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("location", "related", "variables", "configs")
+        }
+        return Finding(
+            **same,
+            location=_location(self.location),
+            related=tuple(each.related() for each in self.related),
+            variables=tuple(self.variables.items()),
+            other_configs=self.configs[1:],
+        )
+
+
+@dataclass(frozen=True)
+class _Report:
+    findings: tuple[_Finding, ...]
+
+
+def read_findings(path: Path) -> tuple[Finding, ...]:
+    """The findings of a report; those that were suppressed are left out.
+
+    Raises:
+        UsageError: the file cannot be read, is no report, or is damaged.
+    """
+    report = read_json_document(path, SCHEMA, "report", _Report)
+    return tuple(each.finding() for each in report.findings)
+
+
+def _location(location: _Location | None) -> SourceLocation | None:
+    return None if location is None else location.location()

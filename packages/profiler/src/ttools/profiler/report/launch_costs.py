@@ -1,0 +1,86 @@
+"""What the launches of a compiled kernel do, as a lock of kernels' costs records it.
+
+Owns which launch stands for a kernel, and which counts another run gives again. Must not know the
+lock's file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.lock import LaunchCosts
+from ttools.core.location import SourceLocation
+from ttools.profiler.access.requests import AccessQuality, access_qualities
+from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.report.access_frame import requested
+from ttools.profiler.run.session import Sample
+
+
+def costs_of(
+    inspection: Inspection, samples: Iterable[Sample], variants: Mapping[int, KernelSource]
+) -> LaunchCosts | None:
+    """Bytes, operations and sectors of the launch that requests most.
+
+    Returns:
+        None where there is no launch of this specialisation, or its counts depend on what is in
+        memory or on the order of programs: another run may count others.
+    """
+    own = [
+        sample
+        for sample in samples
+        if sample.counts is not None
+        and sample.variant is not None
+        and sample.variant in variants
+        and _is_same(variants[sample.variant], inspection.source)
+    ]
+    largest = max(own, key=requested, default=None)
+    if largest is None or largest.counts is None:
+        return None
+    counts = largest.counts
+    if counts.depends_on_memory or not counts.exact or counts.notes:
+        return None
+    return _costs(counts, access_qualities(counts.accesses, inspection))
+
+
+def _is_same(launched: KernelSource, compiled: KernelSource) -> bool:
+    """Whether both are one specialisation; each names the options that its source tells."""
+    return (
+        launched.function is compiled.function
+        and launched.parameters() == compiled.parameters()
+        and all(
+            launched.options[name] == value
+            for name, value in compiled.options.items()
+            if name in launched.options
+        )
+    )
+
+
+def _costs(counts: LaunchCounts, accesses: Sequence[AccessQuality]) -> LaunchCosts:
+    figures = {
+        "bytes": float(counts.total.bytes),
+        "unique bytes": float(counts.unique),
+        "flops": float(counts.total.flops),
+    }
+    lines: dict[str, dict[SourceLocation, float]] = {
+        "bytes": {each.location: float(each.bytes) for each in counts.lines if each.location},
+        "flops": {each.location: float(each.flops) for each in counts.lines if each.location},
+    }
+    lines["unique bytes"] = lines["bytes"]
+    requests = sum(each.requests for each in accesses)
+    if requests:
+        figures["sectors per request"] = sum(each.sectors for each in accesses) / requests
+        lines["sectors per request"] = _sectors(accesses)
+    return LaunchCosts(figures=figures, lines=lines)
+
+
+def _sectors(accesses: Sequence[AccessQuality]) -> dict[SourceLocation, float]:
+    sectors: Counter[SourceLocation] = Counter()
+    requests: Counter[SourceLocation] = Counter()
+    for each in accesses:
+        if each.location is not None:
+            sectors[each.location] += each.sectors
+            requests[each.location] += each.requests
+    return {at: sectors[at] / requests[at] for at in sectors if requests[at]}

@@ -1,0 +1,163 @@
+"""Parts of `ttools lsp` that need no editor: settings, ranges, files at rest, a missing pygls."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+pytest.importorskip("pygls", reason="pygls is not installed")
+from lsprotocol import types
+from pygls.workspace import PositionCodec
+
+from ttools.cli.lsp.reports import LineCounts, Loaded, Reports, Watched, load, shown_at
+from ttools.cli.lsp.settings import read_editor_settings
+from ttools.cli.lsp.shown import counts_text, diagnostics, range_of
+from ttools.core.errors import UsageError
+from ttools.core.findings.findings import Finding
+from ttools.core.location import SourceLocation
+
+ROOT = Path(__file__).parents[3]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def finding(location: SourceLocation | None, launch: str | None = None) -> Finding:
+    return Finding(
+        kind="race", check="racecheck", severity="error", message="m", kernel="k",
+        location=location, launch=launch,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("encoding", "first"),
+    [
+        (types.PositionEncodingKind.Utf8, 9),
+        (types.PositionEncodingKind.Utf16, 7),
+        (types.PositionEncodingKind.Utf32, 6),
+    ],
+)
+def test_columns_are_in_the_units_of_the_editor(
+    tmp_path: Path, encoding: types.PositionEncodingKind, first: int
+) -> None:
+    file = tmp_path / "k.py"
+    file.write_text('"😀"; f(x)\n', "utf-8")
+    byte = '"😀"; f(x)'.encode().index(b"f(x)") + 1
+    found = range_of(SourceLocation(str(file), 1, byte), PositionCodec(encoding))
+    assert found == types.Range(types.Position(0, first - 1), types.Position(0, first + 3))
+
+
+def test_a_line_that_is_not_there_is_shown_somewhere(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    codec = PositionCodec()
+    file.write_text("  a = 1\n\n")
+    whole = types.Range(types.Position(0, 2), types.Position(0, 7))
+    assert range_of(SourceLocation(str(file), 1, 0), codec) == whole
+    for line in (0, 2, 100):
+        assert range_of(SourceLocation(str(file), line, 9), codec).start.line <= 1
+    assert range_of(SourceLocation(str(tmp_path / "none"), 3, 1), codec).start.line == 0
+
+
+def test_findings_without_a_place_are_at_their_launch() -> None:
+    library = SourceLocation("/x/triton/language/standard.py", 5, 1)
+    caller = SourceLocation("/y/k.py", 7, 3)
+    inlined = SourceLocation(library.file, 5, 1, callers=(caller,))
+    assert shown_at(finding(inlined)) == caller
+    assert shown_at(finding(library, "/y/run.py:9")) == SourceLocation("/y/run.py", 9, 0)
+    assert shown_at(finding(None)) is None
+
+
+def test_a_report_older_than_its_file_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text("f(x)\n")
+    found = finding(SourceLocation(str(file), 1, 1))
+    written = file.stat().st_mtime
+    for made, stale in ((written + 1, False), (written - 1, True)):
+        reports = Reports({"run": Loaded(made, (found,))})
+        ((shown,),) = diagnostics(reports, PositionCodec()).values()
+        assert ("changed after this run" in shown.message) is stale
+
+
+def test_files_are_read_when_they_are_at_rest(tmp_path: Path) -> None:
+    file, watched = tmp_path / "r.json", Watched()
+    assert list(watched.changed([file])) == []
+    file.write_text("half")
+    assert list(watched.changed([file])) == []
+    file.write_text("half and half")
+    assert list(watched.changed([file])) == []
+    assert list(watched.changed([file])) == [(file, True)]
+    assert list(watched.changed([file])) == []
+    file.write_text("anew")
+    os.utime(file, (time.time() - 60,) * 2)
+    assert list(watched.changed([file])) == [(file, True)]
+    file.unlink()
+    assert list(watched.changed([file])) == [(file, False)]
+    file.write_text("x")
+    os.utime(file, (time.time() - 60,) * 2)
+    assert list(watched.changed([file])) == [(file, True)]
+    assert list(watched.changed([])) == [(file, False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1, 2]", "is no report: write it with"),
+        ('{"schema": "ttools.tuning/1"}', "is no report: write it with"),
+        ('{"schema": "ttools.report/1"}', "is a damaged report"),
+        ('{"schema": "ttools.profile/1", "lines": [{"kernel": 3}]}', "is a damaged profile"),
+    ],
+)
+def test_other_files(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=said):
+        load(file)
+    with pytest.raises(UsageError, match="cannot read"):
+        load(tmp_path / "none.json")
+
+
+def test_settings() -> None:
+    settings = read_editor_settings({"ttools": {"sanitizeOnSave": ["--check all ${file} 'a b'"]}})
+    assert settings.runs_for("/k.py") == [("--check", "all", "/k.py", "a b")]
+    assert read_editor_settings(None).runs_for("/k.py") == []
+    assert read_editor_settings({"ttools": None}) == read_editor_settings({})
+    for wrong, said in (
+        ({"reports": "r.json"}, "array"),
+        ({"sanitizeOnSave": ["'"]}, "No closing quotation"),
+        ({"limit": 3}, "no setting `ttools.limit`"),
+        ("text", "object"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            read_editor_settings(wrong)
+
+
+def test_the_extension_offers_the_settings_that_there_are() -> None:
+    text = (ROOT / "editors" / "vscode" / "package.json").read_text("utf-8")
+    offered = json.loads(text)["contributes"]["configuration"]["properties"]
+    given = {name.removeprefix("ttools."): each["default"] for name, each in offered.items()}
+    settings = read_editor_settings(given)
+    assert settings == read_editor_settings(None)
+    assert given.keys() - {"command"} == msgspec.to_builtins(settings).keys()
+    page = (ROOT / "docs" / "editors.md").read_text("utf-8")
+    table = page.partition("| setting |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `ttools\.(\w+)` \|", table, re.M)) == given.keys()
+
+
+def test_counts() -> None:
+    row = LineCounts(kernel="k", file="/k.py", line=1, executions=2, flops=4096, time_share=0.5)
+    assert counts_text(row, False) == "- `k`: 2 executions; 4,096 flop; 50.0% of the time"
+    empty = LineCounts(kernel="k", file="/k.py", line=1)
+    assert counts_text(empty, True).startswith("- `k`: nothing counted (the file was changed")
+
+
+def test_without_pygls(called_ttools: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ttools.cli.lsp.command.find_spec", lambda _: None)
+    done = called_ttools("lsp")
+    assert done.returncode == 2
+    assert "pip install 'triton-ttools[lsp]'" in done.stderr

@@ -1,0 +1,36 @@
+"""The reference of functions and classes has all that packages offer, and nothing that is gone."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+NAMED = re.findall(r"^::: (\S+)$", PAGE, re.M)
+#: Packages that programs import from.
+MEMBERS = ("interpreter", "sanitizer", "watch", "profiler", "tuner", "verifier")
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_everything_public_is_there(member: str) -> None:
+    package = import_module(f"ttools.{member}")
+    offered = {f"{package.__name__}.{name}" for name in package.__all__}
+    assert {name for name in NAMED if name.startswith(f"{package.__name__}.")} == offered
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name.startswith("ttools.core.")])
+def test_what_else_is_named_exists(name: str) -> None:
+    module, _, own = name.rpartition(".")
+    assert hasattr(import_module(module), own)
+
+
+def test_the_site_reads_all_of_them_and_can_be_searched() -> None:
+    search, reference = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["plugins"]
+    assert search == "search"
+    paths = set(reference["mkdocstrings"]["handlers"]["python"]["paths"])
+    assert {f"packages/{name.split('.')[1]}/src" for name in NAMED} == paths
