@@ -13,6 +13,8 @@ import triton.language as tl
 import ttools.tuner
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions
+from ttools.tuner.measure.bench import Bench
+from ttools.tuner.space.candidate import Candidate
 from ttools.tuner.store.store import TuningStore
 
 HERE = TuneOptions(workers=0)
@@ -148,7 +150,18 @@ def test_a_benchmark_function_decides(tmp_path: Path) -> None:
     }
 
 
-def test_configurations_are_timed_for_as_long_as_is_asked(tmp_path: Path) -> None:
+def test_configurations_are_timed_for_as_long_as_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def a_quarter_of_a_millisecond(self: Bench, candidate: Candidate) -> float:
+        calls.append(candidate.key)
+        return 2.0**-12
+
+    monkeypatch.setattr(Bench, "time", a_quarter_of_a_millisecond)
+    monkeypatch.setattr(Bench, "final", lambda self, finalists: {})
+
     def samples(**asked: float) -> list[int]:
         path = tmp_path / f"{asked}.sqlite"
         own = [config(64), config(128)]
@@ -159,7 +172,9 @@ def test_configurations_are_timed_for_as_long_as_is_asked(tmp_path: Path) -> Non
         return [len(trial.samples) for trial in entry.trials]
 
     assert samples(warmup=0, rep=0) == [3, 3]
-    assert min(samples(warmup=0, rep=5)) > 25
+    calls.clear()
+    assert samples(warmup=2**-2 * 1e3, rep=2**-3 * 1e3) == [512, 512]
+    assert len(calls) == 2 * (1000 + 512), "warmed up as often as may be"
 
 
 def test_a_lock_file_decides(tmp_path: Path) -> None:
