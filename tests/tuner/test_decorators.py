@@ -13,6 +13,8 @@ import triton.language as tl
 import ttools.tuner
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions
+from ttools.tuner.measure.bench import Bench
+from ttools.tuner.space.candidate import Candidate
 from ttools.tuner.store.store import TuningStore
 
 HERE = TuneOptions(workers=0)
@@ -100,6 +102,81 @@ def test_resets_hooks_and_pruning_are_those_of_autotune(tmp_path: Path) -> None:
     assert all(seen)
 
 
+def test_timings_are_kept_and_printed_as_autotune_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRITON_PRINT_AUTOTUNING", "1")
+    kernel = ttools.tuner.tune(
+        [config(64), config(1024, wrong=True), config(128)],
+        ["n"],
+        options=HERE,
+        store=tmp_path / "store.sqlite",
+    )(add_to_kernel)
+    launch(kernel)
+    assert set(kernel.configs_timings) == set(kernel.configs)
+    right, wrong, other = (kernel.configs_timings[each] for each in kernel.configs)
+    assert wrong == [float("inf")] * 3
+    for median, low, high in (right, other):
+        assert 0 < low <= median <= high < 1000
+    assert 0 < kernel.bench_time < 600
+    printed = capsys.readouterr().out
+    assert printed.count("Autotuning kernel add_to_kernel with config") == 3
+    assert f"best config selected: {kernel.best_config};" in printed
+
+
+def test_a_benchmark_function_decides(tmp_path: Path) -> None:
+    asked: list[tuple[float, ...]] = []
+
+    def do_bench(launch, quantiles):
+        launch()
+        launch()
+        asked.append(quantiles)
+        # The second configuration is the fastest, the third one takes for ever.
+        first = (5.0, 4.0, 6.0) if len(asked) != 2 else (1.0, 1.0, 1.0)
+        return [float("inf")] * 3 if len(asked) == 3 else list(first)
+
+    positional = ([config(64), config(128), config(256)], ["n"], None, None, None, None, None)
+    kernel = ttools.tuner.tune(
+        *(*positional, 5, 10, False, do_bench), options=HERE, store=tmp_path / "store.sqlite"
+    )(add_to_kernel)
+    assert launch(kernel).unique().tolist() == [1.0]
+    assert kernel.best_config.kwargs["BLOCK"] == 128
+    assert set(asked) == {(0.5, 0.2, 0.8)}
+    timings = {each.kwargs["BLOCK"]: times for each, times in kernel.configs_timings.items()}
+    assert timings == {
+        64: pytest.approx([5.0, 4.0, 6.0]),
+        128: pytest.approx([1.0, 1.0, 1.0]),
+        256: [float("inf")] * 3,
+    }
+
+
+def test_configurations_are_timed_for_as_long_as_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def a_quarter_of_a_millisecond(self: Bench, candidate: Candidate) -> float:
+        calls.append(candidate.key)
+        return 2.0**-12
+
+    monkeypatch.setattr(Bench, "time", a_quarter_of_a_millisecond)
+    monkeypatch.setattr(Bench, "final", lambda self, finalists: {})
+
+    def samples(**asked: float) -> list[int]:
+        path = tmp_path / f"{asked}.sqlite"
+        own = [config(64), config(128)]
+        launch(ttools.tuner.tune(own, ["n"], options=HERE, store=path, **asked)(add_to_kernel))
+        kept = TuningStore(path)
+        (entry,) = kept.entries()
+        kept.close()
+        return [len(trial.samples) for trial in entry.trials]
+
+    assert samples(warmup=0, rep=0) == [3, 3]
+    calls.clear()
+    assert samples(warmup=2**-2 * 1e3, rep=2**-3 * 1e3) == [512, 512]
+    assert len(calls) == 2 * (1000 + 512), "warmed up as often as may be"
+
+
 def test_a_lock_file_decides(tmp_path: Path) -> None:
     lock, store = tmp_path / "lock.json", tmp_path / "store.sqlite"
 
@@ -153,6 +230,9 @@ def test_unknown_arguments_are_named() -> None:
         ({"configs": 3}, "configs must be a list of triton.Config"),
         ({"configs": [{"BLOCK": 3}]}, "configs must be a list of triton.Config"),
         ({"configs": [], "options": 3}, "options must be TuneOptions, not a int"),
+        ({"configs": [], "rep": "long"}, "rep='long': must be milliseconds"),
+        ({"configs": [], "warmup": -1}, "warmup=-1: must be milliseconds"),
+        ({"configs": [], "do_bench": 3}, "do_bench=3: must be a function"),
         ({"configs": [], "on": "tpu"}, "on='tpu': must be cpu or gpu"),
     ],
 )

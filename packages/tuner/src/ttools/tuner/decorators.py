@@ -6,7 +6,9 @@ made of Triton's own, so kernels decorated by it are autotuners wherever one is 
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +19,13 @@ from ttools.core.errors import UsageError
 from ttools.interpreter.backend.autotuners import tuning_key
 from ttools.interpreter.run.interpretation import active_run
 from ttools.tuner.measure import gpu_launch
+from ttools.tuner.measure.timing import Timing
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.run import TuningRun
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.ranking import estimate, samples
+from ttools.tuner.store.store import TuningEntry
 
 #: The store of tunings that name none.
 STORE = "tunings.sqlite"
@@ -37,9 +44,16 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
 
     Attributes:
         new_run: makes that run.
+        timing: how long configurations are timed, and by what.
+        configs_timings: the median, 20% and 80% quantile of each configuration tried for the
+            latest key, in milliseconds; infinite for one that cannot win.
+        bench_time: seconds that the latest tuning took.
     """
 
     new_run: Callable[[], TuningRun]
+    timing: Timing
+    configs_timings: dict[Any, list[float]]
+    bench_time: float
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launches the kernel in its winning configuration, found first if need be."""
@@ -55,8 +69,12 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         return super().run(*args, **kwargs)
 
     def _tune(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        began = time.perf_counter()
         with self.new_run() as run:
             launched = triton_versions.autotuner_class().run(self, *args, **kwargs)
+        self.bench_time = time.perf_counter() - began
+        self.configs_timings = self._timings(run)
+        self._report(key)
         for result in run.results:
             for note in result.notes:
                 warnings.warn(f"{result.problem}: {note}", RuntimeWarning, stacklevel=4)
@@ -64,6 +82,42 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
             warnings.warn(note, RuntimeWarning, stacklevel=4)
         self.cache[key] = self.best_config
         return launched
+
+    def _timings(self, run: TuningRun) -> dict[Any, list[float]]:
+        """Milliseconds of what was tried, as `triton.autotune` keeps them."""
+        entries = [result.entry() for result in run.results]
+        trials = {trial.key: (entry, trial) for entry in entries for trial in entry.trials}
+        return {
+            each.config: _quantiles(*trials[each.key])
+            for each in candidates(self.configs)
+            if each.key in trials
+        }
+
+    def _report(self, key: tuple[Any, ...]) -> None:
+        """What Triton prints and calls after a tuning, where that is asked for."""
+        name = triton_versions.kernel_name(self)
+        if triton_versions.prints_autotuning():
+            lines = [
+                f"Autotuning kernel {name} with config {config}: {median:.6g} ms"
+                for config, (median, *_) in self.configs_timings.items()
+            ]
+            lines += [
+                f"Triton autotuning for function {name},",
+                f"with key as {key},",
+                f"finished after {self.bench_time:.2f}s,",
+                f"best config selected: {self.best_config};",
+            ]
+            print("\n".join(lines))  # noqa: T201 - where Triton prints it
+        listener = triton_versions.autotuning_listener()
+        if listener is not None:
+            listener(
+                fn=triton_versions.innermost_jit_function(self),
+                key=key,
+                best_config=self.best_config,
+                configs_timings=self.configs_timings,
+                duration=self.bench_time,
+                cache_hit=False,
+            )
 
 
 def tune(
@@ -74,13 +128,18 @@ def tune(
     restore_value: Sequence[str] | None = None,
     pre_hook: Callable[..., Any] | None = None,
     post_hook: Callable[..., Any] | None = None,
+    warmup: float | None = None,
+    rep: float | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Callable[..., Any] | None = None,
+    cache_results: bool = False,
     *,
     options: TuneOptions | None = None,
     store: Path | str | None = None,
     lock: Path | str | None = None,
     locked: bool = False,
     on: Literal["cpu", "gpu"] | None = None,
-    **replaced: Any,
+    **unknown: Any,
 ) -> Callable[[Any], Any]:
     """Decorates a kernel as `triton.autotune` does; its configurations are verified and remembered.
 
@@ -95,20 +154,25 @@ def tune(
         restore_value: names of arguments that are put back; all memory is, named or not.
         pre_hook: called before each launch.
         post_hook: called by Triton's own timing only, which is not used.
+        warmup: milliseconds of launches before those that are timed.
+        rep: milliseconds of launches that are timed.
+        use_cuda_graph: accepted; on a GPU short launches are timed in graphs anyway.
+        do_bench: times configurations in our place; called as Triton calls it, in the process that
+            measures, with memory put back before, not between its launches.
+        cache_results: accepted; results are always remembered.
         options: what is tried and for how long.
         store: the file of all trials; by default one in the user's cache.
         lock: a file of winners, written after each tuning, or read if `locked`.
         locked: take every winner from the lock file and measure nothing.
         on: what times; the GPU if there is one.
-        replaced: `warmup`, `rep`, `use_cuda_graph`, `do_bench` and `cache_results` of
-            `triton.autotune`, which say how it times and remembers; accepted and not used.
+        unknown: nothing; names what is mistyped.
 
     Raises:
         UsageError: an argument is unknown, or is something else than it must be.
     """
-    unknown = sorted(set(replaced) - _REPLACED)
     if unknown:
-        raise UsageError(f"tune() has no argument `{unknown[0]}`")
+        raise UsageError(f"tune() has no argument `{min(unknown)}`")
+    timing = Timing(warmup=warmup, rep=rep, do_bench=do_bench)
     if on not in (None, "cpu", "gpu"):
         raise UsageError(f"on={on!r}: must be cpu or gpu")
     if not isinstance(options or TuneOptions(), TuneOptions):
@@ -138,11 +202,18 @@ def tune(
             pre_hook=pre_hook,
             post_hook=post_hook,
             prune_configs_by=None if prune_configs_by is None else dict(prune_configs_by),
+            do_bench=do_bench,
         )
-        tuned.new_run = new_run
+        tuned.new_run, tuned.timing = new_run, timing
         return tuned
 
     return decorate
 
 
-_REPLACED = frozenset({"warmup", "rep", "use_cuda_graph", "do_bench", "cache_results"})
+def _quantiles(entry: TuningEntry, trial: Trial) -> list[float]:
+    median = estimate(entry, trial)
+    if median is None:
+        return [math.inf] * 3
+    own = sorted(samples(entry, trial)) or [median]
+    seconds = (median, *(own[round(share * (len(own) - 1))] for share in (0.2, 0.8)))
+    return [each * 1e3 for each in seconds]

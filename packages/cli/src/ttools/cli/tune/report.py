@@ -87,7 +87,6 @@ def _table(entry: TuningEntry) -> Table:
     table = Table(
         title=escape(f"{problem} ({tried} tried{state})"),
         title_justify="left",
-        caption=escape("\n".join(filter(None, [_why(entry), where]))),
         caption_justify="left",
     )
     table.add_column("")
@@ -100,9 +99,21 @@ def _table(entry: TuningEntry) -> Table:
 
     best = winning_trial(entry)
     least = None if best is None else estimate(entry, best)
-    for trial in ranked(entry):
+    trials = ranked(entry)
+    able = [trial for trial in trials if estimate(entry, trial) is not None]
+    unable = [trial for trial in trials if estimate(entry, trial) is None]
+    for trial in (*able[:_MOST_SHOWN], *unable[:_MOST_SHOWN]):
         table.add_row(*_row(entry, trial, least, _static(trial) if compiled else None))
+    left_out = _left_out(len(able) - _MOST_SHOWN, len(unable) - _MOST_SHOWN)
+    table.caption = escape("\n".join(filter(None, [left_out, _why(entry), where])))
     return table
+
+
+def _left_out(slower: int, unable: int) -> str:
+    """What the table does not show, and what does."""
+    parts = [f"{slower:,} slower"] if slower > 0 else []
+    parts += [f"{unable:,} more that cannot win"] if unable > 0 else []
+    return f"{' and '.join(parts)} left out; --format csv has all" if parts else ""
 
 
 def _why(entry: TuningEntry) -> str:
@@ -126,6 +137,8 @@ def winners_as_python(entries: Sequence[TuningEntry]) -> str:
     return "".join(lines)
 
 
+#: Rows of configurations that can win, and of those that cannot.
+_MOST_SHOWN = 10
 _TIMED = ("median", "95% within", "timed", "ratio")
 _COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
 

@@ -30,12 +30,14 @@ from ttools.core.triton_versions.front_end import (
 )
 from ttools.core.triton_versions.functions import (
     autotuner_class,
+    autotuning_listener,
     heuristics_class,
     innermost_jit_function,
     interpreted_function_class,
     is_triton_kernel,
     jit_function_class,
     kernel_name,
+    prints_autotuning,
     set_benchmark,
     take_over_triton_interpret,
 )

@@ -112,6 +112,20 @@ def is_triton_kernel(value: Any) -> bool:
     return isinstance(value, (jit_function_class(), autotuner_class(), heuristics_class()))
 
 
+def prints_autotuning() -> bool:
+    """Whether TRITON_PRINT_AUTOTUNING asks for what autotuning finds."""
+    from triton import knobs
+
+    return bool(knobs.autotuning.print)
+
+
+def autotuning_listener() -> Any:
+    """What is called after each autotuning; None if nothing is, or Triton has no such thing."""
+    from triton import knobs
+
+    return getattr(knobs.autotuning, "listener", None)
+
+
 def heuristics_class() -> Any:
     """`triton.runtime.autotuner.Heuristics`."""
     from triton.runtime.autotuner import Heuristics

@@ -7,6 +7,7 @@ is normally a worker's, see `remote_bench`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,11 +26,14 @@ from ttools.tuner.measure.comparison import compare, incomparable
 from ttools.tuner.measure.outputs import CannotTuneError, outputs_of, require_known_writes
 from ttools.tuner.measure.pointees import Pointees, pointees_of
 from ttools.tuner.measure.references import expected_outputs, load_reference
+from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.measure.trial import Status, Trial
 from ttools.tuner.space.candidate import Candidate
 
 #: A configuration is timed at least and at most so often, and in between for so long.
 FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
+#: And at most so often where its decorator says for how long.
+MOST_SAMPLES_ASKED = 1000
 #: Rounds of the comparison of finalists.
 ROUNDS = 9
 
@@ -49,6 +53,7 @@ class Bench:
 
     def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks) -> None:
         self._launch, self._clock, self._checks = launch, clock, checks
+        self._timing = timing_of(launch.tuner)
         self._expected: Mapping[str, Any] = {}
         self._incomparable = ""
         self.reference = ""
@@ -179,14 +184,33 @@ class Bench:
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
         """Adds to the trial of a verified configuration what it costs."""
-        return replace(trial, samples=tuple(self._sample(candidate)))
+        samples = self._samples(candidate)
+        if math.isinf(max(samples)):
+            return replace(trial, status="failed", reason="do_bench found no time that is finite")
+        return replace(trial, samples=tuple(samples))
+
+    def _samples(self, candidate: Candidate) -> list[float]:
+        """Seconds of a verified configuration, by the kernel's own function if it has one."""
+        if self._timing.do_bench is None:
+            return self._sample(candidate)
+        self.restore()
+        self._clock.expect(self._launch.kernel, self._pointees)
+        try:
+            return self._timing.asked(lambda: self._launch.run(candidate.config))
+        finally:
+            self._clock.take()
 
     def _sample(self, candidate: Candidate) -> list[float]:
         """Times a verified configuration some times, in seconds."""
+        warmup, rep = self._timing.warmup or 0.0, self._timing.rep
+        before: list[float] = []
+        while len(before) < MOST_SAMPLES_ASKED and sum(before) < warmup * 1e-3:
+            before.append(self.time(candidate))
+        # As many launches as fill the time asked for, up to a limit for short ones.
+        most = MOST_SAMPLES if rep is None else MOST_SAMPLES_ASKED
+        wanted = SAMPLING_SECONDS if rep is None else rep * 1e-3
         samples: list[float] = []
-        while len(samples) < FEWEST_SAMPLES or (
-            len(samples) < MOST_SAMPLES and sum(samples) < SAMPLING_SECONDS
-        ):
+        while len(samples) < FEWEST_SAMPLES or (len(samples) < most and sum(samples) < wanted):
             samples.append(self.time(candidate))
         return samples
 
@@ -208,6 +232,8 @@ class Bench:
 
     def _round(self, candidate: Candidate) -> list[float]:
         """Samples of a configuration for a round of the comparison."""
+        if self._timing.do_bench is not None:
+            return self._samples(candidate)[:1]
         return [self.time(candidate)]
 
     def _observed(self, candidate: Candidate) -> tuple[float, ObservedLaunch | None]:

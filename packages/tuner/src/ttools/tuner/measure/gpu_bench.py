@@ -14,7 +14,7 @@ from typing import Any
 from ttools.core.errors import TtoolsError
 from ttools.tuner.cost.gpu_resources import compiled_facts, loaded_figures
 from ttools.tuner.cost.static_cost import StaticFacts
-from ttools.tuner.measure.bench import Bench
+from ttools.tuner.measure.bench import MOST_SAMPLES_ASKED, Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.gpu_conditions import Conditions
@@ -69,16 +69,19 @@ class GpuBench(Bench):
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
         """Adds times, resources, and the clocks that the GPU had."""
         resources = loaded_figures(self._loaded)
-        samples = tuple(self._sample(candidate))
-        conditions = self._conditions.read()
-        return replace(trial, samples=samples, conditions=conditions, resources=resources)
+        measured = super().measure(candidate, trial)
+        return replace(measured, conditions=self._conditions.read(), resources=resources)
 
     def _sample(self, candidate: Candidate) -> list[float]:
         prepare, work = self._parts(candidate)
         self._timer.warm_up(prepare, work)
         first = self._timer.seconds(prepare, work, 3)
-        typical = statistics.median(first)
-        count = max(FEWEST, min(MOST, int(SAMPLING_S / max(typical, 1e-9))))
+        typical = max(statistics.median(first), 1e-9)
+        warmup, rep = self._timing.warmup, self._timing.rep
+        if warmup:
+            self._timer.seconds(prepare, work, min(MOST_SAMPLES_ASKED, int(warmup / 1e3 / typical)))
+        wanted, most = (SAMPLING_S, MOST) if rep is None else (rep / 1e3, MOST_SAMPLES_ASKED)
+        count = max(FEWEST, min(most, int(wanted / typical)))
         if typical < SHORT_S:
             found = self._timer.seconds_in_graph(prepare, work, count)
             if found is not None:
@@ -96,6 +99,8 @@ class GpuBench(Bench):
 
     def _round(self, candidate: Candidate) -> list[float]:
         """Samples for a round of the comparison, of a short configuration in a graph."""
+        if self._timing.do_bench is not None:
+            return super()._round(candidate)
         prepare, work = self._parts(candidate)
         is_short = self._timer.seconds(prepare, work, 1)[0] < SHORT_S
         count = PER_SHORT_ROUND if is_short else PER_ROUND

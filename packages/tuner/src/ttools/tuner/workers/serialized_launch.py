@@ -28,6 +28,7 @@ from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.measure.pointees import pointees_of
+from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.workers.contents import Contents, contents_of
 from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
 
@@ -104,6 +105,7 @@ def serialize(launch: TunedLaunch) -> SerializedLaunch:
     """
     arguments = {name: v for name, v in launch.arguments.items() if name != _WARMUP}
     tuner = triton_versions.plain_autotuner(launch.tuner, launch.configs)
+    tuner.timing = timing_of(launch.tuner)
     mapped = _is_mapped(arguments.values())
     pointees = pointees_of(arguments)
     reached = tuple(pointees.tensors.values())
