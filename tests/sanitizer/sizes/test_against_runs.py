@@ -10,11 +10,11 @@ from types import ModuleType
 
 import pytest
 
+from ttools.sanitizer.sizes.algebra.polynomials import as_poly
 from ttools.sanitizer.sizes.analysis import Analysis
-from ttools.sanitizer.sizes.launches import run_host
-from ttools.sanitizer.sizes.paths import HostInt
-from ttools.sanitizer.sizes.paths import Path as WayThroughHost
-from ttools.sanitizer.sizes.polynomials import as_poly
+from ttools.sanitizer.sizes.host.launches import run_host
+from ttools.sanitizer.sizes.host.paths import HostInt
+from ttools.sanitizer.sizes.host.paths import Path as WayThroughHost
 
 _LAST = 20
 _TEMPLATE = """

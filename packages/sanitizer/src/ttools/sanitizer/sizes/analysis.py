@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.sanitizer.sizes.concrete import Event
-from ttools.sanitizer.sizes.conditions import Key, Problem, unproved
-from ttools.sanitizer.sizes.kernels import Kernels
-from ttools.sanitizer.sizes.launches import Launch, Memory, run_host
-from ttools.sanitizer.sizes.paths import Condition, HostInt, NotModelledError, Path
-from ttools.sanitizer.sizes.polynomials import SIZE, Poly, Symbol, as_poly, substitute
-from ttools.sanitizer.sizes.regions import Box, Point, Region, region
-from ttools.sanitizer.sizes.trial import Trial
+from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Poly, Symbol, as_poly, substitute
+from ttools.sanitizer.sizes.concrete.run import Event
+from ttools.sanitizer.sizes.concrete.trial import Trial
+from ttools.sanitizer.sizes.host.kernels import Kernels
+from ttools.sanitizer.sizes.host.launches import Launch, Memory, run_host
+from ttools.sanitizer.sizes.host.paths import Condition, HostInt, NotModelledError, Path
+from ttools.sanitizer.sizes.host.regions import Box, Point, Region, region
+from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem, unproved
 
 _MOST_PATHS = 96
 _MOST_STEPS = 12

@@ -25,10 +25,10 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.sanitizer.passes.combining import combined_by
-from ttools.sanitizer.sizes.polynomials import Poly
+from ttools.sanitizer.sizes.algebra.polynomials import Poly
 
 if TYPE_CHECKING:
-    from ttools.sanitizer.sizes.concrete import ConcreteRun
+    from ttools.sanitizer.sizes.concrete.run import ConcreteRun
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from ttools.sanitizer.sizes.paths import NotModelledError, current_path, host_int, poly_of
-from ttools.sanitizer.sizes.polynomials import (
+from ttools.sanitizer.sizes.algebra.polynomials import (
     SIZE,
     Poly,
     Symbol,
@@ -23,6 +22,7 @@ from ttools.sanitizer.sizes.polynomials import (
     modulo,
     substitute,
 )
+from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, host_int, poly_of
 
 #: Stands for the number of an element in its storage, in formulas of contents.
 INDEX: Final = Symbol("index", "index", SIZE)
@@ -476,7 +476,7 @@ class PhantomTensor:
         if name.startswith("__"):
             raise AttributeError(name)
         if name.startswith("new_"):
-            from ttools.sanitizer.sizes.factories import FACTORIES
+            from ttools.sanitizer.sizes.host.factories import FACTORIES
 
             make_one = FACTORIES.get(name.removeprefix("new_"))
             if make_one is not None:
@@ -495,7 +495,7 @@ class PhantomTensor:
     def __torch_function__(
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        from ttools.sanitizer.sizes.factories import call_function
+        from ttools.sanitizer.sizes.host.factories import call_function
 
         return call_function(function, args, kwargs or {})
 

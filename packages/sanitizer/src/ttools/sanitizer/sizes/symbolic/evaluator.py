@@ -21,10 +21,7 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.sanitizer.sizes import arithmetic
-from ttools.sanitizer.sizes.launches import Launch, Memory
-from ttools.sanitizer.sizes.paths import NotModelledError
-from ttools.sanitizer.sizes.polynomials import (
+from ttools.sanitizer.sizes.algebra.polynomials import (
     LANE,
     LOOP,
     PROGRAM,
@@ -34,9 +31,12 @@ from ttools.sanitizer.sizes.polynomials import (
     as_poly,
     substitute,
 )
-from ttools.sanitizer.sizes.proofs import Space
-from ttools.sanitizer.sizes.tensors import INDEX
-from ttools.sanitizer.sizes.values import (
+from ttools.sanitizer.sizes.algebra.proofs import Space
+from ttools.sanitizer.sizes.host.launches import Launch, Memory
+from ttools.sanitizer.sizes.host.paths import NotModelledError
+from ttools.sanitizer.sizes.host.tensors import INDEX
+from ttools.sanitizer.sizes.symbolic import operations
+from ttools.sanitizer.sizes.symbolic.values import (
     AnyValue,
     Case,
     Facts,
@@ -185,7 +185,7 @@ class Evaluator:
         if isinstance(known, Number):
             return known
         if isinstance(known, Logic):
-            return arithmetic.from_logic(self, known, value)
+            return operations.from_logic(self, known, value)
         return self.unknown(value)
 
     def logic(self, value: Value) -> Logic:
@@ -229,7 +229,7 @@ class Evaluator:
         elif op.name in ("tt.call", "tt.map_elementwise") or op.name.startswith("tt.descriptor"):
             raise NotModelledError(f"`{op.name}` of the kernel")
         else:
-            results = arithmetic.evaluate(self, op)
+            results = operations.evaluate(self, op)
             for result, value in zip(op.results, results, strict=True):
                 self._values[result] = value
 

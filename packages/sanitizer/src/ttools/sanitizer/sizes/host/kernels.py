@@ -7,7 +7,7 @@ from typing import Any
 from ttools.interpreter.dialects.traits import CALL, WRITES
 from ttools.interpreter.ir import Module, Operation
 from ttools.interpreter.parser import parse_module
-from ttools.sanitizer.sizes.launches import Launch, Memory
+from ttools.sanitizer.sizes.host.launches import Launch, Memory
 
 
 class Kernels:

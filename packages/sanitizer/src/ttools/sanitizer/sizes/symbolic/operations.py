@@ -19,8 +19,7 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.sanitizer.sizes.paths import NotModelledError
-from ttools.sanitizer.sizes.polynomials import (
+from ttools.sanitizer.sizes.algebra.polynomials import (
     LANE,
     ZERO,
     Poly,
@@ -30,7 +29,8 @@ from ttools.sanitizer.sizes.polynomials import (
     minimum,
     modulo,
 )
-from ttools.sanitizer.sizes.values import (
+from ttools.sanitizer.sizes.host.paths import NotModelledError
+from ttools.sanitizer.sizes.symbolic.values import (
     NO_NEEDS,
     AnyValue,
     Case,
@@ -50,7 +50,7 @@ from ttools.sanitizer.sizes.values import (
 )
 
 if TYPE_CHECKING:
-    from ttools.sanitizer.sizes.symbolic import Evaluator
+    from ttools.sanitizer.sizes.symbolic.evaluator import Evaluator
 
 _SAME = frozenset({"tt.splat", "tt.broadcast", "tt.bitcast", "arith.extsi", "arith.index_cast"})
 

@@ -26,12 +26,12 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.sanitizer.sizes import lanes
-from ttools.sanitizer.sizes.lanes import Lanes, hashed, integers
-from ttools.sanitizer.sizes.launches import Launch, Memory
-from ttools.sanitizer.sizes.paths import NotModelledError
-from ttools.sanitizer.sizes.polynomials import Poly, Symbol, evaluate
-from ttools.sanitizer.sizes.tensors import INDEX
+from ttools.sanitizer.sizes.algebra.polynomials import Poly, Symbol, evaluate
+from ttools.sanitizer.sizes.concrete import operations
+from ttools.sanitizer.sizes.concrete.operations import Lanes, hashed, integers
+from ttools.sanitizer.sizes.host.launches import Launch, Memory
+from ttools.sanitizer.sizes.host.paths import NotModelledError
+from ttools.sanitizer.sizes.host.tensors import INDEX
 
 _MOST_ITERATIONS = 96
 #: Iterations at the begin and end of a loop that is longer.
@@ -211,7 +211,7 @@ class ConcreteRun:
             elif op.name in ("tt.call", "tt.map_elementwise"):
                 raise NotModelledError(f"`{op.name}` of the kernel")
             else:
-                for result, value in zip(op.results, lanes.evaluate(self, op), strict=True):
+                for result, value in zip(op.results, operations.evaluate(self, op), strict=True):
                     self._values[result] = value
         return block.terminator
 
@@ -229,7 +229,7 @@ class ConcreteRun:
         self._active = before
         for n, result in enumerate(op.results):
             one, other = outcomes[0][n], outcomes[1][n]
-            self._values[result] = lanes.select(condition, one, other)
+            self._values[result] = operations.select(condition, one, other)
 
     def _for(self, op: Operation) -> None:
         lower, upper, step = (self.get(v) for v in op.operands[:3])
@@ -270,7 +270,7 @@ class ConcreteRun:
                 jump = most - _AT_ENDS - k
                 for n, (by_value, culprit) in growth.items():
                     amount = by_value if isinstance(by_value, int) else self.get(by_value)
-                    carried[n] = lanes.grown(self, carried[n], amount, jump, culprit)
+                    carried[n] = operations.grown(self, carried[n], amount, jump, culprit)
                 k += jump
                 running = active & (trips > k)
             self._iterations += 1
@@ -283,7 +283,7 @@ class ConcreteRun:
                 self._values[argument] = value
             end = self._block(body)
             carried = [
-                lanes.select(Lanes(running), self.get(v), old)
+                operations.select(Lanes(running), self.get(v), old)
                 for v, old in zip(end.operands, carried, strict=True)
             ]
             k += 1
@@ -333,7 +333,8 @@ class ConcreteRun:
                 new
                 if not forwarded
                 else [
-                    lanes.select(Lanes(active), a, b) for a, b in zip(new, forwarded, strict=True)
+                    operations.select(Lanes(active), a, b)
+                    for a, b in zip(new, forwarded, strict=True)
                 ]
             )
             active = active & np.asarray(decides.data, bool) & self._known(decides, op)
@@ -348,7 +349,7 @@ class ConcreteRun:
                 self._values[argument] = value
             end = self._block(body)
             carried = [
-                lanes.select(Lanes(active), self.get(v), old)
+                operations.select(Lanes(active), self.get(v), old)
                 for v, old in zip(end.operands, carried, strict=True)
             ]
         self._active = before
@@ -361,23 +362,23 @@ class ConcreteRun:
             raise NotModelledError(f"`{op.name}` of the kernel")
         pointer = self.get(op.address)
         shape = (self.count, *shape_of(op.address.type))
-        active = lanes.spread(self._active, shape)
+        active = operations.spread(self._active, shape)
         if op.mask is not None:
             mask = self.get(op.mask)
             if mask.unknown is not None:
-                unknown = lanes.spread(mask.unknown, shape)
+                unknown = operations.spread(mask.unknown, shape)
                 if (active & unknown).any():
                     self._unsure(op)
                 active = active & ~unknown
-            active = active & lanes.spread(mask.data, shape).astype(bool)
+            active = active & operations.spread(mask.data, shape).astype(bool)
         if pointer.unknown is not None:
-            unknown = lanes.spread(pointer.unknown, shape)
+            unknown = operations.spread(pointer.unknown, shape)
             if (active & unknown).any():
                 self._unsure(op)
             active = active & ~unknown
         atomic = op.has(ATOMIC)
         kind = "atomic" if atomic else "store" if op.has(WRITES) else "load"
-        at = lanes.spread(pointer.data, shape)
+        at = operations.spread(pointer.data, shape)
         inside = active
         if pointer.base is None:
             if active.any():
@@ -395,7 +396,7 @@ class ConcreteRun:
         wrong = np.zeros_like(active)
         first = {}
         for culprit, marked in sorted(pointer.wraps, key=lambda w: self._order[w[0]]):
-            lanes_wrong = active & lanes.spread(marked, active.shape) & ~wrong
+            lanes_wrong = active & operations.spread(marked, active.shape) & ~wrong
             if lanes_wrong.any():
                 first[culprit] = lanes_wrong
                 wrong |= lanes_wrong
@@ -439,7 +440,7 @@ class ConcreteRun:
         if (kind, op) not in self.outcome.events:
             where = np.argwhere(marked)[0]
             index = tuple(int(n) for n in where[1:])
-            number = int(lanes.spread(element, marked.shape)[tuple(where)])
+            number = int(operations.spread(element, marked.shape)[tuple(where)])
             program = tuple(int(n) for n in self.programs[where[0]])
             self.outcome.events[kind, op] = Event(kind, op, program, index, base, number)
 
@@ -458,24 +459,26 @@ class ConcreteRun:
                 data[:] = hashed(float(memory.memory.value))
             else:
                 number = -1 if memory is None else memory.memory.number
-                data = lanes.mixed("element", number, lanes.spread(at, shape).astype(np.uint64))
+                data = operations.mixed(
+                    "element", number, operations.spread(at, shape).astype(np.uint64)
+                )
             rest = hashed("other") if other is None else other.data
-            return Lanes(np.where(inside, data, lanes.spread(np.asarray(rest), shape)))
+            return Lanes(np.where(inside, data, operations.spread(np.asarray(rest), shape)))
         content = memory.memory.content if memory is not None and settled else None
         if op.has(ATOMIC) or memory is None or content is None:
             missing = np.ones(shape, bool)
             data = np.zeros(shape, np.int64)
         else:
-            values = {**self._sizes, INDEX: lanes.spread(at, shape) + memory.offset}
-            found = lanes.evaluate_array(content, values)
+            values = {**self._sizes, INDEX: operations.spread(at, shape) + memory.offset}
+            found = operations.evaluate_array(content, values)
             data = np.broadcast_to(np.asarray(found, np.int64), shape)
             half = 1 << (kind.width - 1)
             missing = ~inside | (data < -half) | (data >= half) if kind.width > 1 else ~inside
         if op.mask is not None and other is not None:
             use = ~active
-            data = np.where(use, lanes.spread(other.data, shape), data)
+            data = np.where(use, operations.spread(other.data, shape), data)
             unknown = other.unknown
-            rest = np.zeros(shape, bool) if unknown is None else lanes.spread(unknown, shape)
+            rest = np.zeros(shape, bool) if unknown is None else operations.spread(unknown, shape)
             missing = np.where(use, rest, missing)
         if kind.width == 1:
             return Lanes(data.astype(bool), unknown=missing)
@@ -498,11 +501,11 @@ class ConcreteRun:
         values = np.zeros(count, np.uint64)
         if stored is not None:
             known = self.get(stored)
-            data = lanes.spread(known.data, active.shape)[where].astype(np.uint64)
+            data = operations.spread(known.data, active.shape)[where].astype(np.uint64)
             values = data
             if known.unknown is not None:
-                hidden = lanes.spread(known.unknown, active.shape)[where]
-                values = np.where(hidden, lanes.mixed("?", where[0].astype(np.uint64)), values)
+                hidden = operations.spread(known.unknown, active.shape)[where]
+                values = np.where(hidden, operations.mixed("?", where[0].astype(np.uint64)), values)
             if kind == "store":
                 self._lane_conflicts(op, base, where, element, values)
         self._records.setdefault(number, []).append((op, kind, base, where[0], element, values))

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from ttools.sanitizer.sizes.paths import NotModelledError, cdiv, poly_of
-from ttools.sanitizer.sizes.polynomials import as_poly
-from ttools.sanitizer.sizes.tensors import (
+from ttools.sanitizer.sizes.algebra.polynomials import as_poly
+from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, poly_of
+from ttools.sanitizer.sizes.host.tensors import (
     INDEX,
     PhantomTensor,
     _constant_content,
