@@ -96,9 +96,9 @@ def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     truth: dict[tuple[str, object], int] = {}
     for n in range(1, _LAST + 1):
         path = WayThroughHost({symbol: n})
-        made = run_host(run, {"n": HostInt(as_poly(symbol))}, path, analysis._kernels.written)
+        made = run_host(run, {"n": HostInt(as_poly(symbol))}, path, analysis.known.kernels.written)
         for launch in made.launches:
-            trial = analysis.trial(launch, {symbol: n})
+            trial = analysis.known.trial(launch, {symbol: n})
             assert trial.is_whole
             for event in trial.events:
                 truth.setdefault((event.kind, event.op.location), n)

@@ -1,15 +1,9 @@
-"""Lanes of values at one size as NumPy arrays: integers that wrap, with their exact twins.
-
-Owns what single operations compute. Floats are numbers that stand for how they were computed:
-equal ones are equal floats. Must not know control flow nor memory.
-"""
+"""What single operations compute of lanes. Must not know control flow nor memory."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,141 +19,37 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.sanitizer.passes.combining import combined_by
-from ttools.sanitizer.sizes.algebra.polynomials import Poly
+from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
+from ttools.sanitizer.sizes.concrete.lanes import (
+    Lanes,
+    either,
+    fit,
+    hashed,
+    mixed,
+    select,
+    spread,
+    wrapped,
+)
+from ttools.sanitizer.sizes.concrete.state import State
+from ttools.sanitizer.sizes.rules import Rules
 
-if TYPE_CHECKING:
-    from ttools.sanitizer.sizes.concrete.run import ConcreteRun
-
-
-@dataclass(frozen=True, eq=False)
-class Lanes:
-    """One value in all programs: the first axis is that of programs.
-
-    Attributes:
-        data: integers, elements from the base of a pointer, truth, or how floats came about.
-        twin: of integers, what they would be in 64 bits; None if the same.
-        wraps: operations that have lost bits on the way, and in which lanes.
-        unknown: where nothing is known; None for nowhere.
-        base: of a pointer, the argument that it derives from.
-    """
-
-    data: Any
-    twin: Any = None
-    wraps: tuple[tuple[Operation, Any], ...] = ()
-    unknown: Any = None
-    base: int | None = None
-
-    @property
-    def exact(self) -> Any:
-        return self.data if self.twin is None else self.twin
+_Rule: TypeAlias = "Callable[[State, Operation], Lanes]"
+_rule: Rules[_Rule] = Rules()
 
 
-def integers(data: Any, unknown: Any = None) -> Lanes:
-    """Integers that have not wrapped."""
-    return Lanes(data, unknown=unknown)
-
-
-def hashed(*what: object) -> np.uint64:
-    """A number for something."""
-    text = hashlib.blake2b(repr(what).encode(), digest_size=8).digest()
-    number: np.uint64 = np.uint64(int.from_bytes(text, "little"))
-    return number
-
-
-def mixed(name: object, *parts: Any) -> Any:
-    """A number for the result of an operation on operands."""
-    total = hashed(name)
-    for part in parts:
-        value = np.asarray(part).astype(np.uint64)
-        total = (total ^ value) * np.uint64(0x9E3779B97F4A7C15)
-        total = total ^ (total >> np.uint64(29))
-    return total
-
-
-def spread(data: Any, shape: tuple[int, ...]) -> Any:
-    """An array in the shape of a tile; a scalar per program becomes one in all lanes."""
-    data = np.asarray(data)
-    if data.ndim == 0:
-        return np.broadcast_to(data, shape)
-    if data.ndim < len(shape):
-        data = data.reshape(data.shape[:1] + (1,) * (len(shape) - data.ndim) + data.shape[1:])
-    return np.broadcast_to(data, shape)
-
-
-def wrapped(data: Any, width: int) -> Any:
-    """64-bit integers cut to fewer bits, read with their sign."""
-    if width >= 64:
-        return data
-    shift = np.int64(64 - width)
-    return (data << shift) >> shift
-
-
-def _fit(*arrays: Any) -> tuple[Any, ...]:
-    """Arrays with their program axis aligned."""
-    rank = max(np.ndim(a) for a in arrays)
-    return tuple(
-        np.reshape(a, a.shape[:1] + (1,) * (rank - np.ndim(a)) + a.shape[1:])
-        if np.ndim(a) < rank
-        else a
-        for a in arrays
-    )
-
-
-def either(*masks: Any) -> Any:
-    """Where any is true; None if there is none."""
-    found = None
-    for mask in masks:
-        if mask is not None:
-            found = mask if found is None else np.logical_or(*_fit(found, mask))
-    return found
-
-
-def select(condition: Lanes, one: Lanes, other: Lanes) -> Lanes:
-    """Lane by lane one or the other."""
-
-    def chosen(a: Any, b: Any) -> Any:
-        c, x, y = _fit(np.asarray(condition.data, bool), np.asarray(a), np.asarray(b))
-        return np.where(c, x, y)
-
-    twin = None
-    if one.twin is not None or other.twin is not None:
-        twin = chosen(one.exact, other.exact)
-    unknown = condition.unknown
-    if one.unknown is not None or other.unknown is not None:
-        zero = np.zeros(1, bool)
-        a = zero if one.unknown is None else one.unknown
-        b = zero if other.unknown is None else other.unknown
-        unknown = either(unknown, chosen(a, b))
-    no = np.zeros(1, bool)
-    wraps = tuple((op, chosen(m, no)) for op, m in one.wraps)
-    wraps += tuple((op, chosen(no, m)) for op, m in other.wraps)
-    base = one.base
-    data = chosen(one.data, other.data)
-    if one.base != other.base:
-        base, unknown = None, np.ones(np.shape(data), bool)
-    return Lanes(data, twin, wraps, unknown, base)
-
-
-def grown(
-    run: ConcreteRun, start: Lanes, step: Any, times: int, culprit: Operation | None
-) -> Lanes:
+def grown(run: State, start: Lanes, step: Any, times: int, culprit: Operation | None) -> Lanes:
     """A value after so many iterations that each add the same to it."""
     by = step.data
-    data, amount = _fit(np.asarray(start.data), np.asarray(by))
-    exact, _ = _fit(np.asarray(start.exact), np.asarray(by))
+    data, amount = fit(np.asarray(start.data), np.asarray(by))
+    exact, _ = fit(np.asarray(start.exact), np.asarray(by))
     total = exact + amount * np.int64(times)
     unknown = either(start.unknown, step.unknown)
     if start.base is not None or culprit is None:
         moved = data + amount * np.int64(times)
         wraps = start.wraps + step.wraps
         return Lanes(moved, None, wraps, unknown, start.base)
-    kept = wrapped(data + amount * np.int64(times), _width(culprit.results[0]))
+    kept = wrapped(data + amount * np.int64(times), width_of(culprit.results[0]))
     return _with_wraps(culprit, kept, total, (start,), unknown)
-
-
-def _width(value: Value) -> int:
-    kind = element_type(value.type)
-    return kind.width if isinstance(kind, IntegerType) else 64
 
 
 def _with_wraps(
@@ -169,21 +59,21 @@ def _with_wraps(
     wraps = tuple(w for each in operands for w in each.wraps)
     if not lost.any():
         return Lanes(data, None, (), unknown)
-    if 1 < _width(op.results[0]) < 64 and declared(op.name).noun:
+    if 1 < width_of(op.results[0]) < 64 and declared(op.name).noun:
         # Where an operand was wrong before, the first operation counts.
         wraps = (*wraps, (op, lost))
     return Lanes(data, exact, wraps, unknown)
 
 
-def evaluate(run: ConcreteRun, op: Operation) -> list[Lanes]:
+def evaluate(run: State, op: Operation) -> list[Lanes]:
     """The results of an operation that neither accesses memory nor has control flow."""
-    rule = _RULES.get(op.name)
+    rule = _rule.get(op.name)
     if rule is not None and len(op.results) == 1:
         return [rule(run, op)]
     return [_otherwise(run, op, result) for result in op.results]
 
 
-def _otherwise(run: ConcreteRun, op: Operation, result: Value) -> Lanes:
+def _otherwise(run: State, op: Operation, result: Value) -> Lanes:
     kind = element_type(result.type)
     shape = (run.count, *shape_of(result.type))
     if isinstance(kind, IntegerType):
@@ -202,32 +92,32 @@ def _otherwise(run: ConcreteRun, op: Operation, result: Value) -> Lanes:
     if any(shape_of(v.type) != shape[1:] for v in op.operands):
         rows = np.arange(int(np.prod(shape)), dtype=np.uint64).reshape(shape)
         return Lanes(mixed(op.name, rows, hashed(run.order(op))))
-    return Lanes(spread(mixed(op.name, *_fit(*(p.data for p in parts))), shape))
+    return Lanes(spread(mixed(op.name, *fit(*(p.data for p in parts))), shape))
 
 
-def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[ConcreteRun, Operation], Lanes]:
-    def rule(run: ConcreteRun, op: Operation) -> Lanes:
+def _arithmetic(function: Callable[[Any, Any], Any]) -> _Rule:
+    def rule(run: State, op: Operation) -> Lanes:
         a, b = (run.get(v) for v in op.operands)
-        width = _width(op.results[0])
+        width = width_of(op.results[0])
         if width == 1:
             return _otherwise(run, op, op.results[0])
-        data = wrapped(function(*_fit(a.data, b.data)), width)
-        exact = function(*_fit(a.exact, b.exact))
+        data = wrapped(function(*fit(a.data, b.data)), width)
+        exact = function(*fit(a.exact, b.exact))
         return _with_wraps(op, data, exact, (a, b), either(a.unknown, b.unknown))
 
     return rule
 
 
-def _plain(function: Callable[..., Any]) -> Callable[[ConcreteRun, Operation], Lanes]:
+def _plain(function: Callable[..., Any]) -> _Rule:
     """Operations at which a twin ends."""
 
-    def rule(run: ConcreteRun, op: Operation) -> Lanes:
+    def rule(run: State, op: Operation) -> Lanes:
         parts = [run.get(v) for v in op.operands]
-        data = function(*_fit(*(p.data for p in parts)))
-        if _width(op.results[0]) == 1:
+        data = function(*fit(*(p.data for p in parts)))
+        if width_of(op.results[0]) == 1:
             data = np.asarray(data, bool)
         else:
-            data = wrapped(data, _width(op.results[0]))
+            data = wrapped(data, width_of(op.results[0]))
         return Lanes(data, unknown=either(*(p.unknown for p in parts)))
 
     return rule
@@ -243,10 +133,10 @@ def _remainder(a: Any, b: Any) -> Any:
     return a - _quotient(a, b) * np.where(b == 0, 1, b)
 
 
-def _divided(function: Callable[[Any, Any], Any]) -> Callable[[ConcreteRun, Operation], Lanes]:
+def _divided(function: Callable[[Any, Any], Any]) -> _Rule:
     plain = _plain(function)
 
-    def rule(run: ConcreteRun, op: Operation) -> Lanes:
+    def rule(run: State, op: Operation) -> Lanes:
         found, divisor = plain(run, op), run.get(op.operands[1])
         zero = divisor.data == 0
         if not zero.any():
@@ -259,30 +149,30 @@ def _divided(function: Callable[[Any, Any], Any]) -> Callable[[ConcreteRun, Oper
 
 
 def _logic(function: Callable[[Any, Any], Any], decisive: bool | None) -> Any:
-    def rule(run: ConcreteRun, op: Operation) -> Lanes:
+    def rule(run: State, op: Operation) -> Lanes:
         a, b = (run.get(v) for v in op.operands)
         found = _plain(function)(run, op)
-        if _width(op.results[0]) != 1 or decisive is None or found.unknown is None:
+        if width_of(op.results[0]) != 1 or decisive is None or found.unknown is None:
             return found
         settled = [
             (np.asarray(p.data, bool) == decisive)
             & (~p.unknown if p.unknown is not None else np.ones(1, bool))
             for p in (a, b)
         ]
-        sure = np.logical_or(*_fit(*settled))
-        unknown, sure = _fit(found.unknown, sure)
+        sure = np.logical_or(*fit(*settled))
+        unknown, sure = fit(found.unknown, sure)
         return Lanes(np.where(sure, decisive, found.data), unknown=unknown & ~sure)
 
     return rule
 
 
-def _extreme(function: Callable[[Any, Any], Any]) -> Callable[[ConcreteRun, Operation], Lanes]:
-    def rule(run: ConcreteRun, op: Operation) -> Lanes:
+def _extreme(function: Callable[[Any, Any], Any]) -> _Rule:
+    def rule(run: State, op: Operation) -> Lanes:
         a, b = (run.get(v) for v in op.operands)
-        data = function(*_fit(a.data, b.data))
+        data = function(*fit(a.data, b.data))
         if not (a.wraps or b.wraps):
             return Lanes(data, unknown=either(a.unknown, b.unknown))
-        exact = function(*_fit(a.exact, b.exact))
+        exact = function(*fit(a.exact, b.exact))
         wraps = a.wraps + b.wraps
         return Lanes(data, exact, wraps, either(a.unknown, b.unknown))
 
@@ -295,10 +185,11 @@ _PREDICATES: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _compare(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("arith.cmpi")
+def _compare(run: State, op: Operation) -> Lanes:
     predicate = str(op.attributes["predicate"])
     a, b = (run.get(v) for v in op.operands)
-    left, right = _fit(a.data, b.data)
+    left, right = fit(a.data, b.data)
     unknown = either(a.unknown, b.unknown)
     if a.base is not None or b.base is not None:
         unknown = np.ones(np.broadcast_shapes(left.shape, right.shape), bool)
@@ -309,13 +200,14 @@ def _compare(run: ConcreteRun, op: Operation) -> Lanes:
     return Lanes(_PREDICATES[predicate](left, right), unknown=unknown)
 
 
-def _select(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("arith.select")
+def _select(run: State, op: Operation) -> Lanes:
     return select(*(run.get(v) for v in op.operands))
 
 
-def _extended(signed: bool) -> Callable[[ConcreteRun, Operation], Lanes]:
-    def rule(run: ConcreteRun, op: Operation) -> Lanes:
-        value, width = run.get(op.operands[0]), _width(op.operands[0])
+def _extended(signed: bool) -> _Rule:
+    def rule(run: State, op: Operation) -> Lanes:
+        value, width = run.get(op.operands[0]), width_of(op.operands[0])
         if width == 1:
             number = np.asarray(value.data, np.int64)
             return Lanes(-number if signed else number, unknown=value.unknown)
@@ -330,14 +222,16 @@ def _extended(signed: bool) -> Callable[[ConcreteRun, Operation], Lanes]:
     return rule
 
 
-def _truncated(run: ConcreteRun, op: Operation) -> Lanes:
-    value, width = run.get(op.operands[0]), _width(op.results[0])
+@_rule("arith.trunci")
+def _truncated(run: State, op: Operation) -> Lanes:
+    value, width = run.get(op.operands[0]), width_of(op.results[0])
     if width == 1:
         return Lanes(np.asarray(value.data & 1, bool), unknown=value.unknown)
     return _with_wraps(op, wrapped(value.data, width), value.exact, (value,), value.unknown)
 
 
-def _bitcast(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("arith.bitcast", "tt.bitcast")
+def _bitcast(run: State, op: Operation) -> Lanes:
     value = run.get(op.operands[0])
     kinds = [element_type(v.type) for v in (op.operands[0], op.results[0])]
     if all(isinstance(k, (IntegerType, PointerType)) for k in kinds):
@@ -347,7 +241,8 @@ def _bitcast(run: ConcreteRun, op: Operation) -> Lanes:
     return _otherwise(run, op, op.results[0])
 
 
-def _constant(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("arith.constant")
+def _constant(run: State, op: Operation) -> Lanes:
     value, result = op.attributes["value"], op.results[0]
     kind = element_type(result.type)
     if not isinstance(value, Constant):
@@ -377,19 +272,19 @@ def _float_hash(bits: int, kind: str) -> np.uint64:
     return hashed(0.0) if bits == 0 else hashed("bits", kind, bits)
 
 
-def _float_cast(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("arith.extf", "arith.truncf", "tt.fp_to_fp")
+def _float_cast(run: State, op: Operation) -> Lanes:
     """Constants stay what they are; others stand for themselves in another width."""
     return run.get(op.operands[0])
 
 
-def _range(run: ConcreteRun, op: Operation) -> Lanes:
-    start, end = op.attributes["start"], op.attributes["end"]
-    assert isinstance(start, int)
-    assert isinstance(end, int)
+@_rule("tt.make_range")
+def _range(run: State, op: Operation) -> Lanes:
+    start, end = range_of(op)
     return Lanes(np.broadcast_to(np.arange(start, end, dtype=np.int64), (run.count, end - start)))
 
 
-def _reshaped(run: ConcreteRun, op: Operation, move: Callable[[Any], Any]) -> Lanes:
+def _reshaped(run: State, op: Operation, move: Callable[[Any], Any]) -> Lanes:
     value = run.get(op.operands[0])
     shape = (run.count, *shape_of(op.operands[0].type))
 
@@ -400,51 +295,53 @@ def _reshaped(run: ConcreteRun, op: Operation, move: Callable[[Any], Any]) -> La
     return Lanes(moved(value.data), moved(value.twin), wraps, moved(value.unknown), value.base)
 
 
-def _splat(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("tt.splat")
+def _splat(run: State, op: Operation) -> Lanes:
     rank = len(shape_of(op.results[0].type))
     return _reshaped(run, op, lambda d: d.reshape(d.shape[:1] + (1,) * rank))
 
 
-def _expand_dims(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("tt.expand_dims")
+def _expand_dims(run: State, op: Operation) -> Lanes:
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
     return _reshaped(run, op, lambda d: np.expand_dims(d, axis + 1))
 
 
-def _transpose(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("tt.trans")
+def _transpose(run: State, op: Operation) -> Lanes:
     order = op.attributes["order"]
     assert isinstance(order, tuple)
     axes = (0, *(int(a) + 1 for a in order))  # type: ignore[arg-type]
     return _reshaped(run, op, lambda d: np.transpose(d, axes))
 
 
-def _reshape(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("tt.reshape")
+def _reshape(run: State, op: Operation) -> Lanes:
     shape = (run.count, *shape_of(op.results[0].type))
     return _reshaped(run, op, lambda d: d.reshape(shape))
 
 
-def _add_pointer(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("tt.addptr")
+def _add_pointer(run: State, op: Operation) -> Lanes:
     pointer, offset = (run.get(v) for v in op.operands)
-    data = np.add(*_fit(pointer.data, offset.data))
+    data = np.add(*fit(pointer.data, offset.data))
     wraps = list(pointer.wraps)
     if offset.twin is not None:
         wrong = offset.twin != offset.data
-        wraps += [(op_, np.logical_and(*_fit(wrong, m))) for op_, m in offset.wraps]
+        wraps += [(op_, np.logical_and(*fit(wrong, m))) for op_, m in offset.wraps]
     unknown = either(pointer.unknown, offset.unknown)
     return Lanes(data, None, tuple(wraps), unknown, pointer.base)
 
 
-def _program_id(run: ConcreteRun, op: Operation) -> Lanes:
-    return Lanes(run.programs[:, _axis(op)])
+@_rule("tt.get_program_id")
+def _program_id(run: State, op: Operation) -> Lanes:
+    return Lanes(run.programs[:, axis_of(op)])
 
 
-def _num_programs(run: ConcreteRun, op: Operation) -> Lanes:
-    return Lanes(np.full(run.count, run.grid[_axis(op)], np.int64))
-
-
-def _axis(op: Operation) -> int:
-    axis = op.attributes["axis"]
-    return axis if isinstance(axis, int) else "xyz".index(str(axis))
+@_rule("tt.get_num_programs")
+def _num_programs(run: State, op: Operation) -> Lanes:
+    return Lanes(np.full(run.count, run.grid[axis_of(op)], np.int64))
 
 
 _COMBINING: dict[str, Any] = {
@@ -452,7 +349,8 @@ _COMBINING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _combined(run: ConcreteRun, op: Operation) -> Lanes:
+@_rule("tt.reduce", "tt.scan")
+def _combined(run: State, op: Operation) -> Lanes:
     combine = _COMBINING.get(combined_by(op) or "")
     value = run.get(op.operands[0])
     kind = element_type(op.operands[0].type)
@@ -477,62 +375,19 @@ def _combined(run: ConcreteRun, op: Operation) -> Lanes:
     return _with_wraps(op, data, over(value.exact), (), None)
 
 
-def evaluate_array(poly: Poly, values: Mapping[Any, Any]) -> Any:
-    """The value of a polynomial where symbols are arrays of 64-bit integers."""
-    functions: dict[str, Callable[..., Any]] = {
-        "floordiv": lambda p, d: p // d,
-        "mod": lambda p, d: p % d,
-        "min": np.minimum,
-        "max": np.maximum,
-    }
-    total: Any = 0
-    for monomial, factor in poly.terms.items():
-        term: Any = factor
-        for symbol in monomial:
-            if symbol.args:
-                arguments = [evaluate_array(a, values) for a in symbol.args]
-                term = term * functions[symbol.kind](*arguments)
-            else:
-                term = term * values[symbol]
-        total = total + term
-    return total
-
-
-_RULES: dict[str, Callable[[ConcreteRun, Operation], Lanes]] = {
-    "arith.addi": _arithmetic(np.add),
-    "arith.subi": _arithmetic(np.subtract),
-    "arith.muli": _arithmetic(np.multiply),
-    "arith.shli": _arithmetic(np.left_shift),
-    "arith.divsi": _divided(_quotient),
-    "arith.remsi": _divided(_remainder),
-    "arith.floordivsi": _divided(lambda a, b: a // np.where(b == 0, 1, b)),
-    "arith.minsi": _extreme(np.minimum),
-    "arith.maxsi": _extreme(np.maximum),
-    "arith.andi": _logic(np.bitwise_and, False),
-    "arith.ori": _logic(np.bitwise_or, True),
-    "arith.xori": _logic(np.bitwise_xor, None),
-    "arith.shrsi": _plain(np.right_shift),
-    "arith.cmpi": _compare,
-    "arith.select": _select,
-    "arith.extsi": _extended(True),
-    "arith.extui": _extended(False),
-    "arith.index_cast": _extended(True),
-    "arith.trunci": _truncated,
-    "arith.bitcast": _bitcast,
-    "arith.extf": _float_cast,
-    "arith.truncf": _float_cast,
-    "tt.fp_to_fp": _float_cast,
-    "tt.bitcast": _bitcast,
-    "arith.constant": _constant,
-    "tt.make_range": _range,
-    "tt.splat": _splat,
-    "tt.broadcast": lambda run, op: run.get(op.operands[0]),
-    "tt.expand_dims": _expand_dims,
-    "tt.trans": _transpose,
-    "tt.reshape": _reshape,
-    "tt.addptr": _add_pointer,
-    "tt.get_program_id": _program_id,
-    "tt.get_num_programs": _num_programs,
-    "tt.reduce": _combined,
-    "tt.scan": _combined,
-}
+_rule("arith.addi")(_arithmetic(np.add))
+_rule("arith.subi")(_arithmetic(np.subtract))
+_rule("arith.muli")(_arithmetic(np.multiply))
+_rule("arith.shli")(_arithmetic(np.left_shift))
+_rule("arith.divsi")(_divided(_quotient))
+_rule("arith.remsi")(_divided(_remainder))
+_rule("arith.floordivsi")(_divided(lambda a, b: a // np.where(b == 0, 1, b)))
+_rule("arith.minsi")(_extreme(np.minimum))
+_rule("arith.maxsi")(_extreme(np.maximum))
+_rule("arith.andi")(_logic(np.bitwise_and, False))
+_rule("arith.ori")(_logic(np.bitwise_or, True))
+_rule("arith.xori")(_logic(np.bitwise_xor, None))
+_rule("arith.shrsi")(_plain(np.right_shift))
+_rule("arith.extsi", "arith.index_cast")(_extended(True))
+_rule("arith.extui")(_extended(False))
+_rule("tt.broadcast")(lambda run, op: run.get(op.operands[0]))

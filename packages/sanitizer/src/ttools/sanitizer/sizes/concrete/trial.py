@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from ttools.interpreter.ir import Module, Operation, shape_of
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
-from ttools.sanitizer.sizes.concrete.run import ConcreteRun, Event
+from ttools.sanitizer.sizes.concrete.run import ConcreteRun
+from ttools.sanitizer.sizes.concrete.state import Event
 from ttools.sanitizer.sizes.host.launches import Launch
 from ttools.sanitizer.sizes.symbolic.conditions import Key
 

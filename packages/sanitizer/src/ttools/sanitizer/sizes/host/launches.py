@@ -29,7 +29,8 @@ from ttools.sanitizer.sizes.host.paths import (
     on_path,
     poly_of,
 )
-from ttools.sanitizer.sizes.host.tensors import PhantomTensor, Storage
+from ttools.sanitizer.sizes.host.storage import Storage
+from ttools.sanitizer.sizes.host.tensors import PhantomTensor
 
 _INT32 = 1 << 31
 _POINTERS = {

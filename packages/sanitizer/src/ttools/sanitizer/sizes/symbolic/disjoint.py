@@ -20,7 +20,7 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
 )
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.host.launches import Memory
-from ttools.sanitizer.sizes.symbolic.evaluator import Access
+from ttools.sanitizer.sizes.symbolic.accesses import Access
 from ttools.sanitizer.sizes.symbolic.values import Renamer, lane, moved_copy
 
 _DEPTH = 6
