@@ -1,6 +1,6 @@
 """Whether the programs of a launch touch different elements, proved for all sizes of a box.
 
-Two rules: the elements are told apart by digits, as row and column of an index are, or one is
+Two rules: the elements are distinguished by digits, as row and column of an index are, or one is
 always behind the other. Must not know what the accesses are for beyond loads and stores.
 """
 
