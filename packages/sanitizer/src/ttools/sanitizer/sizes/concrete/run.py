@@ -41,15 +41,7 @@ _AT_ENDS = 6
 
 
 class ConcreteRun(Accesses):
-    """One launch at one size.
-
-    Args:
-        launch: the launch, whose polynomials are evaluated.
-        module: its kernel.
-        values: the sizes.
-        programs: those that run.
-        written: numbers of the storages that the kernel writes to.
-    """
+    """One launch at one size; see `State`."""
 
     _iterations = 0
 
@@ -229,7 +221,7 @@ class ConcreteRun(Accesses):
         before = self._active
         active = before.copy()
         forwarded: list[Lanes] = []
-        turns = 0
+        iterations = 0
         while True:
             self._active = active
             for argument, value in zip(condition.arguments, carried, strict=True):
@@ -243,10 +235,10 @@ class ConcreteRun(Accesses):
                 else [select(Lanes(active), a, b) for a, b in zip(new, forwarded, strict=True)]
             )
             active = active & np.asarray(decides.data, bool) & self._known(decides, op)
-            turns += 1
+            iterations += 1
             if not active.any():
                 break
-            if turns > _MOST_ITERATIONS:
+            if iterations > _MOST_ITERATIONS:
                 self.outcome.whole = False
                 break
             self._active = active

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from ttools.interpreter.ir import (
     IntegerType,
-    Module,
     Operation,
     Value,
     element_type,
@@ -16,9 +15,8 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     Poly,
     substitute,
 )
-from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.attributes import access_kind
-from ttools.sanitizer.sizes.host.launches import Launch, Memory
+from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
 from ttools.sanitizer.sizes.host.storage import INDEX
 from ttools.sanitizer.sizes.symbolic.state import State
@@ -72,12 +70,8 @@ class Evaluated:
 class Accesses(State):
     """Evaluates the accesses of a launch, and keeps them."""
 
-    def __init__(
-        self, launch: Launch, module: Module, space: Space, written: frozenset[int]
-    ) -> None:
-        super().__init__(launch, module, space, written)
-        self.result = Evaluated(programs=tuple(self.programs))
-        self._recording = True
+    result: Evaluated
+    _recording = True
 
     def _access(self, op: Operation) -> None:
         if op.operand("ptr") is None:

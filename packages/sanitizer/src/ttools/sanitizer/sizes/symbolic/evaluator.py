@@ -44,17 +44,11 @@ from ttools.sanitizer.sizes.symbolic.values import (
 
 
 class Evaluator(Accesses):
-    """Evaluates one launch.
-
-    Args:
-        launch: the launch.
-        module: its kernel.
-        space: the sizes, which gets what is known of the kernel's symbols.
-        written: numbers of the storages that the kernel writes to.
-    """
+    """Evaluates one launch; see `State`."""
 
     def run(self) -> Evaluated:
         """Evaluates the whole kernel."""
+        self.result = Evaluated(programs=tuple(self.programs))
         entry = self.module.kernel.regions[0].entry
         for n, value in enumerate(entry.arguments):
             self._values[value] = self._argument(n, value)
@@ -178,7 +172,7 @@ class Evaluator(Accesses):
         before = self.context
         self.context = (*before, *bounds)
         self._values[counter] = index
-        self._iterate(op, body, list(arguments), list(inits), k, body)
+        self._iterate(op, body, list(arguments), list(inits), k)
         if known and self._recording:
             # The counter is stepped once more than the body runs.
             width = width_of(counter)
@@ -209,7 +203,6 @@ class Evaluator(Accesses):
         arguments: list[Value],
         inits: list[Value],
         k: Symbol,
-        yields: Block,
         condition: Block | None = None,
     ) -> None:
         """Evaluates a loop body twice: to see how its values change, then with that known."""
@@ -226,10 +219,9 @@ class Evaluator(Accesses):
             self._values[argument] = fresh
         recording, self._recording = self._recording, False
         newest = Symbol("", "data", 0).order
-        outcome = self._turn(body, condition)
+        outcome = self._iteration(body, condition)
         steps = self._steps(outcome, symbols, starts, newest, k)
         self._recording = recording
-        self._closed: dict[int, tuple[Number, Poly]] = {}
         for n, argument in enumerate(arguments):
             start = starts[n]
             if n not in steps or not isinstance(start, Number):
@@ -238,10 +230,10 @@ class Evaluator(Accesses):
             step, producer = steps[n]
             self._values[argument] = self._after(start, step, as_poly(k), producer)
         closed = {n: (start, *steps[n]) for n in steps if isinstance(start := starts[n], Number)}
-        self._turn(body, condition)
+        self._iteration(body, condition)
         self._ends = (op, closed)
 
-    def _turn(self, body: Block, condition: Block | None) -> list[AnyValue]:
+    def _iteration(self, body: Block, condition: Block | None) -> list[AnyValue]:
         before = self.context
         if condition is not None:
             last = self._block(condition)
@@ -326,6 +318,6 @@ class Evaluator(Accesses):
         condition, body = op.regions[0].entry, op.regions[1].entry
         k = Symbol("iteration", "iteration", LOOP, (), op)
         self.space.declare(k, 0, None)
-        self._iterate(op, body, list(condition.arguments), list(op.operands), k, body, condition)
+        self._iterate(op, body, list(condition.arguments), list(op.operands), k, condition)
         for result in op.results:
             self._values[result] = self.havoc(result)
