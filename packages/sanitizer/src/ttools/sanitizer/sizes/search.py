@@ -9,7 +9,7 @@ from typing import Any
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol
 from ttools.sanitizer.sizes.concrete.trial import Trial
 from ttools.sanitizer.sizes.host.kernels import Kernels
-from ttools.sanitizer.sizes.host.launches import Launch, Memory
+from ttools.sanitizer.sizes.host.launches import Launch
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region
 from ttools.sanitizer.sizes.result import Defect
 from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem, unproved
@@ -46,15 +46,7 @@ class Known:
 
     def trial(self, launch: Launch, point: Point) -> Trial:
         """A run of a launch at one size."""
-        return Trial(launch, self.kernels.module(launch), point, self._written(launch))
-
-    def _written(self, launch: Launch) -> frozenset[int]:
-        numbers = set()
-        for n in self.kernels.written(launch):
-            memory = launch.arguments[n]
-            if isinstance(memory, Memory):
-                numbers.add(memory.number)
-        return frozenset(numbers)
+        return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
     def unproved(self, launch: Launch, where: Region, box: Box) -> dict[Key, Problem]:
         """What is not proved of a launch on a part of a region."""
@@ -62,7 +54,7 @@ class Known:
         if space is None:
             return {}
         module = self.kernels.module(launch)
-        return {p.key: p for p in unproved(launch, module, space, self._written(launch))}
+        return {p.key: p for p in unproved(launch, module, space, self.kernels.storages(launch))}
 
 
 class Search:
@@ -92,13 +84,11 @@ class Search:
         """Finds where a problem is a defect, or that it is none; whether that was possible."""
         if len(self._where.box) == 1:
             (symbol,) = self._where.box
-            return self._on_line(problem, symbol, dict(self._where.box), samples=True) is not False
+            return self._on_line(problem, symbol, dict(self._where.box)) is not False
         return self._in_box(problem)
 
     # ---- one size
-    def _on_line(
-        self, problem: Problem, symbol: Symbol, box: Box, *, samples: bool
-    ) -> Point | bool:
+    def _on_line(self, problem: Problem, symbol: Symbol, box: Box) -> Point | bool:
         """Along one size, all others being fixed: the least failing point.
 
         Returns:
@@ -125,8 +115,6 @@ class Search:
             low = point[symbol] + 1
             if low > high:
                 return True
-        if not samples:
-            return False
         return self._sampled(problem, symbol, box, low, high)
 
     def _note(self, trial: Trial) -> None:
@@ -208,7 +196,7 @@ class Search:
             before = dict(start)
             for symbol, (low, _) in self._where.box.items():
                 box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
-                found = self._on_line(problem, symbol, box, samples=True)
+                found = self._on_line(problem, symbol, box)
                 if isinstance(found, dict):
                     start = found
             if start == before:
@@ -223,11 +211,7 @@ class Search:
         for symbol, values in ends.items():
             found = [{**point, symbol: v} for point in found for v in values]
         found.sort(key=lambda p: -sum(v.bit_length() for v in p.values()))
-        near = []
-        for point in found:
-            if self._where.holds(point):
-                near.append(point)
-        return near[:160]
+        return [point for point in found if self._where.holds(point)][:160]
 
 
 def _steps(low: int, high: int) -> list[int]:

@@ -106,8 +106,7 @@ class Races(State):
                     racing.add(int(element[i]))
                     op, _, base, *_ = records[site[i]]
                     self._race_event("race", op, base, program[i], element[i], records[site[j]][0])
-                break_early = len(self.outcome.events) > 64
-                if break_early:
+                if len(self.outcome.events) > 64:
                     return
         for i, j in pending:
             op, _, base, *_ = records[max(site[i], site[j])]

@@ -86,8 +86,7 @@ class Evaluator(Accesses):
 
     def _enter(self, target: Block, values: Sequence[Value]) -> None:
         if len(target.operations) > 1 or target.terminator.name != "tt.return":
-            depth = sum(1 for _ in self.context)
-            if depth > 24:
+            if len(self.context) > 24:
                 raise NotModelledError("branches between blocks that may go round")
             for argument, value in zip(target.arguments, values, strict=True):
                 self._values[argument] = self.get(value)

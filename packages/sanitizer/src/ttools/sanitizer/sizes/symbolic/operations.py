@@ -70,11 +70,8 @@ def evaluate(kernel: State, op: Operation) -> list[AnyValue]:
 
 
 def _otherwise(kernel: State, op: Operation, result: Value) -> AnyValue:
-    kind = element_type(result.type)
-    if isinstance(kind, IntegerType):
-        return Logic("unknown") if kind.width == 1 else kernel.unknown(result)
-    if isinstance(kind, PointerType):
-        return kernel.unknown(result)
+    if isinstance(element_type(result.type), (IntegerType, PointerType)):
+        return kernel.havoc(result)
     given = [kernel.get(v) for v in op.operands]
     return Opaque(all(_is_uniform(v) for v in given) and not op.regions)
 
@@ -89,8 +86,7 @@ def _is_uniform(value: AnyValue) -> bool:
 
 
 def _is_condition(value: Value) -> bool:
-    kind = element_type(value.type)
-    return isinstance(kind, IntegerType) and kind.width == 1
+    return width_of(value) == 1
 
 
 def _exact(kernel: State, op: Operation, poly: Poly, kind: str = "wrap") -> frozenset[Need]:

@@ -20,6 +20,7 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     as_poly,
 )
 from ttools.sanitizer.sizes.algebra.proofs import Space
+from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.host.launches import Launch
 from ttools.sanitizer.sizes.symbolic.values import (
     AnyValue,
@@ -99,10 +100,9 @@ class State:
 
     def havoc(self, value: Value) -> AnyValue:
         """What is known of a value of which nothing but the type is."""
-        kind = element_type(value.type)
-        if isinstance(kind, IntegerType) and kind.width == 1:
+        if width_of(value) == 1:
             return Logic("unknown")
-        if isinstance(kind, (IntegerType, PointerType)):
+        if isinstance(element_type(value.type), (IntegerType, PointerType)):
             return self.unknown(value)
         return _NOTHING
 
