@@ -10,11 +10,11 @@ from types import ModuleType
 
 import pytest
 
+from ttools.sanitizer.sizes.algebra.polynomials import as_poly
 from ttools.sanitizer.sizes.analysis import Analysis
-from ttools.sanitizer.sizes.launches import run_host
-from ttools.sanitizer.sizes.paths import HostInt
-from ttools.sanitizer.sizes.paths import Path as WayThroughHost
-from ttools.sanitizer.sizes.polynomials import as_poly
+from ttools.sanitizer.sizes.host.launches import run_host
+from ttools.sanitizer.sizes.host.paths import HostInt
+from ttools.sanitizer.sizes.host.paths import Path as WayThroughHost
 
 _LAST = 20
 _TEMPLATE = """
@@ -96,9 +96,9 @@ def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     truth: dict[tuple[str, object], int] = {}
     for n in range(1, _LAST + 1):
         path = WayThroughHost({symbol: n})
-        made = run_host(run, {"n": HostInt(as_poly(symbol))}, path, analysis._kernels.written)
+        made = run_host(run, {"n": HostInt(as_poly(symbol))}, path, analysis.known.kernels.written)
         for launch in made.launches:
-            trial = analysis.trial(launch, {symbol: n})
+            trial = analysis.known.trial(launch, {symbol: n})
             assert trial.is_whole
             for event in trial.events:
                 truth.setdefault((event.kind, event.op.location), n)

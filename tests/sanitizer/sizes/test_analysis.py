@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.sanitizer.sizes import kernels
 
-from ttools.sanitizer.sizes.analysis import Analysis, Result
+from ttools.sanitizer.sizes.analysis import Analysis
+from ttools.sanitizer.sizes.result import Result
 
 
 def _analyse(run: Callable[..., Any], **sizes: tuple[int, int]) -> Result:

@@ -76,7 +76,7 @@ def _locate_in_script(copied: Any) -> None:
         for function in _with_callees(innermost_jit_function(kernel)):
             of_script.setdefault(_body(function), []).append(function)
     for copy in _with_callees(copied):
-        # The same text in two places: which of them it is cannot be told.
+        # The same text in two places: which of them it is cannot be known.
         places = {
             (each.fn.__code__.co_filename, each.starting_line_number): each
             for each in of_script.get(_body(copy), [])

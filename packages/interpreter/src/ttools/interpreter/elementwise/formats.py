@@ -20,7 +20,6 @@ from ttools.interpreter.llvm.value import SSAValue
 
 Rounding = Literal["rtne", "rtz"]
 
-_F32_SIGN = 0x80000000
 _F32_MAGNITUDE = 0x7FFFFFFF
 _F32_INFINITY = 0x7F800000
 

@@ -32,7 +32,7 @@ _COMPUTING = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot")
 
 
 class Watcher(Protocol):
-    """Who is told of memory; from any thread."""
+    """Receives what happens to memory; from any thread."""
 
     def allocated(self, tensor: Any, first: int = 0) -> None:
         """A tensor's storage was made on the host, uninitialised from byte `first` on."""

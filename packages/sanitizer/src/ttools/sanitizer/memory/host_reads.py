@@ -37,7 +37,7 @@ _LEAVING = ("numpy", "tolist", "__dlpack__")
 
 
 class Reader(Protocol):
-    """Who is told of what the host does to tensors."""
+    """Receives what the host does to tensors."""
 
     def reads(self, tensor: Any, result: Any = None) -> None:
         """Elements of a tensor are about to be read.
@@ -55,7 +55,7 @@ class HostReads:
     """Tells of reads while it is asked to; a context manager for the time that it may be.
 
     Args:
-        reader: is told.
+        reader: receives them.
     """
 
     def __init__(self, reader: Reader) -> None:

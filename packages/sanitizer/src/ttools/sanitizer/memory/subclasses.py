@@ -62,6 +62,6 @@ def _constructed(construct: Any) -> Any:
                 raise
         return torch.Tensor._make_subclass(cls, construct(torch.Tensor, *args, **kwargs))
 
-    # Dynamo is told to trace nothing of our files, but this stands for what it traces.
+    # Dynamo skips our files by configuration, but this stands for what it traces.
     constructed.__code__ = constructed.__code__.replace(co_filename=_FILE)
     return constructed

@@ -110,7 +110,7 @@ def _check(
         if (shadow := tracking.shadow(value, key)) is not None
     ]
     named = [(f"{BORN}{n}", shadow) for n, (_, shadow) in enumerate(births)]
-    told = [each for each in values_shown(named, origin.op, stand) if each[0].startswith(BORN)]
+    shown = [each for each in values_shown(named, origin.op, stand) if each[0].startswith(BORN)]
     insert_check(
         b,
         condition,
@@ -122,7 +122,7 @@ def _check(
             argument=parameter_of(sink.op.operands[0], provenance),
             origins=tuple(users_place(op.location) or op.location for op, _ in births),
         ),
-        [*operands_shown(origin.op, stand), *told],
+        [*operands_shown(origin.op, stand), *shown],
     )
 
 

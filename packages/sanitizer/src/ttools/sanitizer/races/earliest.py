@@ -24,7 +24,7 @@ _MOST_ACCESSES, _MOST_KNOWN = 1 << 14, 1 << 20
 _ONE_BY_ONE = 64
 #: A loop that does other things between its polls is not shown one version more often than this.
 _MOST_SHOWN = 8
-#: Words of up to so many bytes are told apart by their addresses.
+#: Words of up to so many bytes are distinguished by their addresses.
 _LARGEST = 8
 
 _Known: TypeAlias = dict[int, int]

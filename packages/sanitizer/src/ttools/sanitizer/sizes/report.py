@@ -11,9 +11,9 @@ from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import shape_of
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.passes.combining import combined_by
-from ttools.sanitizer.sizes.analysis import Defect, Result
-from ttools.sanitizer.sizes.launches import Memory
-from ttools.sanitizer.sizes.polynomials import Symbol, evaluate
+from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.sanitizer.sizes.host.launches import Memory
+from ttools.sanitizer.sizes.result import Defect, Result
 
 _NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access"}
 

@@ -1,4 +1,4 @@
-"""What is told of each configuration's time, by the figures that chose the winner.
+"""What is reported of each configuration's time, by the figures that chose the winner.
 
 The finalists have been timed in turns, which decides between them; all others have the time of
 their own trial. Tables, pages, rules and differences take their times from here, so that none of

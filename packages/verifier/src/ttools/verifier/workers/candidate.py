@@ -63,7 +63,7 @@ class Candidate:
             request = channel.receive()
             try:
                 answer = getattr(self, "do_" + request["do"])(request)
-            except Exception as error:  # noqa: BLE001 - told to who asked
+            except Exception as error:  # noqa: BLE001 - reported to who asked
                 # A failure of ours is none of the candidate's.
                 described = module.described(error)
                 answer = {"broken": f"{described['kind']}: {described['text']}"}

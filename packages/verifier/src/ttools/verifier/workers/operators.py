@@ -121,7 +121,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here; torch would import its compiler, for seconds, to be told so."""
+        """Nothing is compiled here; torch would import its compiler, for seconds, to no purpose."""
         return False
 
     def __init__(self) -> None:

@@ -22,8 +22,6 @@ from typing import Any
 from ttools.verifier.workers.wire import Channel, WorkerGoneError, WorkerSlowError
 
 _CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1
-#: The end of what a process wrote that is quoted when it dies.
-_QUOTED = 1500
 
 Serve = Callable[[Channel], None]
 

@@ -211,7 +211,7 @@ def _pairs(
 
 
 def _files(one: Recording, other: Recording) -> set[str]:
-    """Names of files that both have; the others were renamed, and are told apart by text only."""
+    """Names of files that both have; the others were renamed, and differ by their text only."""
     ours, theirs = (
         {PurePath(assignment.file).name for assignment in each.assignments.values()}
         for each in (one, other)

@@ -40,7 +40,7 @@ class Logged:
 
     Attributes:
         flags: of the event, an i32, which may be known only after the access.
-        value: what it returns; what it is told to have seen, once it is logged.
+        value: what it returns; once it is logged, what it has to have seen.
     """
 
     flags: SSAValue
@@ -107,9 +107,9 @@ def ordered(e: Emitter, op: Operation, site: int, address: Chunk) -> Iterator[Lo
     whole = seen is not None and seen.type in _INTEGERS
     word = _resized(e, seen, "i64") if seen is not None and whole else integer(0, "i64")
     arguments = integer(site, "i32"), e.vector(address), access.flags, word
-    told = call(e.b, "synchronise", *arguments, returns="i64")
+    reread = call(e.b, "synchronise", *arguments, returns="i64")
     if seen is not None and whole and known & REREADS:
-        access.value = _resized(e, told, seen.type)
+        access.value = _resized(e, reread, seen.type)
 
 
 def _resized(e: Emitter, value: SSAValue, type: str) -> SSAValue:

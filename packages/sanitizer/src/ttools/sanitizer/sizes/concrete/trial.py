@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Mapping
 
 from ttools.interpreter.ir import Module, Operation, shape_of
-from ttools.sanitizer.sizes.concrete import ConcreteRun, Event
-from ttools.sanitizer.sizes.conditions import Key
-from ttools.sanitizer.sizes.launches import Launch
-from ttools.sanitizer.sizes.polynomials import Symbol, evaluate
+from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.sanitizer.sizes.concrete.run import ConcreteRun
+from ttools.sanitizer.sizes.concrete.state import Event
+from ttools.sanitizer.sizes.host.launches import Launch
+from ttools.sanitizer.sizes.symbolic.conditions import Key
 
 #: Programs times lanes that run at a size.
 _BUDGET = 1 << 19

@@ -7,19 +7,15 @@ from typing import Any
 
 import torch
 
-from ttools.sanitizer.sizes.paths import NotModelledError, cdiv, poly_of
-from ttools.sanitizer.sizes.polynomials import as_poly
-from ttools.sanitizer.sizes.tensors import (
-    INDEX,
-    PhantomTensor,
-    _constant_content,
-    _flat,
-    make,
-)
+from ttools.sanitizer.sizes.algebra.polynomials import as_poly
+from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, poly_of
+from ttools.sanitizer.sizes.host.shapes import flat
+from ttools.sanitizer.sizes.host.storage import INDEX
+from ttools.sanitizer.sizes.host.tensors import PhantomTensor, constant_content, make
 
 
 def _shape(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    return _flat(args) if args else tuple(kwargs["size"])
+    return flat(args) if args else tuple(kwargs["size"])
 
 
 def _dtype(kwargs: dict[str, Any]) -> torch.dtype:
@@ -29,7 +25,7 @@ def _dtype(kwargs: dict[str, Any]) -> torch.dtype:
 def _filled(number: int) -> Callable[..., PhantomTensor]:
     def fill(*args: Any, **kwargs: Any) -> PhantomTensor:
         dtype = _dtype(kwargs)
-        content, value = _constant_content(number, dtype)
+        content, value = constant_content(number, dtype)
         return make(_shape(args, kwargs), dtype, content=content, value=value)
 
     return fill
@@ -49,8 +45,8 @@ def _full(size: Any, fill_value: Any, **kwargs: Any) -> PhantomTensor:
         is_float = isinstance(fill_value, float)
         dtype = torch.get_default_dtype() if is_float else torch.int64
         dtype = torch.bool if isinstance(fill_value, bool) else dtype
-    content, value = _constant_content(fill_value, dtype)
-    return make(_flat((size,)), dtype, content=content, value=value)
+    content, value = constant_content(fill_value, dtype)
+    return make(flat((size,)), dtype, content=content, value=value)
 
 
 def _arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, **kwargs: Any) -> Any:
@@ -89,7 +85,7 @@ def _tensor(data: Any, **kwargs: Any) -> PhantomTensor:
     is_float = isinstance(first, float)
     dtype = kwargs.get("dtype") or (torch.get_default_dtype() if is_float else torch.int64)
     if not shape and not is_float:
-        content, value = _constant_content(first, dtype)
+        content, value = constant_content(first, dtype)
         return make((), dtype, content=content, value=value)
     return make(shape, dtype)
 

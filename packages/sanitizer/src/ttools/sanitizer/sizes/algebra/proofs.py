@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from ttools.sanitizer.sizes.polynomials import (
+from ttools.sanitizer.sizes.algebra.polynomials import (
     SIZE,
     Poly,
     Symbol,

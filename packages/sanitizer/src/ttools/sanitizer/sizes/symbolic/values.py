@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ttools.interpreter.ir import Operation
-from ttools.sanitizer.sizes.polynomials import LANE, Poly, Symbol, as_poly, substitute
+from ttools.sanitizer.sizes.algebra.polynomials import LANE, Poly, Symbol, as_poly, substitute
 
 #: More cases than this become one of which only a range is known.
 MOST_CASES = 8

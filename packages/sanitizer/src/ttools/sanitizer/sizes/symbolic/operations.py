@@ -7,7 +7,7 @@ the result is a number of which only the range is known. Must not know control f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from ttools.interpreter.ir import (
     Constant,
@@ -19,8 +19,8 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.sanitizer.sizes.paths import NotModelledError
-from ttools.sanitizer.sizes.polynomials import (
+from ttools.sanitizer.passes.combining import combined_by
+from ttools.sanitizer.sizes.algebra.polynomials import (
     LANE,
     ZERO,
     Poly,
@@ -30,7 +30,11 @@ from ttools.sanitizer.sizes.polynomials import (
     minimum,
     modulo,
 )
-from ttools.sanitizer.sizes.values import (
+from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
+from ttools.sanitizer.sizes.host.paths import NotModelledError
+from ttools.sanitizer.sizes.rules import Rules
+from ttools.sanitizer.sizes.symbolic.state import State
+from ttools.sanitizer.sizes.symbolic.values import (
     NO_NEEDS,
     AnyValue,
     Case,
@@ -49,15 +53,13 @@ from ttools.sanitizer.sizes.values import (
     number,
 )
 
-if TYPE_CHECKING:
-    from ttools.sanitizer.sizes.symbolic import Evaluator
-
-_SAME = frozenset({"tt.splat", "tt.broadcast", "tt.bitcast", "arith.extsi", "arith.index_cast"})
+_Rule: TypeAlias = "Callable[[State, Operation], AnyValue]"
+_rule: Rules[_Rule] = Rules()
 
 
-def evaluate(kernel: Evaluator, op: Operation) -> list[AnyValue]:
+def evaluate(kernel: State, op: Operation) -> list[AnyValue]:
     """The results of an operation that neither accesses memory nor has control flow."""
-    rule = _RULES.get(op.name)
+    rule = _rule.get(op.name)
     if rule is not None and len(op.results) == 1:
         return [rule(kernel, op)]
     if not op.results:
@@ -67,12 +69,9 @@ def evaluate(kernel: Evaluator, op: Operation) -> list[AnyValue]:
     return [_otherwise(kernel, op, result) for result in op.results]
 
 
-def _otherwise(kernel: Evaluator, op: Operation, result: Value) -> AnyValue:
-    kind = element_type(result.type)
-    if isinstance(kind, IntegerType):
-        return Logic("unknown") if kind.width == 1 else kernel.unknown(result)
-    if isinstance(kind, PointerType):
-        return kernel.unknown(result)
+def _otherwise(kernel: State, op: Operation, result: Value) -> AnyValue:
+    if isinstance(element_type(result.type), (IntegerType, PointerType)):
+        return kernel.havoc(result)
     given = [kernel.get(v) for v in op.operands]
     return Opaque(all(_is_uniform(v) for v in given) and not op.regions)
 
@@ -86,35 +85,20 @@ def _is_uniform(value: AnyValue) -> bool:
     return value.kind == "true"
 
 
-def from_logic(kernel: Evaluator, condition: Logic, value: Value) -> Number:
-    """A condition as 0 or 1."""
-    ways, others = alternatives(condition), alternatives(condition, negate=True)
-    cases = [Case(as_poly(1), facts) for facts in ways] + [Case(ZERO, facts) for facts in others]
-    if condition.kind == "unknown" or not 0 < len(cases) <= 6:
-        return kernel.unknown(value, 0, 1)
-    return Number(tuple(cases))
-
-
-def _width(value: Value) -> int:
-    kind = element_type(value.type)
-    return kind.width if isinstance(kind, IntegerType) else 64
-
-
 def _is_condition(value: Value) -> bool:
-    kind = element_type(value.type)
-    return isinstance(kind, IntegerType) and kind.width == 1
+    return width_of(value) == 1
 
 
-def _exact(kernel: Evaluator, op: Operation, poly: Poly, kind: str = "wrap") -> frozenset[Need]:
+def _exact(kernel: State, op: Operation, poly: Poly, kind: str = "wrap") -> frozenset[Need]:
     """What it takes that the result holds a polynomial; nothing where its range shows it."""
-    half = 1 << (_width(op.results[0]) - 1)
+    half = 1 << (width_of(op.results[0]) - 1)
     if kernel.space.within(poly, -half, half - 1):
         return NO_NEEDS
     return frozenset({Need(op, poly, -half, half - 1, kind)})  # type: ignore[arg-type]
 
 
 def _combined(
-    kernel: Evaluator,
+    kernel: State,
     op: Operation,
     function: Callable[..., Poly | None],
 ) -> Number:
@@ -133,8 +117,8 @@ def _combined(
     return Number(tuple(cases))
 
 
-def _linear(function: Callable[..., Poly | None]) -> Callable[[Evaluator, Operation], AnyValue]:
-    def rule(kernel: Evaluator, op: Operation) -> AnyValue:
+def _linear(function: Callable[..., Poly | None]) -> _Rule:
+    def rule(kernel: State, op: Operation) -> AnyValue:
         if _is_condition(op.results[0]):
             return Logic("unknown")
         return _combined(kernel, op, function)
@@ -142,7 +126,8 @@ def _linear(function: Callable[..., Poly | None]) -> Callable[[Evaluator, Operat
     return rule
 
 
-def _shift_left(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.shli")
+def _shift_left(kernel: State, op: Operation) -> AnyValue:
     bits = kernel.number(op.operands[1]).single
     amount = None if bits is None else bits.constant
     if amount is None or not 0 <= amount < 63 or _is_condition(op.results[0]):
@@ -150,19 +135,17 @@ def _shift_left(kernel: Evaluator, op: Operation) -> AnyValue:
     return _combined(kernel, op, lambda p, _: p * (1 << amount))
 
 
-def _division(
-    function: Callable[[Poly, Poly], Poly], signed: bool
-) -> Callable[[Evaluator, Operation], AnyValue]:
+def _division(function: Callable[[Poly, Poly], Poly]) -> _Rule:
     """Quotients and remainders where numerator and divisor are seen to be of one kind."""
 
-    def rule(kernel: Evaluator, op: Operation) -> AnyValue:
+    def rule(kernel: State, op: Operation) -> AnyValue:
         combinations = joined(*(kernel.number(v) for v in op.operands))
         if combinations is None:
             return kernel.unknown(op.results[0])
         cases = []
-        half = 1 << (_width(op.results[0]) - 1)
+        half = 1 << (width_of(op.results[0]) - 1)
         for p, d in combinations:
-            facts = [f.poly for f in (*facts_of((p, d)), *kernel._context) if not f.needs]
+            facts = [f.poly for f in (*facts_of((p, d)), *kernel.context) if not f.needs]
             nonneg = kernel.space.nonneg
             if not nonneg(d.value - 1, facts):
                 return kernel.unknown(op.results[0])
@@ -179,8 +162,8 @@ def _division(
     return rule
 
 
-def _extreme(is_minimum: bool) -> Callable[[Evaluator, Operation], AnyValue]:
-    def rule(kernel: Evaluator, op: Operation) -> AnyValue:
+def _extreme(is_minimum: bool) -> _Rule:
+    def rule(kernel: State, op: Operation) -> AnyValue:
         def function(p: Poly, q: Poly) -> Poly:
             low, high = kernel.space.range(p - q)
             if high is not None and high <= 0:
@@ -194,7 +177,8 @@ def _extreme(is_minimum: bool) -> Callable[[Evaluator, Operation], AnyValue]:
     return rule
 
 
-def _and(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.andi")
+def _and(kernel: State, op: Operation) -> AnyValue:
     if _is_condition(op.results[0]):
         return Logic("and", tuple(kernel.logic(v) for v in op.operands))
     left, right = (kernel.number(v) for v in op.operands)
@@ -214,13 +198,15 @@ def _and(kernel: Evaluator, op: Operation) -> AnyValue:
     return kernel.unknown(op.results[0])
 
 
-def _or(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.ori")
+def _or(kernel: State, op: Operation) -> AnyValue:
     if _is_condition(op.results[0]):
         return Logic("or", tuple(kernel.logic(v) for v in op.operands))
     return kernel.unknown(op.results[0])
 
 
-def _xor(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.xori")
+def _xor(kernel: State, op: Operation) -> AnyValue:
     if _is_condition(op.results[0]):
         for value, other in (op.operands, reversed(op.operands)):
             if kernel.logic(other).kind == "true":
@@ -229,7 +215,8 @@ def _xor(kernel: Evaluator, op: Operation) -> AnyValue:
     return kernel.unknown(op.results[0])
 
 
-def _shift_right(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.shrsi", "arith.shrui")
+def _shift_right(kernel: State, op: Operation) -> AnyValue:
     bits = kernel.number(op.operands[1]).single
     amount = None if bits is None else bits.constant
     value = kernel.number(op.operands[0])
@@ -243,7 +230,8 @@ def _shift_right(kernel: Evaluator, op: Operation) -> AnyValue:
     return Number(tuple(Case(floordiv(c.value, divisor), c.when, c.needs) for c in value.cases))
 
 
-def _compare(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.cmpi")
+def _compare(kernel: State, op: Operation) -> AnyValue:
     predicate = str(op.attributes["predicate"])
     if _is_condition(op.operands[0]):
         return Logic("unknown")
@@ -266,7 +254,8 @@ def _compare(kernel: Evaluator, op: Operation) -> AnyValue:
     return compare("ge", one, other)
 
 
-def _select(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.select")
+def _select(kernel: State, op: Operation) -> AnyValue:
     result = op.results[0]
     condition = kernel.logic(op.operands[0])
     one, other = kernel.get(op.operands[1]), kernel.get(op.operands[2])
@@ -285,23 +274,25 @@ def _select(kernel: Evaluator, op: Operation) -> AnyValue:
     return Number(tuple(cases)) if 0 < len(cases) <= 8 else kernel.unknown(result)
 
 
-def _extend_unsigned(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.extui")
+def _extend_unsigned(kernel: State, op: Operation) -> AnyValue:
     value = kernel.get(op.operands[0])
     if isinstance(value, Logic):
-        return from_logic(kernel, value, op.results[0])
+        return kernel.from_logic(value, op.results[0])
     known = kernel.number(op.operands[0])
     cases = []
     for case in known.cases:
         low = kernel.space.range(case.value)[0]
         needs = case.needs
         if low is None or low < 0:
-            high = (1 << (_width(op.operands[0]) - 1)) - 1
+            high = (1 << (width_of(op.operands[0]) - 1)) - 1
             needs = needs | {Need(op, case.value, 0, high, "model")}
         cases.append(Case(case.value, case.when, needs))
     return Number(tuple(cases))
 
 
-def _truncate(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.trunci")
+def _truncate(kernel: State, op: Operation) -> AnyValue:
     if _is_condition(op.results[0]):
         return Logic("unknown")
     value = kernel.number(op.operands[0])
@@ -310,13 +301,14 @@ def _truncate(kernel: Evaluator, op: Operation) -> AnyValue:
     )
 
 
-def _same(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("tt.splat", "tt.broadcast", "tt.bitcast", "arith.extsi", "arith.index_cast")
+def _same(kernel: State, op: Operation) -> AnyValue:
     value = kernel.get(op.operands[0])
     result = op.results[0]
     kind = element_type(result.type)
     if isinstance(value, Logic) and not _is_condition(result):
         # An extension by sign has all bits set.
-        ones = from_logic(kernel, value, op.operands[0])
+        ones = kernel.from_logic(value, op.operands[0])
         return Number(tuple(Case(-c.value, c.when, c.needs) for c in ones.cases))
     if isinstance(value, Opaque) and isinstance(kind, (IntegerType, PointerType)):
         return _otherwise(kernel, op, result)
@@ -325,7 +317,8 @@ def _same(kernel: Evaluator, op: Operation) -> AnyValue:
     return value
 
 
-def _constant(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("arith.constant")
+def _constant(kernel: State, op: Operation) -> AnyValue:
     value, result = op.attributes["value"], op.results[0]
     kind = element_type(result.type)
     if not isinstance(kind, IntegerType):
@@ -338,14 +331,13 @@ def _constant(kernel: Evaluator, op: Operation) -> AnyValue:
     return number(bits)
 
 
-def _range(kernel: Evaluator, op: Operation) -> AnyValue:
-    start, end = op.attributes["start"], op.attributes["end"]
-    assert isinstance(start, int)
-    assert isinstance(end, int)
+@_rule("tt.make_range")
+def _range(kernel: State, op: Operation) -> AnyValue:
+    start, end = range_of(op)
     return number(start + _lane(kernel, 0, end - start))
 
 
-def _lane(kernel: Evaluator, axis: int, extent: int) -> Poly:
+def _lane(kernel: State, axis: int, extent: int) -> Poly:
     if extent == 1:
         return ZERO
     symbol = lane(axis, extent)
@@ -353,7 +345,7 @@ def _lane(kernel: Evaluator, axis: int, extent: int) -> Poly:
     return as_poly(symbol)
 
 
-def _moved(kernel: Evaluator, op: Operation, axes: dict[int, int], how: object) -> AnyValue:
+def _moved(kernel: State, op: Operation, axes: dict[int, int], how: object) -> AnyValue:
     value = kernel.get(op.operands[0])
     if isinstance(value, Opaque):
         return value
@@ -366,21 +358,24 @@ def _moved(kernel: Evaluator, op: Operation, axes: dict[int, int], how: object) 
     return found
 
 
-def _expand_dims(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("tt.expand_dims")
+def _expand_dims(kernel: State, op: Operation) -> AnyValue:
     at = op.attributes["axis"]
     assert isinstance(at, int)
     rank = len(shape_of(op.operands[0].type))
     return _moved(kernel, op, {a: a + 1 for a in range(at, rank)}, ("expand", at))
 
 
-def _transpose(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("tt.trans")
+def _transpose(kernel: State, op: Operation) -> AnyValue:
     order = op.attributes.get("order")
     assert isinstance(order, tuple)
     axes = {int(old): new for new, old in enumerate(order)}  # type: ignore[arg-type]
     return _moved(kernel, op, axes, ("transpose", tuple(axes.items())))
 
 
-def _reshape(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("tt.reshape")
+def _reshape(kernel: State, op: Operation) -> AnyValue:
     old, new = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     value = kernel.get(op.operands[0])
     long_old = [a for a, e in enumerate(old) if e > 1]
@@ -393,7 +388,8 @@ def _reshape(kernel: Evaluator, op: Operation) -> AnyValue:
     return _moved(kernel, op, axes, ("reshape", tuple(axes.items())))
 
 
-def _add_pointer(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("tt.addptr")
+def _add_pointer(kernel: State, op: Operation) -> AnyValue:
     combinations = joined(*(kernel.number(v) for v in op.operands))
     if combinations is None:
         return kernel.unknown(op.results[0])
@@ -405,27 +401,22 @@ def _add_pointer(kernel: Evaluator, op: Operation) -> AnyValue:
     )
 
 
-def _program_id(kernel: Evaluator, op: Operation) -> AnyValue:
-    return number(kernel.programs[_axis(op)])
+@_rule("tt.get_program_id")
+def _program_id(kernel: State, op: Operation) -> AnyValue:
+    return number(kernel.programs[axis_of(op)])
 
 
-def _num_programs(kernel: Evaluator, op: Operation) -> AnyValue:
-    return number(kernel.launch.grid[_axis(op)])
+@_rule("tt.get_num_programs")
+def _num_programs(kernel: State, op: Operation) -> AnyValue:
+    return number(kernel.launch.grid[axis_of(op)])
 
 
-def _axis(op: Operation) -> int:
-    axis = op.attributes["axis"]
-    return axis if isinstance(axis, int) else "xyz".index(str(axis))
-
-
-def _reduce(kernel: Evaluator, op: Operation) -> AnyValue:
+@_rule("tt.reduce")
+def _reduce(kernel: State, op: Operation) -> AnyValue:
     """Of a minimum or maximum the range is that of the elements."""
     result = op.results[0]
-    names = {inner.name for r in op.regions for b in r.blocks for inner in b.operations}
     known = kernel.get(op.operands[0])
-    if isinstance(known, Number) and names <= {
-        *("arith.minsi", "arith.maxsi", "tt.reduce.return"),
-    }:
+    if isinstance(known, Number) and combined_by(op) in ("arith.minsi", "arith.maxsi"):
         ranges = [kernel.space.range(c.value) for c in known.cases]
         if not any(c.needs for c in known.cases) and all(None not in r for r in ranges):
             low, high = min(r[0] or 0 for r in ranges), max(r[1] or 0 for r in ranges)
@@ -433,33 +424,10 @@ def _reduce(kernel: Evaluator, op: Operation) -> AnyValue:
     return _otherwise(kernel, op, result)
 
 
-_RULES: dict[str, Callable[[Evaluator, Operation], AnyValue]] = {
-    **dict.fromkeys(_SAME, _same),
-    "arith.addi": _linear(lambda p, q: p + q),
-    "arith.subi": _linear(lambda p, q: p - q),
-    "arith.muli": _linear(lambda p, q: p * q),
-    "arith.shli": _shift_left,
-    "arith.divsi": _division(floordiv, True),
-    "arith.floordivsi": _division(floordiv, True),
-    "arith.remsi": _division(modulo, True),
-    "arith.minsi": _extreme(True),
-    "arith.maxsi": _extreme(False),
-    "arith.andi": _and,
-    "arith.ori": _or,
-    "arith.xori": _xor,
-    "arith.shrsi": _shift_right,
-    "arith.shrui": _shift_right,
-    "arith.cmpi": _compare,
-    "arith.select": _select,
-    "arith.extui": _extend_unsigned,
-    "arith.trunci": _truncate,
-    "arith.constant": _constant,
-    "tt.make_range": _range,
-    "tt.expand_dims": _expand_dims,
-    "tt.trans": _transpose,
-    "tt.reshape": _reshape,
-    "tt.addptr": _add_pointer,
-    "tt.get_program_id": _program_id,
-    "tt.get_num_programs": _num_programs,
-    "tt.reduce": _reduce,
-}
+_rule("arith.addi")(_linear(lambda p, q: p + q))
+_rule("arith.subi")(_linear(lambda p, q: p - q))
+_rule("arith.muli")(_linear(lambda p, q: p * q))
+_rule("arith.divsi", "arith.floordivsi")(_division(floordiv))
+_rule("arith.remsi")(_division(modulo))
+_rule("arith.minsi")(_extreme(True))
+_rule("arith.maxsi")(_extreme(False))

@@ -18,8 +18,9 @@ import triton
 
 from ttools.core.launch_path import CALL, TUNED, take_over
 from ttools.core.patches import Patches
-from ttools.sanitizer.sizes.factories import replacements
-from ttools.sanitizer.sizes.paths import (
+from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
+from ttools.sanitizer.sizes.host.factories import replacements
+from ttools.sanitizer.sizes.host.paths import (
     HostInt,
     NotModelledError,
     Path,
@@ -28,8 +29,8 @@ from ttools.sanitizer.sizes.paths import (
     on_path,
     poly_of,
 )
-from ttools.sanitizer.sizes.polynomials import Poly, as_poly
-from ttools.sanitizer.sizes.tensors import PhantomTensor, Storage
+from ttools.sanitizer.sizes.host.storage import Storage
+from ttools.sanitizer.sizes.host.tensors import PhantomTensor
 
 _INT32 = 1 << 31
 _POINTERS = {

@@ -10,9 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ttools.sanitizer.sizes.paths import Condition
-from ttools.sanitizer.sizes.polynomials import SIZE, Poly, Symbol, as_poly, evaluate, substitute
-from ttools.sanitizer.sizes.proofs import Space
+from ttools.sanitizer.sizes.algebra.polynomials import (
+    SIZE,
+    Poly,
+    Symbol,
+    as_poly,
+    evaluate,
+    substitute,
+)
+from ttools.sanitizer.sizes.algebra.proofs import Space
+from ttools.sanitizer.sizes.host.paths import Condition
 
 Box: TypeAlias = "dict[Symbol, tuple[int, int]]"
 Point: TypeAlias = "dict[Symbol, int]"

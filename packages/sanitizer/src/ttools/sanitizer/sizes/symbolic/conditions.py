@@ -13,12 +13,13 @@ from typing import TypeAlias
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Module, Operation
-from ttools.sanitizer.sizes.disjoint import Conflict, Instance, conflicts
-from ttools.sanitizer.sizes.launches import Launch, Memory
-from ttools.sanitizer.sizes.polynomials import Poly, as_poly
-from ttools.sanitizer.sizes.proofs import Space
-from ttools.sanitizer.sizes.symbolic import Access, Evaluated, Evaluator
-from ttools.sanitizer.sizes.values import Case, Fact, Need, alternatives
+from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
+from ttools.sanitizer.sizes.algebra.proofs import Space
+from ttools.sanitizer.sizes.host.launches import Launch, Memory
+from ttools.sanitizer.sizes.symbolic.accesses import Access, Evaluated
+from ttools.sanitizer.sizes.symbolic.disjoint import Conflict, Instance, conflicts
+from ttools.sanitizer.sizes.symbolic.evaluator import Evaluator
+from ttools.sanitizer.sizes.symbolic.values import Case, Fact, Need, alternatives
 
 #: Of programs along each axis.
 GRID_LIMITS = (2**31 - 1, 65535, 65535)

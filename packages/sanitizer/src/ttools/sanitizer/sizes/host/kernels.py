@@ -7,7 +7,7 @@ from typing import Any
 from ttools.interpreter.dialects.traits import CALL, WRITES
 from ttools.interpreter.ir import Module, Operation
 from ttools.interpreter.parser import parse_module
-from ttools.sanitizer.sizes.launches import Launch, Memory
+from ttools.sanitizer.sizes.host.launches import Launch, Memory
 
 
 class Kernels:
@@ -25,6 +25,15 @@ class Kernels:
 
     def written(self, launch: Launch) -> list[int]:
         """Indices of arguments that the kernel may write to; all that share memory with one."""
+        numbers = self.storages(launch)
+        return [
+            n
+            for n, a in enumerate(launch.arguments)
+            if isinstance(a, Memory) and a.number in numbers
+        ]
+
+    def storages(self, launch: Launch) -> frozenset[int]:
+        """Numbers of the storages that the kernel may write to."""
         from ttools.interpreter.analysis.effects import Provenance
 
         kernel = self.module(launch).kernel
@@ -36,11 +45,7 @@ class Kernels:
                 for index, each in enumerate(launch.arguments):
                     if isinstance(each, Memory) and (found is None or index in found):
                         numbers.add(each.number)
-        return [
-            n
-            for n, a in enumerate(launch.arguments)
-            if isinstance(a, Memory) and a.number in numbers
-        ]
+        return frozenset(numbers)
 
 
 def sources(op: Operation, provenance: Any) -> set[int] | None:

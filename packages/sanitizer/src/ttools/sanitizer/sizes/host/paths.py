@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttools.core.errors import TtoolsError
-from ttools.sanitizer.sizes.polynomials import (
+from ttools.sanitizer.sizes.algebra.polynomials import (
     Poly,
     Symbol,
     as_poly,

@@ -1,6 +1,6 @@
 """Whether the programs of a launch touch different elements, proved for all sizes of a box.
 
-Two rules: the elements are told apart by digits, as row and column of an index are, or one is
+Two rules: the elements are distinguished by digits, as row and column of an index are, or one is
 always behind the other. Must not know what the accesses are for beyond loads and stores.
 """
 
@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ttools.interpreter.ir import shape_of
-from ttools.sanitizer.sizes.launches import Memory
-from ttools.sanitizer.sizes.polynomials import (
+from ttools.sanitizer.sizes.algebra.polynomials import (
     PROGRAM,
     ZERO,
     Poly,
@@ -19,9 +18,10 @@ from ttools.sanitizer.sizes.polynomials import (
     as_poly,
     substitute,
 )
-from ttools.sanitizer.sizes.proofs import Space
-from ttools.sanitizer.sizes.symbolic import Access
-from ttools.sanitizer.sizes.values import Renamer, lane, moved_copy
+from ttools.sanitizer.sizes.algebra.proofs import Space
+from ttools.sanitizer.sizes.host.launches import Memory
+from ttools.sanitizer.sizes.symbolic.accesses import Access
+from ttools.sanitizer.sizes.symbolic.values import Renamer, lane, moved_copy
 
 _DEPTH = 6
 

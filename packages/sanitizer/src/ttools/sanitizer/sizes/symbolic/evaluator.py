@@ -8,39 +8,30 @@ accesses, that of `conditions`. Must not know host code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from ttools.interpreter.dialects.traits import ATOMIC, READS, WRITES
+from ttools.interpreter.dialects.traits import READS, WRITES
 from ttools.interpreter.ir import (
     Block,
-    IntegerType,
-    Module,
     Operation,
-    PointerType,
     Value,
-    element_type,
-    shape_of,
 )
-from ttools.sanitizer.sizes import arithmetic
-from ttools.sanitizer.sizes.launches import Launch, Memory
-from ttools.sanitizer.sizes.paths import NotModelledError
-from ttools.sanitizer.sizes.polynomials import (
-    LANE,
+from ttools.sanitizer.sizes.algebra.polynomials import (
     LOOP,
-    PROGRAM,
     ZERO,
     Poly,
     Symbol,
     as_poly,
     substitute,
 )
-from ttools.sanitizer.sizes.proofs import Space
-from ttools.sanitizer.sizes.tensors import INDEX
-from ttools.sanitizer.sizes.values import (
+from ttools.sanitizer.sizes.attributes import width_of
+from ttools.sanitizer.sizes.host.launches import Memory
+from ttools.sanitizer.sizes.host.paths import NotModelledError
+from ttools.sanitizer.sizes.symbolic import operations
+from ttools.sanitizer.sizes.symbolic.accesses import Accesses, Evaluated
+from ttools.sanitizer.sizes.symbolic.values import (
     AnyValue,
     Case,
     Facts,
-    Logic,
     Need,
     Number,
     Opaque,
@@ -51,79 +42,13 @@ from ttools.sanitizer.sizes.values import (
     number,
 )
 
-_NOTHING = Opaque()
 
-
-@dataclass(frozen=True)
-class Access:
-    """One access of the kernel.
-
-    Attributes:
-        op: the operation.
-        kind: `load`, `store` or `atomic`.
-        pointer: where.
-        mask: in which lanes; None for all.
-        context: what holds where it is reached.
-        uniform: of a store, whether all programs and lanes write the same.
-    """
-
-    op: Operation
-    kind: str
-    pointer: Number
-    mask: Logic | None
-    context: Facts
-    uniform: bool = False
-
-
-@dataclass
-class Evaluated:
-    """What a launch does.
-
-    Attributes:
-        accesses: in program order.
-        programs: symbols of the program ids.
-        needed: what must hold beside the accesses, each with its context.
-    """
-
-    accesses: list[Access] = field(default_factory=list)
-    programs: tuple[Poly, ...] = ()
-    needed: list[tuple[Need, Facts]] = field(default_factory=list)
-
-
-class Evaluator:
-    """Evaluates one launch.
-
-    Args:
-        launch: the launch.
-        module: its kernel.
-        space: the sizes, which gets what is known of the kernel's symbols.
-        written: numbers of the storages that the kernel writes to.
-    """
-
-    def __init__(
-        self, launch: Launch, module: Module, space: Space, written: frozenset[int]
-    ) -> None:
-        self.launch, self.module, self.space = launch, module, space
-        self._written = written
-        self.result = Evaluated()
-        self._values: dict[Value, AnyValue] = {}
-        self._context: Facts = ()
-        self._recording = True
-        self.programs = [self._program(axis) for axis in range(3)]
-        self.result.programs = tuple(self.programs)
-
-    def _program(self, axis: int) -> Poly:
-        extent = self.launch.grid[axis]
-        high = self.space.range(extent)[1]
-        if high is not None and high <= 1:
-            return ZERO
-        symbol = Symbol(f"program{axis}", "program", PROGRAM, (), axis)
-        self.space.declare(symbol, 0, None if high is None else high - 1)
-        self.space.relate(symbol, extent - 1 - as_poly(symbol))
-        return as_poly(symbol)
+class Evaluator(Accesses):
+    """Evaluates one launch; see `State`."""
 
     def run(self) -> Evaluated:
         """Evaluates the whole kernel."""
+        self.result = Evaluated(programs=tuple(self.programs))
         entry = self.module.kernel.regions[0].entry
         for n, value in enumerate(entry.arguments):
             self._values[value] = self._argument(n, value)
@@ -135,9 +60,7 @@ class Evaluator:
         if isinstance(given, Memory):
             return Number((Case(ZERO, base=n),))
         if isinstance(given, Poly):
-            kind = element_type(value.type)
-            assert isinstance(kind, IntegerType)
-            if kind.width == 1:
+            if width_of(value) == 1:
                 return compare("ge", number(given), number(1))
             return number(given)
         return Opaque(uniform=True)
@@ -153,18 +76,17 @@ class Evaluator:
             for (target, values), way in zip(
                 last.successors, (condition, negated(condition)), strict=True
             ):
-                before = self._context
+                before = self.context
                 for facts in alternatives(way) or []:
-                    self._context = (*before, *facts)
+                    self.context = (*before, *facts)
                     self._enter(target, values)
-                self._context = before
+                self.context = before
         elif last.name not in ("tt.return", "ub.unreachable"):
             raise NotModelledError(f"`{last.name}` of the kernel")
 
     def _enter(self, target: Block, values: Sequence[Value]) -> None:
         if len(target.operations) > 1 or target.terminator.name != "tt.return":
-            depth = sum(1 for _ in self._context)
-            if depth > 24:
+            if len(self.context) > 24:
                 raise NotModelledError("branches between blocks that may go round")
             for argument, value in zip(target.arguments, values, strict=True):
                 self._values[argument] = self.get(value)
@@ -174,48 +96,6 @@ class Evaluator:
         for op in block.operations[:-1]:
             self._operation(op)
         return block.terminator
-
-    def get(self, value: Value) -> AnyValue:
-        """What is known of a value."""
-        return self._values.get(value, _NOTHING)
-
-    def number(self, value: Value) -> Number:
-        """The same of an integer or pointer."""
-        known = self.get(value)
-        if isinstance(known, Number):
-            return known
-        if isinstance(known, Logic):
-            return arithmetic.from_logic(self, known, value)
-        return self.unknown(value)
-
-    def logic(self, value: Value) -> Logic:
-        """The same of a condition."""
-        known = self.get(value)
-        return known if isinstance(known, Logic) else Logic("unknown")
-
-    def unknown(
-        self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
-    ) -> Number:
-        """A number of which only a range is known, by default that of its type."""
-        kind = element_type(value.type)
-        if isinstance(kind, IntegerType):
-            half = 1 << (kind.width - 1)
-            if kind.width == 1:
-                low, high = 0, 1
-            low, high = -half if low is None else low, half - 1 if high is None else high
-        lanes = any(e > 1 for e in shape_of(value.type))
-        symbol = Symbol(like, "data", LANE + 1 if lanes else LOOP + 1, (), value)
-        self.space.declare(symbol, low, high)
-        base = -1 if isinstance(kind, PointerType) else None
-        return Number((Case(as_poly(symbol), base=base),))
-
-    def _havoc(self, value: Value) -> AnyValue:
-        kind = element_type(value.type)
-        if isinstance(kind, IntegerType) and kind.width == 1:
-            return Logic("unknown")
-        if isinstance(kind, (IntegerType, PointerType)):
-            return self.unknown(value)
-        return _NOTHING
 
     def _operation(self, op: Operation) -> None:
         if op.name == "scf.for":
@@ -229,86 +109,24 @@ class Evaluator:
         elif op.name in ("tt.call", "tt.map_elementwise") or op.name.startswith("tt.descriptor"):
             raise NotModelledError(f"`{op.name}` of the kernel")
         else:
-            results = arithmetic.evaluate(self, op)
+            results = operations.evaluate(self, op)
             for result, value in zip(op.results, results, strict=True):
                 self._values[result] = value
-
-    # ---- memory
-    def _access(self, op: Operation) -> None:
-        if op.operand("ptr") is None:
-            raise NotModelledError(f"`{op.name}` of the kernel")
-        pointer = self.number(op.address)
-        mask = None if op.mask is None else self.logic(op.mask)
-        atomic = op.has(ATOMIC)
-        kind = "atomic" if atomic else "store" if op.has(WRITES) else "load"
-        if self._recording:
-            uniform = kind == "store" and self._is_uniform(op.operand("value"))
-            self.result.accesses.append(Access(op, kind, pointer, mask, self._context, uniform))
-        for result in op.results:
-            self._values[result] = self._havoc(result)
-            if kind == "load" and isinstance(self._values[result], Number):
-                self._values[result] = self._loaded(op, result, pointer, mask)
-
-    def _is_uniform(self, value: Value | None) -> bool:
-        known = None if value is None else self.get(value)
-        if isinstance(known, Opaque):
-            return known.uniform
-        if not isinstance(known, Number) or known.single is None:
-            return False
-        return all(s.level < PROGRAM for s in known.single.base_symbols())
-
-    def _loaded(self, op: Operation, result: Value, pointer: Number, mask: Logic | None) -> Number:
-        kind = element_type(result.type)
-        if not isinstance(kind, IntegerType):
-            return self.unknown(result)
-        half = 1 << (kind.width - 1)
-        cases: list[Case] = []
-        for case in pointer.cases:
-            content = self._content(case)
-            if content is None:
-                return self.unknown(result)
-            # What its type cannot hold, the table does not hold either.
-            needs = case.needs | {Need(op, content, -half, half - 1, "model")}
-            if self.space.within(content, -half, half - 1):
-                needs = case.needs
-            for facts in alternatives(mask):
-                cases.append(Case(content, (*case.when, *facts), needs))
-        if mask is not None:
-            other = op.operand("other")
-            left = alternatives(mask, negate=True)
-            if left and left != [()]:
-                rest = self.unknown(result) if other is None else self.number(other)
-                cases += [
-                    Case(c.value, (*c.when, *facts), c.needs) for c in rest.cases for facts in left
-                ]
-            elif left:
-                return self.unknown(result)
-        return Number(tuple(cases)) if 0 < len(cases) <= 8 else self.unknown(result)
-
-    def _content(self, case: Case) -> Poly | None:
-        if case.base is None or case.base < 0:
-            return None
-        memory = self.launch.arguments[case.base]
-        if not isinstance(memory, Memory) or memory.number in self._written:
-            return None
-        if memory.content is None:
-            return None
-        return substitute(memory.content, {INDEX: memory.offset + case.value})
 
     # ---- structured control flow
     def _if(self, op: Operation) -> None:
         condition = self.logic(op.operands[0])
         outcomes: list[tuple[Facts, list[AnyValue]]] = []
-        before = self._context
+        before = self.context
         for region, way in zip(op.regions, (condition, negated(condition)), strict=False):
             if not region.blocks:
                 continue
             ways = alternatives(way)
             for facts in ways:
-                self._context = (*before, *facts)
+                self.context = (*before, *facts)
                 last = self._block(region.entry)
                 outcomes.append((facts, [self.get(v) for v in last.operands]))
-            self._context = before
+            self.context = before
         for n, result in enumerate(op.results):
             values = [(facts, values[n]) for facts, values in outcomes]
             self._values[result] = self._merged(result, values)
@@ -325,7 +143,7 @@ class Evaluator:
             ]
             if 0 < len(cases) <= 8:
                 return Number(tuple(cases))
-        return self._havoc(result)
+        return self.havoc(result)
 
     def _for(self, op: Operation) -> None:
         lower, upper, step = (self.number(v) for v in op.operands[:3])
@@ -350,19 +168,18 @@ class Evaluator:
         self.space.declare(k, 0, None if trips is None else max(0, trips - 1))
         ways = alternatives(negated(compare("ge", index, upper)))
         bounds = ways[0] if len(ways) == 1 else ()
-        before = self._context
-        self._context = (*before, *bounds)
+        before = self.context
+        self.context = (*before, *bounds)
         self._values[counter] = index
-        self._iterate(op, body, list(arguments), list(inits), k, body)
+        self._iterate(op, body, list(arguments), list(inits), k)
         if known and self._recording:
             # The counter is stepped once more than the body runs.
-            kind = element_type(counter.type)
-            width = kind.width if isinstance(kind, IntegerType) else 64
+            width = width_of(counter)
             for case in index.cases:
                 assert by is not None
                 need = Need(op, case.value + by, -(1 << (width - 1)), (1 << (width - 1)) - 1)
-                self.result.needed.append((need, self._context))
-        self._context = before
+                self.result.needed.append((need, self.context))
+        self.context = before
         total = self._trips(k, first, upper.single, by, trips) if known else None
         self._results(op, total)
 
@@ -374,7 +191,7 @@ class Evaluator:
         self.space.declare(total, 0, most)
         if first is not None and upper is not None and by is not None:
             span, t = upper - first, as_poly(total)
-            if self.space.nonneg(span, [f.poly for f in self._context if not f.needs]):
+            if self.space.nonneg(span, [f.poly for f in self.context if not f.needs]):
                 self.space.relate(total, by * t - span, span + by - 1 - by * t)
         return total
 
@@ -385,14 +202,13 @@ class Evaluator:
         arguments: list[Value],
         inits: list[Value],
         k: Symbol,
-        yields: Block,
         condition: Block | None = None,
     ) -> None:
         """Evaluates a loop body twice: to see how its values change, then with that known."""
         starts = [self.get(v) for v in inits]
         symbols: dict[int, Symbol] = {}
         for n, argument in enumerate(arguments):
-            fresh = self._havoc(argument)
+            fresh = self.havoc(argument)
             if isinstance(fresh, Number):
                 (case,) = fresh.cases
                 (symbols[n],) = case.value.symbols()
@@ -402,31 +218,30 @@ class Evaluator:
             self._values[argument] = fresh
         recording, self._recording = self._recording, False
         newest = Symbol("", "data", 0).order
-        outcome = self._turn(body, condition)
+        outcome = self._iteration(body, condition)
         steps = self._steps(outcome, symbols, starts, newest, k)
         self._recording = recording
-        self._closed: dict[int, tuple[Number, Poly]] = {}
         for n, argument in enumerate(arguments):
             start = starts[n]
             if n not in steps or not isinstance(start, Number):
-                self._values[argument] = self._havoc(argument)
+                self._values[argument] = self.havoc(argument)
                 continue
             step, producer = steps[n]
             self._values[argument] = self._after(start, step, as_poly(k), producer)
         closed = {n: (start, *steps[n]) for n in steps if isinstance(start := starts[n], Number)}
-        self._turn(body, condition)
+        self._iteration(body, condition)
         self._ends = (op, closed)
 
-    def _turn(self, body: Block, condition: Block | None) -> list[AnyValue]:
-        before = self._context
+    def _iteration(self, body: Block, condition: Block | None) -> list[AnyValue]:
+        before = self.context
         if condition is not None:
             last = self._block(condition)
             ways = alternatives(self.logic(last.operands[0]))
             for argument, value in zip(body.arguments, last.operands[1:], strict=True):
                 self._values[argument] = self.get(value)
-            self._context = (*before, *(ways[0] if len(ways) == 1 else ()))
+            self.context = (*before, *(ways[0] if len(ways) == 1 else ()))
         last = self._block(body)
-        self._context = before
+        self.context = before
         self._producers = list(last.operands)
         return [self.get(v) for v in last.operands]
 
@@ -476,8 +291,7 @@ class Evaluator:
         for case in start.cases:
             value, needs = case.value + step * k, case.needs
             if case.base is None and producer is not None:
-                kind = element_type(producer.results[0].type)
-                width = kind.width if isinstance(kind, IntegerType) else 64
+                width = width_of(producer.results[0])
                 low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
                 if not self.space.within(value, low, high):
                     needs = needs | {Need(producer, value, low, high)}
@@ -489,13 +303,13 @@ class Evaluator:
         for n, result in enumerate(op.results):
             known = closed.get(n) if owner is op else None
             if known is None:
-                self._values[result] = self._havoc(result)
+                self._values[result] = self.havoc(result)
                 continue
             start, step, producer = known
             if not step.terms:
                 self._values[result] = start
             elif total is None:
-                self._values[result] = self._havoc(result)
+                self._values[result] = self.havoc(result)
             else:
                 self._values[result] = self._after(start, step, as_poly(total), producer)
 
@@ -503,6 +317,6 @@ class Evaluator:
         condition, body = op.regions[0].entry, op.regions[1].entry
         k = Symbol("iteration", "iteration", LOOP, (), op)
         self.space.declare(k, 0, None)
-        self._iterate(op, body, list(condition.arguments), list(op.operands), k, body, condition)
+        self._iterate(op, body, list(condition.arguments), list(op.operands), k, condition)
         for result in op.results:
-            self._values[result] = self._havoc(result)
+            self._values[result] = self.havoc(result)

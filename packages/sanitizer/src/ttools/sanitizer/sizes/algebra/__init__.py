@@ -1,0 +1,1 @@
+"""Exact arithmetic on mathematical integers, and proofs about them."""

@@ -1,0 +1,127 @@
+"""Accesses of programs at one size to memory that the kernel writes, and those that conflict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ttools.interpreter.ir import (
+    Operation,
+)
+from ttools.sanitizer.sizes.concrete.lanes import (
+    mixed,
+    spread,
+)
+from ttools.sanitizer.sizes.concrete.state import Bools, Event, State
+
+_MOST_RECORDS = 6_000_000
+
+
+class Races(State):
+    """Keeps the accesses to memory that is written, and finds those that conflict."""
+
+    _recorded = 0
+
+    def _record(self, op: Operation, kind: str, base: int, at: Any, active: Bools) -> None:
+        memory = self._bounds_of(base)
+        number = memory.memory.number
+        if number not in self._written:
+            return
+        where = np.nonzero(active)
+        count = len(where[0])
+        self._recorded += count
+        if self._recorded > _MOST_RECORDS:
+            self.outcome.whole = False
+            return
+        element = np.broadcast_to(at, active.shape)[where] + memory.offset
+        stored = op.operand("value") if kind == "store" else None
+        values = np.zeros(count, np.uint64)
+        if stored is not None:
+            known = self.get(stored)
+            data = spread(known.data, active.shape)[where].astype(np.uint64)
+            values = data
+            if known.unknown is not None:
+                hidden = spread(known.unknown, active.shape)[where]
+                values = np.where(hidden, mixed("?", where[0].astype(np.uint64)), values)
+            if kind == "store":
+                self._lane_conflicts(op, base, where, element, values)
+        self._records.setdefault(number, []).append((op, kind, base, where[0], element, values))
+
+    def _lane_conflicts(
+        self, op: Operation, base: int, where: Any, element: Any, values: Any
+    ) -> None:
+        """Lanes of one store that write different values to one element."""
+        if len(where) < 2 or not len(element):
+            return
+        order = np.lexsort((element, where[0]))
+        same = (np.diff(where[0][order]) == 0) & (np.diff(element[order]) == 0)
+        differs = same & (values[order][1:] != values[order][:-1])
+        if differs.any():
+            index = order[1:][differs][0]
+            self._race_event("overlapping_store", op, base, where[0][index], element[index], op)
+
+    def _race_event(
+        self, kind: str, op: Operation, base: int, program: int, element: int, other: Operation
+    ) -> None:
+        if (kind, op) not in self.outcome.events:
+            which = tuple(int(n) for n in self.programs[program])
+            self.outcome.events[kind, op] = Event(kind, op, which, (), base, int(element), other)
+
+    def _races(self) -> None:
+        for records in self._records.values():
+            sizes = [len(r[3]) for r in records]
+            if len(self.programs) < 2 or not sum(sizes):
+                continue
+            site = np.repeat(np.arange(len(records)), sizes)
+            program = np.concatenate([r[3] for r in records])
+            element = np.concatenate([r[4] for r in records])
+            values = np.concatenate([r[5] for r in records])
+            writes = np.array([r[1] != "load" for r in records])[site]
+            atomic = np.array([r[1] == "atomic" for r in records])[site]
+            shared = _shared(element, program, writes)
+            if shared.any():
+                chosen = np.flatnonzero(shared)
+                order = chosen[np.lexsort((program[chosen], element[chosen]))]
+                self._conflicts(records, site, program, element, values, writes, atomic, order)
+
+    def _conflicts(
+        self, records: Any, site: Any, program: Any, element: Any, values: Any, writes: Any,
+        atomic: Any, order: Any,
+    ) -> None:  # fmt: skip
+        """Looks at the elements that several programs touch and one of them writes."""
+        starts = np.flatnonzero(np.diff(element[order], prepend=element[order][0] - 1))
+        racing: set[int] = set()
+        pending = []
+        for group in np.split(order, starts[1:])[:4096]:
+            for i in group[writes[group]]:
+                others = group[program[group] != program[i]]
+                others = others[~(atomic[others] & atomic[i])]
+                plain = others[writes[others] & ~atomic[others]]
+                read = others[~writes[others] | atomic[others]]
+                if not atomic[i]:
+                    for j in plain[values[plain] != values[i]][:1]:
+                        pending.append((i, j))
+                for j in read[:1] if not atomic[i] else others[~writes[others]][:1]:
+                    racing.add(int(element[i]))
+                    op, _, base, *_ = records[site[i]]
+                    self._race_event("race", op, base, program[i], element[i], records[site[j]][0])
+                if len(self.outcome.events) > 64:
+                    return
+        for i, j in pending:
+            op, _, base, *_ = records[max(site[i], site[j])]
+            other = records[min(site[i], site[j])][0]
+            self._race_event("overlapping_store", op, base, program[i], element[i], other)
+
+
+def _shared(element: Any, program: Any, writes: Any) -> Any:
+    """Which accesses touch an element that several programs touch and one of them writes."""
+    _, index = np.unique(element, return_inverse=True)
+    count = int(index.max()) + 1
+    low = np.full(count, np.iinfo(np.int64).max)
+    high = np.full(count, -1)
+    np.minimum.at(low, index, program)
+    np.maximum.at(high, index, program)
+    written = np.zeros(count, bool)
+    np.logical_or.at(written, index, writes)
+    return ((low != high) & written)[index]

@@ -1,0 +1,86 @@
+"""Extents and strides of views, as torch computes them, of sizes that host code asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ttools.sanitizer.sizes.algebra.polynomials import (
+    as_poly,
+)
+from ttools.sanitizer.sizes.host.paths import poly_of
+
+
+def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
+    """Row-major strides, as torch counts them: an empty axis counts as one element."""
+    strides: list[Any] = []
+    step: Any = 1
+    for extent in reversed(shape):
+        strides.insert(0, step)
+        # Of an empty tensor no element is reached, so that 0 for 1 makes no difference.
+        step = step * extent
+    return strides
+
+
+def product(extents: Sequence[Any]) -> Any:
+    """How many elements there are."""
+    total: Any = 1
+    for extent in extents:
+        total = total * extent
+    return total
+
+
+def flat(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Extents given one by one or as one tuple."""
+    if len(values) == 1 and isinstance(values[0], (tuple, list)):
+        return tuple(values[0])
+    return tuple(values)
+
+
+def slice_ends(item: slice, extent: Any) -> tuple[Any, Any, Any]:
+    """Start, end and step of a slice of an axis."""
+    step = 1 if item.step is None else item.step
+    if step < 1:
+        raise ValueError("step must be greater than zero")
+
+    def clamped(end: Any, otherwise: Any) -> Any:
+        if end is None:
+            return otherwise
+        end = end + extent if end < 0 else end
+        if end < 0:
+            return 0
+        return extent if end > extent else end
+
+    start, stop = clamped(item.start, 0), clamped(item.stop, extent)
+    return start, stop if stop >= start else start, step
+
+
+def view_strides(
+    shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
+) -> list[Any] | None:
+    """The strides of a view that splits single axes; None where it does anything else."""
+    found: list[Any] = []
+    at = 0
+    for extent, stride in zip(shape, strides, strict=True):
+        inner: list[Any] = []
+        total: Any = 1
+        while poly_of(total) != poly_of(extent):
+            if at >= len(wanted):
+                return None
+            inner.append(wanted[at])
+            total = total * wanted[at]
+            at += 1
+            if len(inner) > len(wanted):
+                return None
+        steps: list[Any] = []
+        step = stride
+        for each in reversed(inner):
+            steps.insert(0, step)
+            step = step * each
+        found += steps
+    while at < len(wanted):
+        if poly_of(wanted[at]) != as_poly(1):
+            return None
+        found.append(1)
+        at += 1
+    return found

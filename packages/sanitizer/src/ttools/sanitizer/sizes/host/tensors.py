@@ -1,0 +1,260 @@
+"""Phantom tensors: shape, strides and type, at most a formula of what they hold, and no memory.
+
+Host code under `--sizes` gets these from torch's factories. What is not modelled raises
+`NotModelledError`, so that nothing is claimed of it. Must not know launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ttools.sanitizer.sizes.algebra.polynomials import (
+    Poly,
+    as_poly,
+    floordiv,
+    modulo,
+    substitute,
+)
+from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, poly_of
+from ttools.sanitizer.sizes.host.shapes import contiguous_strides, product
+from ttools.sanitizer.sizes.host.storage import INDEX, Storage, is_constant
+from ttools.sanitizer.sizes.host.views import View
+
+
+class PhantomTensor(View):
+    """A tensor without memory; host code takes it for a `torch.Tensor`."""
+
+    def reshape(self, *shape: Any) -> PhantomTensor:
+        if not self.is_contiguous():
+            return self.contiguous().view(*shape)
+        return self.view(*shape)
+
+    def flatten(self, start: int = 0, end: int = -1) -> PhantomTensor:
+        rank = self.dim()
+        start, end = start % rank, end % rank
+        merged = product(self._shape[start : end + 1])
+        return self.reshape(*self._shape[:start], merged, *self._shape[end + 1 :])
+
+    def ravel(self) -> PhantomTensor:
+        return self.flatten()
+
+    # ---- new tensors
+    def _whole(self) -> bool:
+        """Whether its elements are its storage's, in order."""
+        if poly_of(self.offset).constant != 0:
+            return False
+        return self.is_contiguous() and poly_of(self.numel()) == self.storage.elements
+
+    def new(self, shape: Sequence[Any], dtype: Any = None, **content: Any) -> PhantomTensor:
+        return make(shape, dtype or self.dtype, **content)
+
+    def to(self, *args: Any, dtype: Any = None, **_: Any) -> PhantomTensor:
+        for each in args:
+            if isinstance(each, torch.dtype):
+                dtype = each
+            elif isinstance(each, torch.Tensor):
+                dtype = each.dtype
+        if dtype is None or dtype == self.dtype:
+            return self
+        source = self.storage if self._whole() else None
+        content = value = None
+        random = source is not None and source.random
+        if source is not None and not dtype.is_floating_point:
+            content = self._content_in(dtype)
+            if content is None and source.value is not None and float(source.value).is_integer():
+                content = as_poly(int(source.value))
+        elif source is not None:
+            value = source.value
+            if value is None and source.content is not None and source.content.constant is not None:
+                value = float(source.content.constant)
+        return make(self._shape, dtype, content=content, value=value, random=random)
+
+    type = to
+
+    def _content_in(self, dtype: torch.dtype) -> Poly | None:
+        """The formula of the elements in another type; None where this one may have cut them."""
+        content = self.storage.content
+        if content is None or dtype.itemsize <= self.dtype.itemsize:
+            return content
+        ask, limits = current_path().ask, torch.iinfo(self.dtype)
+        grows = content.linear_in(INDEX)
+        if grows is None or INDEX in grows[0].base_symbols() | grows[1].base_symbols():
+            return None
+        for index in (as_poly(0), self.storage.elements - 1):
+            end = substitute(content, {INDEX: index})
+            if not (ask(end - limits.min, "ge") and ask(limits.max - end, "ge")):
+                return None
+        return content
+
+    def contiguous(self, **_: Any) -> PhantomTensor:
+        return self if self.is_contiguous() else self.clone()
+
+    def clone(self, **_: Any) -> PhantomTensor:
+        storage = self.storage
+        whole = self._whole()
+        content = storage.content if whole or is_constant(storage.content) else None
+        return make(
+            self._shape, self.dtype, content=content, value=storage.value, random=storage.random
+        )
+
+    def _filled(self, content: Poly | None, value: float | None, random: bool) -> PhantomTensor:
+        storage = self.storage
+        storage.forget()
+        if self._whole():
+            storage.content, storage.value, storage.random = content, value, random
+        return self
+
+    def zero_(self) -> PhantomTensor:
+        return self.fill_(0)
+
+    def fill_(self, value: Any) -> PhantomTensor:
+        return self._filled(*constant_content(value, self.dtype), False)
+
+    def normal_(self, *_: Any, **__: Any) -> PhantomTensor:
+        return self._filled(None, None, True)
+
+    uniform_ = normal_
+
+    def copy_(self, _: Any, **__: Any) -> PhantomTensor:
+        return self._filled(None, None, False)
+
+    def _elementwise(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
+        """An elementwise result; its formula where both are integers that are known."""
+        dtype, shape = self.dtype, self._shape
+        mine = self.storage.content if self._whole() else None
+        theirs: Poly | None = None
+        if isinstance(other, torch.Tensor):
+            dtype = torch.promote_types(dtype, other.dtype)
+            phantom: Any = other
+            if tuple(map(poly_of, phantom.shape)) != tuple(map(poly_of, shape)):
+                raise NotModelledError("arithmetic of tensors of different shapes")
+            theirs = phantom.storage.content if phantom._whole() else None
+        elif isinstance(other, float):
+            dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+        else:
+            theirs = poly_of(other)
+        content = None
+        if mine is not None and theirs is not None and not dtype.is_floating_point:
+            content = function(mine, theirs)
+        random = self.storage.random or (
+            isinstance(other, torch.Tensor) and getattr(other, "storage").random  # noqa: B009
+        )
+        return make(shape, dtype, content=content, random=random)
+
+    def __add__(self, other: Any) -> PhantomTensor:
+        return self._elementwise(other, lambda p, q: p + q)
+
+    def __sub__(self, other: Any) -> PhantomTensor:
+        return self._elementwise(other, lambda p, q: p - q)
+
+    def __mul__(self, other: Any) -> PhantomTensor:
+        return self._elementwise(other, lambda p, q: p * q)
+
+    def __rsub__(self, other: Any) -> PhantomTensor:
+        return self._elementwise(other, lambda p, q: q - p)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> PhantomTensor:
+        return self * -1
+
+    def _divided(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
+        positive = isinstance(other, int) and poly_of(other).constant is not None and other > 0
+        if positive:
+            return self._elementwise(other, function)
+        return make(self._shape, self.dtype)
+
+    def __floordiv__(self, other: Any) -> PhantomTensor:
+        return self._divided(other, floordiv)
+
+    def __mod__(self, other: Any) -> PhantomTensor:
+        return self._divided(other, modulo)
+
+    def __truediv__(self, other: Any) -> PhantomTensor:
+        return make(self._shape, torch.get_default_dtype(), random=self.storage.random)
+
+    def _compared(self, other: Any) -> PhantomTensor:
+        return make(self._shape, torch.bool)
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+
+    def cumsum(self, axis: int = 0, dim: int | None = None, dtype: Any = None) -> PhantomTensor:
+        kind = dtype or (self.dtype if self.dtype.is_floating_point else torch.int64)
+        each = self.storage.content
+        content = None
+        if self.dim() == 1 and each is not None and is_constant(each):
+            content = each * (as_poly(INDEX) + 1)
+        return make(self._shape, kind, content=content)
+
+    def argsort(self, *_: Any, **__: Any) -> PhantomTensor:
+        return make(self._shape, torch.int64)
+
+    def sort(self, *_: Any, **__: Any) -> tuple[PhantomTensor, PhantomTensor]:
+        return make(self._shape, self.dtype), make(self._shape, torch.int64)
+
+    def flip(self, *axes: Any) -> PhantomTensor:
+        content = self.storage.content
+        if content is not None and self._whole() and self.dim() == 1:
+            last = self.storage.elements - 1
+            content = substitute(content, {INDEX: last - as_poly(INDEX)})
+        elif content is not None and not is_constant(content):
+            content = None
+        return make(self._shape, self.dtype, content=content, random=self.storage.random)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name.startswith("new_"):
+            from ttools.sanitizer.sizes.host.factories import FACTORIES
+
+            make_one = FACTORIES.get(name.removeprefix("new_"))
+            if make_one is not None:
+                return lambda *a, **k: make_one(*a, **{"dtype": self.dtype, **k})
+        target = getattr(torch, name, None)
+        if isinstance(target, torch.dtype):
+            return lambda: self.to(target)
+        aliases = {"float": torch.float32, "half": torch.float16, "int": torch.int32}
+        aliases |= {"long": torch.int64, "short": torch.int16, "bool": torch.bool}
+        aliases |= {"double": torch.float64}
+        if name in aliases:
+            return lambda: self.to(aliases[name])
+        raise NotModelledError(f"`Tensor.{name}` of host code")
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        from ttools.sanitizer.sizes.host.factories import call_function
+
+        return call_function(function, args, kwargs or {})
+
+
+def make(
+    shape: Sequence[Any],
+    dtype: torch.dtype,
+    *,
+    content: Poly | None = None,
+    value: float | None = None,
+    random: bool = False,
+    strides: Sequence[Any] | None = None,
+) -> PhantomTensor:
+    """A new tensor with a storage of its own."""
+    extents = tuple(shape)
+    for extent in extents:
+        if extent < 0:
+            raise RuntimeError("a tensor cannot have a negative dimension")
+    elements = product(extents)
+    if strides is not None:
+        elements = 1 + sum((e - 1) * s for e, s in zip(extents, strides, strict=True))
+    storage = Storage(poly_of(elements), dtype, content, value, random)
+    return PhantomTensor(storage, extents, strides or contiguous_strides(extents))
+
+
+def constant_content(value: Any, dtype: torch.dtype) -> tuple[Poly | None, float | None]:
+    """What a storage filled with a number holds: its `content` and `value`."""
+    if dtype.is_floating_point:
+        return None, float(value) if not hasattr(value, "poly") else None
+    return (poly_of(int(value) if isinstance(value, float) else value), None)

@@ -1,0 +1,73 @@
+"""What is known of a range of sizes: defects, and what is neither proved nor seen to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ttools.sanitizer.sizes.concrete.state import Event
+from ttools.sanitizer.sizes.host.launches import Launch
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A finding, and the least size at which it appears.
+
+    Attributes:
+        event: at that size.
+        launch: where it was seen.
+        sizes: by name.
+        is_least: whether smaller ones (each size alone) are known to be right.
+    """
+
+    event: Event
+    launch: Launch
+    sizes: Mapping[str, int]
+    is_least: bool
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """Something that is neither proved nor seen to be wrong.
+
+    Attributes:
+        reason: in words.
+        line: of the kernel or of host code; None if none can be named.
+        file: of that line.
+        kernel: concerned.
+        sizes: part of the range that it is about.
+    """
+
+    reason: str
+    line: int | None = None
+    file: str | None = None
+    kernel: str | None = None
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass
+class Result:
+    """What is known of a range of sizes.
+
+    Attributes:
+        checked: first and last of each size.
+        defects: those found, each at its least size.
+        assumptions: under which the rest is claimed.
+        abstained: what is not proved.
+        launches: those of the host code, of one path.
+        seconds: that it took.
+    """
+
+    checked: Mapping[str, tuple[int, int]]
+    defects: list[Defect] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
+    abstained: list[Abstention] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """`fails`, `proved` or `not proved`."""
+        if self.defects:
+            return "fails"
+        return "not proved" if self.abstained else "proved"

@@ -1,0 +1,225 @@
+"""The search for the least sizes at which a launch on one way through host code is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ttools.sanitizer.sizes.algebra.polynomials import Symbol
+from ttools.sanitizer.sizes.concrete.trial import Trial
+from ttools.sanitizer.sizes.host.kernels import Kernels
+from ttools.sanitizer.sizes.host.launches import Launch
+from ttools.sanitizer.sizes.host.regions import Box, Point, Region
+from ttools.sanitizer.sizes.result import Defect
+from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem, unproved
+
+_MOST_STEPS = 12
+
+
+class Known:
+    """What is known of all launches so far.
+
+    Args:
+        names: of the sizes.
+        ends: the time of the monotonic clock after which nothing else is tried.
+    """
+
+    def __init__(self, names: Mapping[Symbol, str], ends: float) -> None:
+        self._names, self._ends = names, ends
+        self.kernels = Kernels()
+        self.defects: dict[Key, Defect] = {}
+
+    def is_late(self) -> bool:
+        """Whether there is no time left."""
+        return time.monotonic() > self._ends
+
+    def found(self, trial: Trial, point: Point, key: Key | None, least: bool) -> None:
+        """Takes the findings of a size; of the one searched for, whether it is the least."""
+        sizes = {self._names[s]: v for s, v in point.items()}
+        for event in trial.events:
+            own = trial.key(event)
+            known = self.defects.get(own)
+            is_least = least and own == key
+            if known is None or (is_least and not known.is_least) or _below(sizes, known.sizes):
+                self.defects[own] = Defect(event, trial.launch, sizes, is_least)
+
+    def trial(self, launch: Launch, point: Point) -> Trial:
+        """A run of a launch at one size."""
+        return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
+
+    def unproved(self, launch: Launch, where: Region, box: Box) -> dict[Key, Problem]:
+        """What is not proved of a launch on a part of a region."""
+        space = where.space(box)
+        if space is None:
+            return {}
+        module = self.kernels.module(launch)
+        return {p.key: p for p in unproved(launch, module, space, self.kernels.storages(launch))}
+
+
+class Search:
+    """The search for the least sizes of one launch on one way through host code."""
+
+    def __init__(self, known: Known, where: Region, launch: Launch, counted: Launch) -> None:
+        self._known, self._where, self.launch, self._counted = known, where, launch, counted
+        self._proofs: dict[tuple[tuple[int, int], ...], dict[Key, Problem]] = {}
+        self._trials: dict[tuple[int, ...], Trial] = {}
+        self.uncertain: list[Any] = []
+
+    def problems(self, box: Box) -> dict[Key, Problem]:
+        """What is not proved on a box."""
+        key = tuple(box.values())
+        if key not in self._proofs:
+            self._proofs[key] = self._known.unproved(self._counted, self._where, box)
+        return self._proofs[key]
+
+    def trial(self, point: Point) -> Trial:
+        """The run at a size."""
+        key = tuple(point.values())
+        if key not in self._trials:
+            self._trials[key] = self._known.trial(self.launch, point)
+        return self._trials[key]
+
+    def settle(self, problem: Problem) -> bool:
+        """Finds where a problem is a defect, or that it is none; whether that was possible."""
+        if len(self._where.box) == 1:
+            (symbol,) = self._where.box
+            return self._on_line(problem, symbol, dict(self._where.box)) is not False
+        return self._in_box(problem)
+
+    # ---- one size
+    def _on_line(self, problem: Problem, symbol: Symbol, box: Box) -> Point | bool:
+        """Along one size, all others being fixed: the least failing point.
+
+        Returns:
+            True if there is none, False if that is not known.
+        """
+        key = problem.key
+        low, high = box[symbol]
+        for _ in range(_MOST_STEPS):
+            if key not in self.problems({**box, symbol: (low, high)}):
+                return True
+            end = self._proved_until(key, symbol, box, low, high)
+            point = self._next_point(symbol, box, end)
+            if point is None:
+                return True
+            trial = self.trial(point)
+            if trial.has(key):
+                self._known.found(trial, point, key, least=True)
+                return point
+            if not trial.is_whole:
+                if trial.uncertain and not trial.events:
+                    self._note(trial)
+                    return False
+                break
+            low = point[symbol] + 1
+            if low > high:
+                return True
+        return self._sampled(problem, symbol, box, low, high)
+
+    def _note(self, trial: Trial) -> None:
+        self.uncertain += [op for op in trial.uncertain if op not in self.uncertain]
+
+    def _proved_until(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> int:
+        """The least end of a range from `low` on for which there is no proof."""
+        good, bad = low - 1, high
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            if key in self.problems({**box, symbol: (low, middle)}):
+                bad = middle
+            else:
+                good = middle
+        return bad
+
+    def _next_point(self, symbol: Symbol, box: Box, value: int) -> Point | None:
+        """The first point of the region from a value on."""
+        rest = {s: low for s, (low, _) in box.items()}
+        high = box[symbol][1]
+        for n in range(value, min(high, value + 256) + 1):
+            point = {**rest, symbol: n}
+            if self._where.holds(point):
+                return point
+        step, remainder = self._where.steps.get(symbol, (1, 0))
+        n = value + (remainder - value) % step
+        point = {**rest, symbol: n}
+        return point if n <= high and self._where.holds(point) else None
+
+    def _sampled(
+        self, problem: Problem, symbol: Symbol, box: Box, low: int, high: int
+    ) -> Point | bool:
+        """Tries sizes here and there, and halves between right and wrong ones."""
+        values = [low, low + 1, low + 2, high, high - 1, (low + high) // 2]
+        values += [v + d for e in range(4, 40) for v in (1 << e,) for d in (-1, 0, 1, 7)]
+        key, wrong = problem.key, None
+        for value in sorted({v for v in values if low <= v <= high}):
+            point = self._next_point(symbol, box, value)
+            if point is None or self._known.is_late():
+                continue
+            trial = self.trial(point)
+            self._note(trial)
+            if trial.has(key):
+                wrong = point
+                break
+            low = max(low, value) if value > low else low
+        if wrong is None:
+            return False
+        good, bad = low - 1, wrong[symbol]
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            point = self._next_point(symbol, {**box, symbol: (box[symbol][0], bad)}, middle)
+            if point is None or point[symbol] >= bad:
+                bad = min(bad, max(middle, good + 1))
+                if bad == middle:
+                    continue
+                break
+            if self.trial(point).has(key):
+                wrong, bad = point, point[symbol]
+            else:
+                good = max(middle, point[symbol])
+        self._known.found(self.trial(wrong), wrong, key, least=False)
+        return wrong
+
+    # ---- several sizes
+    def _in_box(self, problem: Problem) -> bool:
+        key, start = problem.key, None
+        for point in self._candidates():
+            if self._known.is_late():
+                break
+            trial = self.trial(point)
+            if trial.has(key):
+                start = point
+                break
+            self._note(trial)
+        if start is None:
+            return False
+        for _ in range(4):
+            before = dict(start)
+            for symbol, (low, _) in self._where.box.items():
+                box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
+                found = self._on_line(problem, symbol, box)
+                if isinstance(found, dict):
+                    start = found
+            if start == before:
+                break
+        self._known.found(self.trial(start), start, key, least=True)
+        return True
+
+    def _candidates(self) -> list[Point]:
+        """Points at which a defect is likely: corners first."""
+        ends = {s: _steps(low, high) for s, (low, high) in self._where.box.items()}
+        found: list[Point] = [{}]
+        for symbol, values in ends.items():
+            found = [{**point, symbol: v} for point in found for v in values]
+        found.sort(key=lambda p: -sum(v.bit_length() for v in p.values()))
+        return [point for point in found if self._where.holds(point)][:160]
+
+
+def _steps(low: int, high: int) -> list[int]:
+    values = {low, high, low + 1, (low + high) // 2, high - 1}
+    values |= {1 << e for e in range(0, 40, 3)} | {(1 << e) + 1 for e in range(5, 40, 6)}
+    return sorted(v for v in values if low <= v <= high)
+
+
+def _below(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Whether sizes are smaller, where several are none of them larger."""
+    return one != other and all(one[n] <= other[n] for n in one)
