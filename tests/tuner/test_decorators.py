@@ -162,7 +162,7 @@ def test_configurations_are_timed_for_as_long_as_is_asked(
     monkeypatch.setattr(Bench, "time", a_quarter_of_a_millisecond)
     monkeypatch.setattr(Bench, "final", lambda self, finalists: {})
 
-    def samples(**asked: float) -> list[int]:
+    def samples(**asked: Any) -> list[int]:
         path = tmp_path / f"{asked}.sqlite"
         own = [config(64), config(128)]
         launch(ttools.tuner.tune(own, ["n"], options=HERE, store=path, **asked)(add_to_kernel))

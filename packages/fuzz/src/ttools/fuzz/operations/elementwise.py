@@ -199,7 +199,7 @@ def _extremes_widen() -> bool:
 
 def _computation(op: str, a: Expr, b: Expr) -> Element:
     element = promoted(a.type.element, b.type.element)
-    widened = "number" in (a.op, b.op) or element is BF16
+    widened = "number" in (a.op, b.op) or BF16 in (a.type.element, b.type.element)
     if widened and op in ("minimum", "maximum") and _extremes_widen():
         element = promoted(element, F32 if element.is_float else I32)
     if op == "divide" and element is not F64:
