@@ -42,5 +42,5 @@ def test_cpus_that_have_less(name: str) -> None:
 
 
 def test_the_host_by_its_own_name() -> None:
-    host = jit.host_target("").cpu
-    assert jit.host_target(host).cpu == host
+    host = jit.host_target("")
+    assert jit.host_target(host.cpu) == host

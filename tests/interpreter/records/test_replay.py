@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
+from ttools.core import location
 from ttools.core.errors import UsageError
 from ttools.core.records.launch_record import Parameter, Record, TensorArgument
 from ttools.core.records.reading import read_record
@@ -183,6 +185,17 @@ def test_what_cannot_be_recorded_is_said(tmp_path: Path) -> None:
         "`through_table` is not recorded: it takes addresses from memory, which hold here only"
     ]
     assert float(out) == 1.0
+
+
+def test_the_process_keeps_the_source_of_its_own_kernels(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(location, "_RECORDED_LINES", {})
+    write_record(replace(read_record(file), excerpts=()), file)
+    replay(file)
+    assert location.source_lines(__file__) == [], "reports show no line that is not in the record"
+    assert inspect.getsource(fill_next.fn).startswith("@triton.jit")
+    assert triton.jit(fill_next.fn).raw_src == fill_next.raw_src
 
 
 # ---- a stranger's

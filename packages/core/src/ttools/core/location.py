@@ -11,6 +11,10 @@ import linecache
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+#: Lines of files as they were where a record was made. Not in `linecache`: Triton and `inspect`
+#: read the source of the process's own kernels there.
+_RECORDED_LINES: dict[str, list[str]] = {}
+
 
 @dataclass(frozen=True)
 class SourceLocation:
@@ -82,12 +86,28 @@ def source_line(file: str, line: int) -> str:
 
 
 def source_lines(file: str) -> list[str]:
-    """The lines of a file, or of code that was registered under its name; none if unreadable."""
+    """The lines of a file, or what is shown for it; none if unreadable.
+
+    That is what `show_recorded_lines` was given, else what `linecache` has under its name, else the
+    file as it is now.
+    """
+    if file in _RECORDED_LINES:
+        return _RECORDED_LINES[file]
     try:
         linecache.checkcache(file)
         return linecache.getlines(file)
     except ValueError:  # a name that no file can have
         return []
+
+
+def show_recorded_lines(file: str, lines: list[str]) -> None:
+    """Makes lines what excerpts show for a file in place of what it holds now.
+
+    Args:
+        file: as locations name it.
+        lines: all of them from the first, with their ends; empty where nothing is to be shown.
+    """
+    _RECORDED_LINES[file] = lines
 
 
 def extent(location: SourceLocation) -> tuple[int, int] | None:

@@ -6,11 +6,10 @@ Owns which lines belong to a place: the whole function around it. Must not know 
 from __future__ import annotations
 
 import ast
-import linecache
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ttools.core.location import SourceLocation, source_lines
+from ttools.core.location import SourceLocation, show_recorded_lines, source_lines
 from ttools.core.records.launch_record import Excerpt
 
 #: Around a place that is in no function.
@@ -80,5 +79,4 @@ def show(excerpts: Sequence[Excerpt], files: Iterable[str]) -> None:
         ):
             continue
         shown = [f"{lines.get(n, '')}\n" for n in range(1, max(lines, default=0) + 1)]
-        # Without a time, so that nobody looks for the file.
-        linecache.cache[file] = (sum(map(len, shown)), None, shown, file)
+        show_recorded_lines(file, shown)

@@ -124,9 +124,10 @@ def _target(cpu: str) -> Target:
     llvm = _llvm()
     # CPUs that clock down on 512-bit vectors make LLVM split them; the emitter chose them.
     wide = "-prefer-256-bit" if platform.machine() in _X86 else ""
-    if cpu in ("", "native", "host"):
+    # A virtual machine may lack instructions that CPUs of the host's name have.
+    if cpu in ("", "native", "host", host := llvm.get_host_cpu_name()):
         features = llvm.get_host_cpu_features().flatten()
-        return Target(llvm.get_host_cpu_name(), ",".join(filter(None, [features, wide])))
+        return Target(host, ",".join(filter(None, [features, wide])))
     missing = [f for f in _LEVEL_FEATURES.get(cpu, ()) if not _host_features().get(f)]
     if missing:
         raise UsageError(

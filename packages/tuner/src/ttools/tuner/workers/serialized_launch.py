@@ -12,11 +12,12 @@ import linecache
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.machinery import PathFinder
 from pkgutil import resolve_name
+from types import CodeType
 from typing import Any
 from uuid import uuid4
 
@@ -278,6 +279,9 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             return self._tensor(obj)
         if isinstance(obj, tuple) and type(obj).__module__ == "torch":
             return _size, (tuple(obj),)
+        if isinstance(obj, CodeType):
+            make, parts = self.dispatch_table[CodeType](obj)
+            return _code_again, (make, parts, obj.co_filename)
         return super().reducer_override(obj)
 
     def _tensor(self, tensor: Any) -> Any:
@@ -310,6 +314,11 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         return self._storages[pid]
+
+
+def _code_again(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str) -> CodeType:
+    """Code that knows its file, where Triton looks for its source: cloudpickle 3.1.3 drops it."""
+    return make(*parts).replace(co_filename=file)
 
 
 def _size(sizes: tuple[int, ...]) -> Any:
