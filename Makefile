@@ -1,6 +1,6 @@
 # Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS,
 # TEST_JOBS, BENCH_ARGS, FUZZ_ARGS and MATRIX_ARGS, for example
-# `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
+# `make test TRITON=triton==3.6.0 VENV=.venv-3.6`. CONSTRAINTS=/dev/null takes the newest of all else.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,6 +16,8 @@ TRITON_RANGE := triton>=3.6,<=3.9.0
 TRITON ?= $(TRITON_RANGE)
 NEWEST_TRITON := triton==3.9.0
 OLDEST_TRITON := triton==3.6.0
+# What others release must not turn a change red; other Pythons than its lines name take the newest.
+CONSTRAINTS ?= tools/constraints.txt
 PYTEST_ARGS ?=
 # Processes that share the tests; each takes up to 4 GB of memory. 0 for this one only, as --pdb
 # needs it.
@@ -41,19 +43,19 @@ STAMP := $(VENV)/.installed-$(PINS)
 ENGINE_TESTS := $(wildcard tests/core tests/interpreter tests/watch tests/examples)
 DEMOS := vector_add softmax matmul strided_views liger
 
-.PHONY: help demo test lint typecheck bench fuzz docs ci ci-full smoke engine test-gpu clean
+.PHONY: help demo test lint typecheck bench fuzz docs ci ci-full smoke engine test-gpu constraints clean
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) \
 	  | while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
 
-$(STAMP): $(PYPROJECTS)
+$(STAMP): $(PYPROJECTS) $(CONSTRAINTS)
 	@rm -f $(VENV)/.installed-*
 	@echo "Installing into $(VENV): $(TORCH), $(TRITON), the workspace members, tools (minutes)"
 	@$(PYTHON) -m venv $(VENV)
 	@mapfile -t tools < <($(PY) tools/requirements.py dev demo); \
-	  $(PY) -m pip install --quiet --disable-pip-version-check '$(TORCH)' '$(TRITON)' \
-	  $(MEMBERS:%=-e packages/%) "$${tools[@]}"
+	  $(PY) -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) \
+	  '$(TORCH)' '$(TRITON)' $(MEMBERS:%=-e packages/%) "$${tools[@]}"
 	@touch $@
 
 demo: $(STAMP) ## Run examples on the CPU; sets up everything first
@@ -109,6 +111,14 @@ ci-full: ci ## ci, slow tests, built packages, the engine on more versions of Tr
 	@$(PY) -m tools.built_packages --torch '$(TORCH)' --range '$(TRITON_RANGE)'
 	@$(PY) -m tools.engine_matrix --torch '$(TORCH)' --triton '$(TRITON)' \
 	  --range '$(TRITON_RANGE)' --jobs $(TEST_JOBS) $(MATRIX_ARGS)
+
+constraints: ## Write the newest versions of all that is installed into tools/constraints.txt
+	@rm -rf .venv-newest
+	@$(MAKE) .venv-newest/.installed-$(PINS) VENV=.venv-newest CONSTRAINTS=/dev/null
+	@for_python=$$(.venv-newest/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  .venv-newest/bin/python -m pip freeze --exclude-editable \
+	  | sed -E "/^(torch|triton|nvidia-[a-z0-9-]+|cuda-[a-z]+)==/d; s/\$$/; python_version == '$$for_python'/" \
+	  > tools/constraints.txt
 
 test-gpu: $(STAMP) ## Run the tests that need an NVIDIA GPU
 	@$(PY) -m pytest -m gpu $(PYTEST_ARGS) tests

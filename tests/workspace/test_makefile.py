@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from tools.requirements import group, of_members
 
 ROOT = Path(__file__).parents[2]
 USE = {"help", "demo", "test", "bench", "docs", "clean"}
@@ -63,3 +66,17 @@ def test_unknown_group_is_a_usage_error(groups: tuple[str, ...]) -> None:
     done = run_requirements(*groups)
     assert done.returncode == 2
     assert "groups: test, lint, docs, demo, dev" in done.stderr
+
+
+def test_every_requirement_has_its_version_in_continuous_integration() -> None:
+    lines = (ROOT / "tools" / "constraints.txt").read_text().splitlines()
+    exact = {canonicalize_name(each.name): each for each in map(Requirement, lines)}
+    assert {str(each.marker) for each in exact.values()} == {'python_version == "3.11"'}
+    assert not {"torch", "triton"} & exact.keys(), "the Makefile's variables name them"
+    for needed in map(Requirement, [*of_members(), *group("dev"), *group("demo")]):
+        name = canonicalize_name(needed.name)
+        if name in ("torch", "triton") or name.startswith("ttools-"):
+            continue
+        (version,) = exact[name].specifier
+        assert version.operator == "=="
+        assert needed.specifier.contains(version.version), f"{needed} is not {version.version}"
