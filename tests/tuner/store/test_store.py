@@ -76,10 +76,11 @@ def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_
     assert all(each.tried for each in (*entry.trials, *entry.earlier))
 
 
-def test_a_store_of_the_first_schema_is_carried_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("schema", [1, 2])
+def test_a_store_of_an_earlier_schema_is_carried_over(tmp_path: Path, schema: int) -> None:
     path = tmp_path / "store.sqlite"
     base = sqlite3.connect(path)
-    base.executescript(FIRST_SCHEMA)
+    base.executescript(FIRST_SCHEMA if schema == 1 else SECOND_SCHEMA)
     identity = ("add_kernel", "0123", problem().key, problem().device, "triton 3")
     base.execute(
         "INSERT INTO problem VALUES (1, ?, ?, ?, ?, ?, 'kernel.py', 3, 'w', '{}', 1, 'now')",
@@ -87,7 +88,8 @@ def test_a_store_of_the_first_schema_is_carried_over(tmp_path: Path) -> None:
     )
     old = trial(64, 1.0, 2.0)
     base.execute(
-        "INSERT INTO trial VALUES (1, ?, ?, 'ok', '', '[1.0, 2.0]', NULL, NULL, '', '', 'then')",
+        "INSERT INTO trial (problem, config, named, status, reason, samples, reference, checks,"
+        " tried) VALUES (1, ?, ?, 'ok', '', '[1.0, 2.0]', '', '', 'then')",
         (old.key, '{"BLOCK": 64, "num_warps": 4}'),
     )
     base.commit()
@@ -118,6 +120,10 @@ CREATE TABLE trial (
 PRAGMA application_id = 1953789294;
 PRAGMA user_version = 1;
 """
+SECOND_SCHEMA = FIRST_SCHEMA.replace(
+    "tried TEXT NOT NULL,\n    PRIMARY KEY (problem, config)",
+    "tried TEXT NOT NULL, conditions TEXT",
+).replace("user_version = 1", "user_version = 2")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +238,7 @@ def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     base.execute("PRAGMA user_version = 7")
     base.close()
     before = path.read_bytes()
-    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 2\)"):
+    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 3\)"):
         TuningStore(path)
     assert path.read_bytes() == before
 

@@ -146,7 +146,9 @@ class Tuning:
         return self._out_of_time() or self._left() <= 0
 
     def _left(self) -> int:
-        return self._options.budget(len(self._space)) - len(self._result.trials)
+        """How many configurations may still be run; those that share a trial cost none."""
+        own = sum(not trial.same_as for trial in self._result.trials.values())
+        return self._options.budget(len(self._space)) - own
 
     def _out_of_time(self) -> bool:
         seconds = self._options.seconds
@@ -168,22 +170,27 @@ class Tuning:
         new: list[Candidate] = []
         for candidate in batch:
             known = self._known.get(candidate.key)
-            if candidate.key in trials or self._left() <= len(new):
+            if candidate.key in trials:
                 continue
             if known is None:
                 new.append(candidate)
-            elif not self._out_of_time():
+            elif not self._exhausted():
                 self._add(known)
-        if new:
-            reference = self._by_key.get(self._result.reference)
-            if reference is not None:  # that known trials were compared with
-                self._bench.establish(reference)
-            for _, trial in self._bench.attempts(new, self._out_of_time):
-                self._result.new.add(trial.key)
-                self._add(trial)
-                if trial.status != "killed":  # the configuration may be as good as any
-                    self._save(trial)
+        while new and not self._exhausted():
+            left = self._left()
+            self._attempt(new[:left])
+            new = new[left:]
         return [trials[each.key].cost if each.key in trials else None for each in batch]
+
+    def _attempt(self, candidates: Sequence[Candidate]) -> None:
+        reference = self._by_key.get(self._result.reference)
+        if reference is not None:  # that known trials were compared with
+            self._bench.establish(reference)
+        for _, trial in self._bench.attempts(candidates, self._out_of_time):
+            self._result.new.add(trial.key)
+            self._add(trial)
+            if trial.status != "killed":  # the configuration may be as good as any
+                self._save(trial)
 
     def _add(self, trial: Trial) -> None:
         self._result.trials[trial.key] = trial
@@ -208,6 +215,13 @@ class Tuning:
             if trial.cost is not None
         ]
 
+    def _distinct(self) -> list[tuple[Candidate, float]]:
+        """Of those that are the same launch the one with the least resource use."""
+        found: dict[str, tuple[Candidate, float]] = {}
+        for each, cost in sorted(self._timed(), key=lambda pair: pair[0].resource_use):
+            found.setdefault(self._result.trials[each.key].same_as or each.key, (each, cost))
+        return list(found.values())
+
     def _best(self) -> Candidate | None:
         timed = self._timed()
         return min(timed, key=lambda pair: (pair[1], pair[0].index))[0] if timed else None
@@ -223,7 +237,7 @@ class Tuning:
         return True
 
     def _compare_finalists(self) -> None:
-        timed = self._timed()
+        timed = self._distinct()
         if not timed:
             return
         chosen = finalists(timed)

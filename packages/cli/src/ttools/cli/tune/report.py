@@ -5,6 +5,7 @@ Owns headings, units and rounding. What the numbers mean is `ttools.tuner`'s to 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,19 +101,21 @@ def _table(entry: TuningEntry) -> Table:
     best = winning_trial(entry)
     least = None if best is None else estimate(entry, best)
     trials = ranked(entry)
-    able = [trial for trial in trials if estimate(entry, trial) is not None]
+    same = [t for t in trials if t.same_as and t.status == "ok" and t.key != entry.winner]
+    able = [t for t in trials if estimate(entry, t) is not None and t not in same]
     unable = [trial for trial in trials if estimate(entry, trial) is None]
     for trial in (*able[:_MOST_SHOWN], *unable[:_MOST_SHOWN]):
         table.add_row(*_row(entry, trial, least, _static(trial) if compiled else None))
-    left_out = _left_out(len(able) - _MOST_SHOWN, len(unable) - _MOST_SHOWN)
+    left_out = _left_out(len(able) - _MOST_SHOWN, len(unable) - _MOST_SHOWN, len(same))
     table.caption = escape("\n".join(filter(None, [left_out, _why(entry), where])))
     return table
 
 
-def _left_out(slower: int, unable: int) -> str:
+def _left_out(slower: int, unable: int, same: int) -> str:
     """What the table does not show, and what does."""
     parts = [f"{slower:,} slower"] if slower > 0 else []
     parts += [f"{unable:,} more that cannot win"] if unable > 0 else []
+    parts += [f"{same:,} that make the same launch as another"] if same else []
     return f"{' and '.join(parts)} left out; --format csv has all" if parts else ""
 
 
@@ -220,4 +223,5 @@ def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
         "resources": trial.resources,
         "checks": trial.checks,
         "conditions": trial.conditions,
+        "same_as": json.loads(trial.same_as) if trial.same_as else None,
     }

@@ -31,6 +31,7 @@ from ttools.core.triton_versions.front_end import (
 from ttools.core.triton_versions.functions import (
     autotuner_class,
     autotuning_listener,
+    heuristic_names,
     heuristics_class,
     innermost_jit_function,
     interpreted_function_class,

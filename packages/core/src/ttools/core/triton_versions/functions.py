@@ -44,6 +44,15 @@ def kernel_name(kernel: Any) -> str:
     return str(innermost_jit_function(kernel).fn.__name__)
 
 
+def heuristic_names(kernel: Any) -> list[str]:
+    """The parameters that layers of heuristics around a jit function decide."""
+    names: list[str] = []
+    while kernel is not innermost_jit_function(kernel):
+        names += getattr(kernel, "values", ())
+        kernel = kernel.fn
+    return names
+
+
 def locate_as(copy: Any, original: Any) -> None:
     """Gives a jit function the place in the source of one with the same text.
 

@@ -22,6 +22,7 @@ from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
+from ttools.tuner.measure.code_identity import code_identity, is_comparable
 from ttools.tuner.measure.comparison import compare, incomparable
 from ttools.tuner.measure.outputs import CannotTuneError, outputs_of, require_known_writes
 from ttools.tuner.measure.pointees import Pointees, pointees_of
@@ -56,6 +57,7 @@ class Bench:
         self._timing = timing_of(launch.tuner)
         self._expected: Mapping[str, Any] = {}
         self._incomparable = ""
+        self._by_code: dict[str, Trial] = {}
         self.reference = ""
         if checks.reference:
             function = load_reference(checks.reference)
@@ -137,13 +139,35 @@ class Bench:
             yield candidate, self.attempt(candidate)
 
     def attempt(self, candidate: Candidate) -> Trial:
-        """Verifies a configuration, and times it if it may win.
+        """Verifies a configuration, and times it if it may win; one of those that are the same.
 
         Raises:
             CannotTuneError: no configuration can be tried at all.
         """
+        code = self._code_of(candidate)
+        known = None if code is None else self._by_code.get(code)
+        if known is not None:
+            return replace(known, values=candidate.values, same_as=known.key)
         trial = self.verify(candidate)
-        return self.measure(candidate, trial) if trial.status == "ok" else trial
+        if trial.status == "ok":
+            trial = self.measure(candidate, trial)
+        if code is not None:
+            self._by_code[code] = trial
+        return trial
+
+    def _code_of(self, candidate: Candidate) -> str | None:
+        """What a configuration makes of the launch, see `code_identity`."""
+        if not is_comparable(self._launch, candidate.config):
+            return None
+        try:
+            compiled = self._launch.compiled(candidate.config)
+        except Exception:  # noqa: BLE001 - running it meets it too, and says so
+            return None
+        return code_identity(self._launch, candidate.config, self._code(candidate, compiled))
+
+    def _code(self, candidate: Candidate, compiled: Any) -> Sequence[Any]:
+        """What of a compiled configuration decides what it does; on the CPU no launch options."""
+        return [compiled.asm["ttir"]]
 
     def verify(self, candidate: Candidate) -> Trial:
         """Runs a configuration once; the first one that runs well becomes the reference.

@@ -7,6 +7,7 @@ configurations are tried.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,11 @@ SAMPLING_S, FEWEST, MOST = 0.02, 10, 100
 #: Samples of a configuration in each round of the comparison; of a short one, whose samples differ
 #: by several percent.
 PER_ROUND, PER_SHORT_ROUND = 5, 20
+#: How a binary is launched, where Triton's metadata say so.
+_LAUNCH_OPTIONS = (
+    *("num_warps", "num_ctas", "cluster_dims", "shared", "tmem_size", "global_scratch_size"),
+    *("launch_cooperative_grid", "launch_cooperative_cluster", "launch_pdl"),
+)
 
 
 class GpuBench(Bench):
@@ -65,6 +71,10 @@ class GpuBench(Bench):
         kernel = self._launch.compiled(candidate.config)
         programs = self._gpu_launch.programs(candidate.config)
         return None if programs is None else compiled_facts(kernel, programs)
+
+    def _code(self, candidate: Candidate, compiled: Any) -> Sequence[Any]:
+        options = [getattr(compiled.metadata, name, None) for name in _LAUNCH_OPTIONS]
+        return [compiled.kernel, options]
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
         """Adds times, resources, and the clocks that the GPU had."""

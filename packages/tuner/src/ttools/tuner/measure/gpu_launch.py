@@ -18,6 +18,7 @@ from ttools.core.launch_path import INDUCTOR, TUNED, take_over
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.autotuners import tuning_key
 from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.tuner.measure.code_identity import grid_of
 
 Tune = Callable[[TunedLaunch], Any]
 
@@ -119,12 +120,8 @@ def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         return tuner.fn.run(**values, warmup=True)
 
     def programs(config: Any) -> int | None:
-        grid: Any = arguments.get("grid")
-        try:
-            sizes = grid({**arguments, **config.all_kwargs()}) if callable(grid) else grid
-            return math.prod([int(size) for size in sizes])
-        except Exception:  # noqa: BLE001 - a user's function, which may read memory that is not here
-            return None
+        grid = grid_of(arguments, config)
+        return None if grid is None else math.prod(grid)
 
     return GpuTunedLaunch(
         kernel=triton_versions.kernel_name(tuner),

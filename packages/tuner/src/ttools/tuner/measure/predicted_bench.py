@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.stages import CompilationError, compile_for
@@ -35,6 +36,11 @@ class PredictedBench(Bench):
         super().__init__(launch, clock, checks)
         self._device = device
         self._inspections: dict[str, Inspection] = {}
+
+    def _code(self, candidate: Candidate, compiled: Any) -> Sequence[Any]:
+        named = candidate.config.all_kwargs().items()
+        options = sorted((n, v) for n, v in named if n not in candidate.config.kwargs)
+        return [*super()._code(candidate, compiled), options]
 
     def verify(self, candidate: Candidate) -> Trial:
         """Compiles a configuration for the device, then runs it on the CPU if it fits there."""

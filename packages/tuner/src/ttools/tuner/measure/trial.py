@@ -42,6 +42,8 @@ class Trial:
         reference: key of the configuration that its outputs were compared with.
         checks: that it was verified by, see `checks.Checks`.
         conditions: clocks and temperature of the device when it was timed, if they are known.
+        same_as: key of a configuration that makes the same launch, whose trial this is; empty for
+            one of its own.
         tried: when, by the store; empty for a trial of this run.
     """
 
@@ -54,6 +56,7 @@ class Trial:
     reference: str = ""
     checks: str = ""
     conditions: Mapping[str, Finite] | None = None
+    same_as: str = ""
     tried: str = field(default="", compare=False)
 
     @property

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Columns of every trial; those of the key and of the configuration's parameters follow.
 COLUMNS = (
     *("kernel", "device", "versions", "source", "winner", "status", "reason", "seconds"),
-    *("best", "samples", "low", "high", "final_seconds", "predicted", "tried", "latest"),
+    *("best", "samples", "low", "high", "final_seconds", "predicted", "same_as", "tried", "latest"),
 )
 
 
@@ -29,7 +29,8 @@ def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.
     Returns:
         The columns of `COLUMNS` (times in seconds; `seconds` is the median and `best` the least of
         `samples` runs, `low` and `high` hold the median with a probability of 95%, `final_seconds`
-        is the median of the interleaved comparison), then `key.NAME` for each part of the tuning
+        is the median of the interleaved comparison, `same_as` the key of the configuration that
+        makes the same launch, whose trial it is), then `key.NAME` for each part of the tuning
         key, `config.NAME` for each parameter of the configuration, and `condition.NAME` for what
         the device reported.
     """
@@ -66,6 +67,7 @@ def _fixed(entry: TuningEntry, trial: Trial, latest: bool) -> dict[str, Any]:
         "high": high,
         "final_seconds": statistics.median(final) if final else None,
         "predicted": trial.predicted,
+        "same_as": trial.same_as,
         "tried": trial.tried,
         "latest": latest,
     }

@@ -22,7 +22,7 @@ from ttools.core.json_document import parse_json
 from ttools.tuner.measure.trial import Finite, Trial
 from ttools.tuner.store.problem import Problem
 
-SCHEMA = 2
+SCHEMA = 3
 #: Marks files as ours ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
@@ -34,6 +34,8 @@ CREATE TABLE trial (
     tried TEXT NOT NULL, conditions TEXT
 );
 """
+#: Since schema 3.
+_SAME_AS = "ALTER TABLE trial ADD COLUMN same_as TEXT NOT NULL DEFAULT '';"
 _TABLES = f"""
 CREATE TABLE problem (
     id INTEGER PRIMARY KEY,
@@ -43,6 +45,7 @@ CREATE TABLE problem (
     UNIQUE (kernel, source, key, device, versions)
 );
 {_TRIAL_TABLE}CREATE INDEX trial_of_config ON trial (problem, config);
+{_SAME_AS}
 """
 #: From each older schema to the next one.
 _MIGRATIONS = {
@@ -51,7 +54,8 @@ ALTER TABLE trial RENAME TO trial_1;
 {_TRIAL_TABLE}INSERT INTO trial SELECT *, NULL FROM trial_1 ORDER BY rowid;
 DROP TABLE trial_1;
 CREATE INDEX trial_of_config ON trial (problem, config);
-"""
+""",
+    2: _SAME_AS,
 }
 
 
@@ -230,7 +234,7 @@ class TuningStore:
         with self._transaction():
             number = self._number(problem, location)
             self._base.execute(
-                "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(number, trial.key, json.dumps(dict(trial.values), default=repr)),
                     *(trial.status, trial.reason),
@@ -238,6 +242,7 @@ class TuningStore:
                     None if trial.resources is None else json.dumps(dict(trial.resources)),
                     *(trial.reference, trial.checks, _now()),
                     None if trial.conditions is None else json.dumps(dict(trial.conditions)),
+                    trial.same_as,
                 ),
             )
 
