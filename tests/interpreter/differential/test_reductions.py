@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import kernel_text
@@ -187,6 +188,58 @@ def test_reduction_of_three_operands(shape: tuple[int, ...], axis: int) -> None:
     np.testing.assert_allclose(mean, wide.mean(axis), rtol=1e-5)
     np.testing.assert_allclose(m2 / n, wide.var(axis), rtol=1e-4)
     assert (n == shape[axis]).all()
+
+
+IN_ORDER = """
+@triton.jit
+def matrices(a, b, c, d, e, f, g, h):
+    return a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h
+
+@triton.jit
+def last(a, b):
+    return b
+
+@triton.jit
+def first_set(a, b):
+    return tl.where(a != 0, a, b)
+
+@triton.jit
+def last_of_equals(a, i, b, j):
+    return tl.where(a > b, a, b), tl.where(a > b, i, j)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((2,), 0), ((16,), 0), ((256,), 0), ((64, 4), 0), ((4, 64), 1), ((8, 2, 4), 0)],
+    ids=str,
+)
+def test_reduction_that_does_not_commute(shape: tuple[int, ...], axis: int) -> None:
+    rng = np.random.default_rng(7)
+    a, b, c, d = (rng.integers(-9, 9, shape).astype(np.int64) for _ in range(4))
+    i = np.indices(shape)[axis].astype(np.int32)
+    left = without(shape, axis)
+    names = ("p", "q", "r", "s", "z", "y", "v")
+    *product, z, y, v, k = run_tiles(
+        f"""
+        p, q, r, s = tl.reduce((a, b, c, d), {axis}, matrices)
+        z = tl.reduce(a, {axis}, last)
+        y = tl.reduce(b, {axis}, first_set)
+        v, k = tl.reduce((c, i), {axis}, last_of_equals)
+        """,
+        {"a": a, "b": b, "c": c, "d": d, "i": i},
+        {**dict.fromkeys(names, (left, I64)), "k": (left, I32)},
+        IN_ORDER,
+    )
+    factors = np.moveaxis(np.stack([a, b, c, d]), axis + 1, 1)
+    factors = np.moveaxis(factors.reshape(2, 2, *factors.shape[1:]), (0, 1), (-2, -1))
+    expected = functools.reduce(np.matmul, factors)
+    assert_same(np.stack(product), np.moveaxis(expected.reshape(*left, 4), -1, 0).copy())
+    assert_same(z, np.take(a, -1, axis))
+    where = np.expand_dims(np.argmax(b != 0, axis), axis)
+    assert_same(y, np.take_along_axis(b, where, axis).squeeze(axis))
+    assert_same(v, c.max(axis))
+    assert_same(k, (shape[axis] - 1 - np.argmax(np.flip(c, axis), axis)).astype(np.int32))
 
 
 def test_reduction_of_operands_of_two_types() -> None:

@@ -30,7 +30,7 @@ class Combine:
         operands: how many values it combines at once.
         text: of the function.
         fold: what it means; the types of the operands come last.
-        commutative: whether `tl.reduce` may take it, too.
+        commutative: whether `tl.reduce` may take it on a GPU, too.
     """
 
     operands: int

@@ -202,7 +202,8 @@ def map_elementwise(function: Any, *arguments: Any, pack: Any = 1, **_: Any) -> 
         results = tuple(
             _unpacked(results[n : n + pack], blocks[0]) for n in range(0, len(results), pack)
         )
-    return results[0] if len(results) == 1 else results
+    # A function of several elements returns several, so that the result is a tuple.
+    return results[0] if pack == 1 and len(results) == 1 else results
 
 
 def _packed(block: EagerTensor, pack: int) -> list[EagerTensor]:

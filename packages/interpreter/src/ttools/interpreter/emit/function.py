@@ -105,7 +105,6 @@ class Emitter(SlotAccess):
         self.scalars: dict[Value, SSAValue] = {}
         self.slots: dict[Value, Slot] = {}
         self.deltas: dict[Value, tuple[Value, SSAValue]] = {}
-        self.region_functions: dict[Operation, str] = {}
         self.arena_bytes = 0
         self.labels: dict[Block, Label] = {}
         self.edges: dict[Block, list[tuple[Label, list[SSAValue]]]] = {}

@@ -32,6 +32,7 @@ from ttools.interpreter.emit.instruments.probe import (
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
 from ttools.interpreter.emit.lower.control import region_blocks
+from ttools.interpreter.emit.lower.regions import outline_regions
 from ttools.interpreter.ir import (
     Module,
     Operation,
@@ -71,6 +72,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     b = kind()
     if options.fp_fusion:
         contract(module)
+    outline_regions(module)
     sites: list[Site] = []
     bodies: list[str] = []
     kernel = module.kernel

@@ -8,7 +8,7 @@ that a pass may walk the module as it was. Must not know why a pass rewrites.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from ttools.core.location import SourceLocation
@@ -65,10 +65,15 @@ def add_argument(block: Block, type: Type, name: str = "shadow") -> Value:
     return value
 
 
-def replace_uses(old: Value, new: Value, keep: Operation | None = None) -> None:
-    """Lets every user of `old` use `new`, but for the operation `keep`."""
+def replace_uses(
+    old: Value,
+    new: Value,
+    keep: Operation | None = None,
+    within: Container[Operation] | None = None,
+) -> None:
+    """Lets every user of `old`, or those `within` some, use `new`, but for the operation `keep`."""
     for user, index in list(old.uses):
-        if user is keep:
+        if user is keep or (within is not None and user not in within):
             continue
         old.uses.remove((user, index))
         user.operands[index] = new

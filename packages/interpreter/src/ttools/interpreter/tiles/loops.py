@@ -105,16 +105,20 @@ class Traversal:
 
 
 def traversal(
-    shape: tuple[int, ...], max_width: int, order: tuple[int, ...] | None = None
+    shape: tuple[int, ...],
+    max_width: int,
+    order: tuple[int, ...] | None = None,
+    *,
+    least: int = 4,
 ) -> Traversal:
     """Cuts `shape` into chunks of at most `max_width` lanes, filled from the fastest axis.
 
-    A chunk stays inside one run of the fastest axis when that is at least four long, so that
-    accesses to it are contiguous.
+    A chunk stays inside one run of the fastest axis when that is `least` long, so that accesses to
+    it are contiguous.
     """
     order = order if order is not None else tuple(range(len(shape)))
     left = max_width
-    if order and shape[order[-1]] >= 4:
+    if order and shape[order[-1]] >= least:
         left = min(left, shape[order[-1]])
     lanes = [1] * len(shape)
     for k in reversed(order):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import leave_unless_zero
-from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.function import Callee, Emitter, root
 from ttools.interpreter.emit.plain_slot import plain_slot
 from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, PROGRAM, PROGRAM_IDS, SSAValue
@@ -14,24 +16,39 @@ from ttools.interpreter.tiles.slot import Slot
 @root("tt.call")
 def call(e: Emitter, op: Operation) -> None:
     """Calls another function: scalars by value, tiles by address of their slots."""
+    arguments = [
+        _address(e, plain_slot(e, value)) if value.is_tensor else e.scalar(value)
+        for value in op.operands
+    ]
+    arguments += [_address(e, e.slot(result)) for result in op.results if result.is_tensor]
+    answer = invoke(e, op, arena_of(e, op), arguments)
+    leave_unless_zero(e, e.b.field(answer, 0))
+    for n, result in enumerate(v for v in op.results if not v.is_tensor):
+        e.set_scalar(result, e.b.field(answer, n + 1))
+
+
+def arena_of(e: Emitter, op: Operation) -> SSAValue:
+    """Scratch memory for the function that a `tt.call` calls."""
+    return e.b.offset(ARENA, e.allocate(_callee(e, op).arena_bytes))
+
+
+def invoke(e: Emitter, op: Operation, arena: SSAValue, arguments: Sequence[SSAValue]) -> SSAValue:
+    """Calls what a `tt.call` calls.
+
+    Returns:
+        A status, which is not 0 if the program is to end, and the scalars that it returns.
+    """
+    callee = _callee(e, op)
+    probe = [PROBE] if e.prober is not None else []
+    given = [LAUNCH, PROGRAM, *PROGRAM_IDS, arena, *probe, *arguments]
+    return e.b.call(callee.return_type, f"@{callee.symbol}", *given)
+
+
+def _callee(e: Emitter, op: Operation) -> Callee:
     callee = e.callees.get(str(op.attributes["callee"]))
     if callee is None:
         raise UnsupportedError("a recursive call", op.location)
-    b = e.b
-    frame = e.allocate(callee.arena_bytes)
-    arena = b.offset(ARENA, frame)
-    arguments = [LAUNCH, PROGRAM, *PROGRAM_IDS, arena]
-    if e.prober is not None:
-        arguments.append(PROBE)
-    for value in op.operands:
-        tensor = value.is_tensor
-        arguments.append(_address(e, plain_slot(e, value)) if tensor else e.scalar(value))
-    arguments += [_address(e, e.slot(result)) for result in op.results if result.is_tensor]
-    answer = b.call(callee.return_type, f"@{callee.symbol}", *arguments)
-    status = b.field(answer, 0)
-    leave_unless_zero(e, status)
-    for n, result in enumerate(v for v in op.results if not v.is_tensor):
-        e.set_scalar(result, b.field(answer, n + 1))
+    return callee
 
 
 def _address(e: Emitter, slot: Slot) -> SSAValue:

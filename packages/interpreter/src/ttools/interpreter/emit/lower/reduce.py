@@ -2,8 +2,9 @@
 
 A chunk's lanes may cover several rows, so both work by lane bits: the axis is walked by a loop
 carrying one vector of partial results, then the lanes that lie along the axis are combined by
-shuffles.  Triton requires combine functions to be associative; partial results are combined in an
-order of our own, as on a GPU.
+shuffles.  Triton requires combine functions to be associative; which neighbours are combined first
+is our choice, as on a GPU.  Elements that do not follow each other are combined only where that
+commutes, as sums do.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttools.core.errors import UnsupportedError
+from ttools.interpreter.dialects.traits import COMMUTATIVE
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.memory import zero_of
 from ttools.interpreter.emit.lower.regions import accumulator_type, apply_region
@@ -22,9 +24,19 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.llvm.builder import register_type
-from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, integer, vector_type, zeros
+from ttools.interpreter.llvm.value import (
+    FALSE,
+    TRUE,
+    SSAValue,
+    element_of,
+    integer,
+    lanes_of,
+    poison,
+    vector_type,
+    zeros,
+)
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords, Vector
-from ttools.interpreter.tiles.loops import Loop, Traversal, for_each_chunk, open_loops
+from ttools.interpreter.tiles.loops import Loop, Traversal, for_each_chunk, open_loops, traversal
 from ttools.interpreter.tiles.representation import narrow, widen
 
 #: Independent partial results in a reduction loop, to hide the latency of its combine.
@@ -47,6 +59,16 @@ def identity(op: Operation, element: Type) -> SSAValue | None:
         extremes = {"arith.maxsi": str(-most - 1), "arith.minsi": str(most)}
         text = (_INTEGER_IDENTITIES | extremes).get(combine.name)
     return None if text is None else SSAValue(text, type)
+
+
+def commutes(op: Operation) -> bool:
+    """Whether the combine is known not to care which of its operands comes first."""
+    block = op.regions[0].entry
+    first = block.operations[0]
+    both = {id(v) for v in first.operands} == {id(v) for v in block.arguments}
+    return (
+        len(block.operations) == 2 and len(block.arguments) == 2 and both and first.has(COMMUTATIVE)
+    )
 
 
 #: -0.0 is what addition leaves unchanged; maxnumf and minnumf drop a NaN operand.
@@ -125,8 +147,11 @@ def _reduce_along(
     if neutral is None:
         first = chunk(ZERO)
         loop = Loop(e.b, walk.shape[axis], step, first, start=step)
-        new = apply_region(e, op, [*loop.carried, *chunk(loop.index)], walk.width)
-        loop.close(new)
+        earlier, later = loop.carried, chunk(loop.index)
+        if step > 1 and not commutes(op):
+            pairs = [_neighbours(e, walk, axis, a, b) for a, b in zip(earlier, later, strict=True)]
+            earlier, later = [a for a, _ in pairs], [b for _, b in pairs]
+        loop.close(apply_region(e, op, [*earlier, *later], walk.width))
         return loop.results
     count = min(_PARTIALS, steps)
     start = e.b.splat(neutral, walk.width)
@@ -149,17 +174,37 @@ def _reduce_lanes(
     """Combines the lanes that lie along the axis, then drops all but the first of each group."""
     stride, lanes = walk.lane_stride(axis), walk.lanes_along[axis]
     kept = list(range(walk.width))
-    position = {lane: walk.axis_lanes(axis)[lane] for lane in kept}
-    while lanes > 1:
-        half = lanes // 2
-        low = [n for n, lane in enumerate(kept) if position[lane] < half]
-        high = [kept.index(kept[n] + half * stride) for n in low]
+    position = walk.axis_lanes(axis)
+    halves = commutes(op)
+    taken = 1
+    while taken < lanes:
+        distance = lanes // taken // 2 if halves else taken
+        low = [
+            n
+            for n, lane in enumerate(kept)
+            if (position[lane] < distance if halves else position[lane] % (2 * distance) == 0)
+        ]
+        high = [kept.index(kept[n] + distance * stride) for n in low]
         first = [e.b.shuffle(v, low) for v in values]
         second = [e.b.shuffle(v, high) for v in values]
         kept = [kept[n] for n in low]
         values = apply_region(e, op, [*first, *second], len(kept))
-        lanes = half
+        taken *= 2
     return values
+
+
+def _neighbours(
+    e: Emitter, walk: Traversal, axis: int, earlier: SSAValue, later: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """The elements at even places of two chunks that follow each other, and those at odd ones."""
+    lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
+    sources = []
+    for lane, position in enumerate(walk.axis_lanes(axis)):
+        place = 2 * position
+        chunk = 0 if place < lanes else walk.width
+        sources.append(chunk + lane + (place % lanes - position) * stride)
+    even = e.b.shuffled(earlier, later, sources, walk.width)
+    return even, e.b.shuffled(earlier, later, [n + stride for n in sources], walk.width)
 
 
 def _store_results(
@@ -268,18 +313,35 @@ def _spread_last(
 
 @root("tt.map_elementwise")
 def map_elementwise(e: Emitter, op: Operation) -> None:
-    """A scalar function applied to every element, `pack` consecutive ones at a time."""
+    """A scalar function applied to every element, or to `pack` consecutive ones at a time."""
     pack = op.attributes.get("pack", 1)
-    if pack != 1:
-        raise UnsupportedError("tl.map_elementwise with pack > 1", op.location)
-    walk = e.traversal(shape_of(op.operands[0].type))
+    assert isinstance(pack, int)
+    shape = shape_of(op.operands[0].type)
+    walk = traversal(shape, max(pack, e.options.lanes), least=max(pack, 4))
+    if walk.width % pack:
+        message = f"tl.map_elementwise with pack={pack} of {walk.width} elements"
+        raise UnsupportedError(message, op.location)
 
     def body(at: Coords) -> None:
         with e.fresh_memo():
             arguments = [e.vector(e.operand(v, at)) for v in op.operands]
-        for result, value in zip(
-            op.results, apply_region(e, op, arguments, walk.width), strict=True
-        ):
+        parts = [e.b.shuffle(a, range(n, walk.width, pack)) for a in arguments for n in range(pack)]
+        values = apply_region(e, op, parts, walk.width // pack)
+        for n, result in enumerate(op.results):
+            value = _interleaved(e, values[n * pack : (n + 1) * pack])
             e.write_slot(e.slot(result), at, Vector(element_type(result.type), value))
 
     for_each_chunk(e.b, walk, body)
+
+
+def _interleaved(e: Emitter, parts: Sequence[SSAValue]) -> SSAValue:
+    """The lanes of several vectors, in turns."""
+    if len(parts) == 1:
+        return parts[0]
+    width = lanes_of(parts[0].type)
+    whole = poison(vector_type(element_of(parts[0].type), width * len(parts)))
+    for lane in range(width):
+        for n, part in enumerate(parts):
+            item = e.b.shuffle(part, [lane])
+            whole = e.b.insert(whole, item, lane * len(parts) + n)
+    return whole

@@ -1,7 +1,7 @@
 """Applies the region of a reduction, a scan or a map to vectors of its arguments.
 
-Straight-line elementwise regions are emitted on whole vectors.  A region with control flow
-becomes one function on scalars, called once per lane.
+Straight-line elementwise regions are emitted on whole vectors.  Any other one becomes a function on
+scalars before a kernel is emitted, called once per lane.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttools.interpreter import elementwise
+from ttools.interpreter.dialects.traits import COMBINES
+from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import FUSED, Emitter
-from ttools.interpreter.ir import FloatType, Operation, Type, Value, element_type
+from ttools.interpreter.emit.lower.call import arena_of, invoke
+from ttools.interpreter.ir import FloatType, Module, Operation, Type, Value, element_type
+from ttools.interpreter.ir.outlining import outline
 from ttools.interpreter.llvm.builder import register_type
-from ttools.interpreter.llvm.value import Label, SSAValue, poison, vector_type
-from ttools.interpreter.schedule.plan import Plan
+from ttools.interpreter.llvm.value import SSAValue, integer, poison, vector_type
 from ttools.interpreter.tiles.chunk import origin
 
 _F32 = FloatType("f32")
@@ -44,13 +47,26 @@ def apply_region(
         first, second = arguments
         name = _ROUNDING[body[0].name]
         return [e.b.binary(name, first, second)]
-    if len(op.regions[0].blocks) == 1 and all(_is_straight(inner) for inner in body):
+    if _is_straight(op):
         return _on_vectors(e, op, arguments, width)
     return _per_lane(e, op, arguments, width)
 
 
+def outline_regions(module: Module) -> None:
+    """Makes functions of the regions that cannot be computed in all lanes at once."""
+    functions = list(module.functions.values())
+    for op in [op for function in functions for op in function.walk() if op.has(COMBINES)]:
+        if not _is_straight(op):
+            outline(module, op)
+
+
 def _is_straight(op: Operation) -> bool:
-    return op.name == "arith.constant" or elementwise.is_elementwise(op.name)
+    """Whether the region of `op` only computes: elementwise, without branches, loops and calls."""
+    (region,) = op.regions
+    return len(region.blocks) == 1 and all(
+        inner.name == "arith.constant" or elementwise.is_elementwise(inner.name)
+        for inner in region.entry.operations[:-1]
+    )
 
 
 def _on_vectors(
@@ -77,51 +93,17 @@ def _per_lane(
     e: Emitter, op: Operation, arguments: Sequence[SSAValue], width: int
 ) -> list[SSAValue]:
     block = op.regions[0].entry
-    yielded = block.terminator.operands
-    captured = _captured(op)
-    name, result = _scalar_function(e, op, captured)
-    outside = [e.scalar(v) for v in captured]
-    vectors = [poison(vector_type(register_type(v.type), width)) for v in yielded]
+    called = block.operations[0]
+    outside = [e.scalar(v) for v in called.operands[len(block.arguments) :]]
+    vectors = [poison(vector_type(register_type(v.type), width)) for v in called.results]
+    arena = arena_of(e, called)
+    status = integer(0, "i32")
     for lane in range(width):
         inputs = [e.b.shuffle(a, [lane]) for a in arguments]
-        answer = e.b.call(result, name, *inputs, *outside)
-        for n in range(len(yielded)):
-            item = e.b.field(answer, n)
+        answer = invoke(e, called, arena, [*inputs, *outside])
+        status = e.b.binary("or", status, e.b.field(answer, 0))
+        for n in range(len(vectors)):
+            item = e.b.field(answer, n + 1)
             vectors[n] = item if width == 1 else e.b.insert(vectors[n], item, lane)
+    leave_unless_zero(e, status)
     return vectors
-
-
-def _captured(op: Operation) -> list[Value]:
-    """Scalars the region uses but does not define, in order of first use."""
-    inside = {v for inner in op.walk() if inner is not op for v in inner.results}
-    for inner in op.walk():
-        for region in inner.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-    used = [v for inner in op.walk() if inner is not op for v in inner.operands]
-    return list(dict.fromkeys(v for v in used if v not in inside))
-
-
-def _scalar_function(e: Emitter, op: Operation, captured: Sequence[Value]) -> tuple[str, str]:
-    """Defines the region as a function on scalars; returns its name and result type."""
-    block = op.regions[0].entry
-    result = "{ " + ", ".join(register_type(v.type) for v in block.terminator.operands) + " }"
-    if op in e.region_functions:
-        return e.region_functions[op], result
-    name = f"ttools.region.{len(e.b.definitions)}"
-    inner = Emitter(e.b, Plan(), e.options, e.sites)
-    parameters = [*block.arguments, *captured]
-    for n, value in enumerate(parameters):
-        inner.set_scalar(value, SSAValue(f"%arg{n}", register_type(value.type)))
-    signature = ", ".join(f"{register_type(v.type)} %arg{n}" for n, v in enumerate(parameters))
-    with e.b.function_body() as lines:
-        e.b.start(Label("entry"))
-        for operation in block.operations[:-1]:
-            inner.operation(operation)
-        answer = poison(result)
-        for n, value in enumerate(block.terminator.operands):
-            answer = e.b.with_field(answer, inner.scalar(value), n)
-        e.b.give_back(answer)
-    head = f"define internal {result} @{name}({signature}) #0"
-    e.region_functions[op] = e.b.define_function(name, head, lines)
-    return e.region_functions[op], result
