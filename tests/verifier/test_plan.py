@@ -22,6 +22,7 @@ def test_all_cases_are_in_the_domain(sizes: dict[str, tuple[int, int]]) -> None:
     plan = Plan(Domain(sizes, {"dtype": ["float32", "float16"]}, True))
     cases = [*plan.begin(), *plan.edges(), *plan.sequences(), *plan.special_values()]
     cases += [*plan.views(["x", "y"]), *plan.blocks([16, 64]), *plan.mixtures(5)]
+    cases += plan.configurations([[32], [16, 128]])
     for case in cases:
         for each in (case, *case.after):
             assert all(sizes[n][0] <= value <= sizes[n][1] for n, value in each.sizes.items())
@@ -72,3 +73,9 @@ def _inputs(M: Annotated[int, (1, 9)], seed: int) -> dict[str, int]:
 @given(arguments_of(_inputs))
 def test_arguments_are_drawn_from_the_domain(arguments: dict[str, int]) -> None:
     assert 1 <= arguments["m"] <= 9
+
+
+def test_each_configuration_is_tried_about_its_own_blocks() -> None:
+    plan = Plan(Domain({"N": (0, 3000)}, {"dtype": ["float32"]}, True))
+    tried = {(case.config, case.sizes["N"]) for case in plan.configurations([[64, 1], [512]])}
+    assert {(0, 129), (0, 64), (1, 1025), (1, 512)} <= tried

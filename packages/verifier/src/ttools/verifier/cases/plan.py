@@ -221,11 +221,19 @@ class Plan:
             view = {"*": self._random.choice(VIEWS)} if index % 2 else {}
             yield self._case(sizes, values=values, views=view)
 
-    def configurations(self, count: int) -> Iterator[Case]:
-        """Every configuration of an autotuner, at sizes that no block divides."""
-        for index in range(count):
-            yield self._case(self.ordinary(_LARGER), config=index)
-            yield self._case(self.ordinary(), config=index)
+    def configurations(self, constants: Sequence[Sequence[int]]) -> Iterator[Case]:
+        """Every configuration of an autotuner, at sizes that no block divides.
+
+        Args:
+            constants: of each configuration, integers that its kernels are compiled for.
+        """
+        for index, own in enumerate(constants):
+            found = [self.ordinary(_LARGER), self.ordinary()]
+            blocks = sorted({each for each in own if 2 <= each <= 8192})
+            for block in blocks[-2:]:
+                around = {name: self._clamped(name, 2 * block + 1) for name in self._domain.sizes}
+                found += [around, {name: self._clamped(name, block) for name in around}]
+            yield from (self._case(each, config=index) for each in _distinct(found))
 
     def orders(self) -> Iterator[Case]:
         """Programs in other orders than the natural one."""

@@ -67,7 +67,7 @@ FINITE_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "scaled": lambda x: x * _SCALE.get(x.dtype, 1000.0),
     "shifted": lambda x: x + _OFFSET.get(x.dtype, 1000.0),
     "negative zeros": lambda x: _spots(_some_rows(x, -0.0), -0.0, 0.0),
-    "ties": lambda x: x.round(),
+    "ties": lambda x: (x * 2).round() / 2,  # with each other, with whole numbers and halves
     "large negative": lambda x: -_LARGE[x.dtype] * (1 + x.clamp(-1, 1).abs() / 16),
     "one-hot": _one_hot,
     "tiny": lambda x: x * 1e-4,

@@ -120,7 +120,7 @@ class Judge:
             error = answer["error"]
             where = f" at {error['where']}" if error["where"] else ""
             raise _NotLoadedError(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
-        self._configs = answer["configs"]
+        self._configs: list[list[int]] = answer["configs"]
         return worker
 
     def _end(self, worker: Worker) -> None:
@@ -175,8 +175,7 @@ class Judge:
         values = _named("special values", plan.special_values())
         blocks = _named("sizes about blocks", plan.blocks(constants))
         yield from _interleaved(edges, views, values, blocks)
-        count = min(max(self._configs, default=0), _MOST_CONFIGS)
-        yield from _named("configurations", plan.configurations(count))
+        yield from _named("configurations", plan.configurations(self._configs[:_MOST_CONFIGS]))
         yield from _named("random sizes, values and views", plan.mixtures(_MIXTURES))
         if not self._failed:
             self._orders(plan)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ttools.verifier.cases.tensors import elements
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.workers.operators import LEAVING
 from ttools.verifier.workers.wire import TensorImage
 
 #: Of the elements of the largest tensor of a call: what torch computes on fewer is preparation.
@@ -42,15 +43,18 @@ def work_of_torch(
     largest = max(*counts, *results)
     are_integers = all(each.dtype.startswith(_INTEGERS) for each in images)
     needed = set(right["operators"])
-    heavy = []
-    for name, floats, every in answer["operators"]:
-        count = max(floats, every if are_integers and name in needed else 0)
+    for name, floats, asked, every in answer["operators"]:
+        # Questions about floats and integers prepare a launch, unless the reference asks them, too.
+        others = every if are_integers else asked
+        count = max(floats, others if name in needed else 0)
         if count >= max(_FEWEST, _SHARE * largest):
-            heavy.append((name, count))
-    if heavy:
-        name, count = heavy[0]
-        detail = f"torch computes: `{name}` on {count} elements, in a call with {largest}"
-        return [Mismatch("not_computed_by_kernel", detail)]
+            verb = "takes away" if name in LEAVING else "computes"
+            detail = f"torch {verb}: `{name}` on {count} elements, in a call with {largest}"
+            return [Mismatch("not_computed_by_kernel", detail)]
+    for part, name in answer["copied"]:
+        if name and is_right:
+            detail = f"{part} is what torch's `{name}` computed"
+            return [Mismatch("not_computed_by_kernel", detail)]
     if is_right and not answer["launches"] and is_telling(right):
         return [Mismatch("not_computed_by_kernel", "no kernel was launched for these inputs")]
     return []

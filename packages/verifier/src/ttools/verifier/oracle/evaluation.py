@@ -2,7 +2,8 @@
 
 The spread is how far results in double precision move when each input moves by a rounding error of
 its type: what any sound algorithm may lose, whatever the lengths of its sums and the condition of
-the problem.
+the problem. Where results jump because two arguments are equal, nothing may be lost: decisions
+about values that nothing was computed from are those of the undisturbed ones (see `decisions`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 import torch
 
 from ttools.verifier.cases.tensors import image_of, map_tensors
+from ttools.verifier.oracle.decisions import Decisions
 from ttools.verifier.oracle.precision import DoublePrecision, in_double, least_precise
 from ttools.verifier.workers import results
-from ttools.verifier.workers.operators import Operators
+from ttools.verifier.workers.operators import Seen, watched
 
 #: How often inputs are disturbed.
 PROBES = 6
@@ -44,14 +46,14 @@ def evaluate(
         for _, each in results.flat(value)
         if isinstance(each, torch.Tensor)
     ]
-    operators = Operators()
+    seen = Seen()
     given_arguments = map_tensors(_copied, arguments, torch.Tensor)
-    with operators:
+    with watched(seen):
         given = _parts(function, given_arguments, inplace)
     owners = results.owners_of(given_arguments)
     answer: dict[str, Any] = {
         "given": [results.described(name, each, owners) for name, each in given],
-        "operators": list(operators.seen),
+        "operators": list(seen.counts),
     }
     least = least_precise(tensors)
     if not any(each.is_floating_point() for each in tensors):
@@ -86,7 +88,9 @@ def _spread(
     def disturbed(tensor: torch.Tensor) -> torch.Tensor:
         moved = in_double(tensor)
         if not tensor.is_floating_point():
+            decisions.follow(moved, moved)
             return moved
+        decisions.follow(moved, moved.detach().clone())
         sign = torch.randint(0, 2, tensor.shape, generator=generator, device="cpu").double() * 2 - 1
         size = 0.5 + torch.rand(
             tensor.shape, generator=generator, dtype=torch.float64, device="cpu"
@@ -96,8 +100,10 @@ def _spread(
         return moved
 
     for _ in range(PROBES):
-        with DoublePrecision(least):
-            moved = _parts(function, map_tensors(disturbed, arguments, torch.Tensor), inplace)
+        decisions = Decisions()
+        moved_arguments = map_tensors(disturbed, arguments, torch.Tensor)
+        with DoublePrecision(least), decisions:
+            moved = _parts(function, moved_arguments, inplace)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)

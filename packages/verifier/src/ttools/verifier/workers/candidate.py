@@ -25,7 +25,7 @@ from ttools.verifier.cases.tensors import (
     tensor_of,
 )
 from ttools.verifier.workers import module, results
-from ttools.verifier.workers.operators import Operators
+from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.wire import Channel, TensorImage
 
@@ -77,7 +77,7 @@ class Candidate:
                 self._module, self._function = module.load(self._word)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}
-        return {"configs": [len(each.configs) for each in self._tuners()]}
+        return {"configs": self._constants_of_configs()}
 
     def do_kept(self, _: dict[str, Any]) -> dict[str, Any]:
         """The elements of results of earlier calls as they are now."""
@@ -96,14 +96,14 @@ class Candidate:
         self._choose(request.get("config"))
         answer: dict[str, Any] = {"call": self._calls}
         seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": []}
-        operators = Operators()
+        work = Seen()
         found: Any = None
         with self._engine(request, seen) as run:
             try:
-                with operators:
+                with watched(work):
                     found = self._function(**arguments)
                 weights = results.weights_of(found)
-                with operators:
+                with watched(work):
                     gradients = results.gradients(found, arguments, weights)
             except UnsupportedError as error:
                 answer["unsupported"] = str(error)
@@ -116,11 +116,12 @@ class Candidate:
             else:
                 parts = [*results.flat(found), *gradients]
                 answer["results"] = [self._described(name, each, owners) for name, each in parts]
+                answer["copied"] = [[name, work.origin(each)] for name, each in parts]
                 if request.get("keep"):
                     self._keep(parts)
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
         answer["findings"] = [] if run is None else [_finding(each) for each in run]
-        answer["operators"] = [[name, *counts] for name, counts in operators.seen.items()]
+        answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
         answer.update(seen)
         answer["patched"] = self._patched.put_back() if self._patched else []
         if request.get("hold"):
@@ -210,6 +211,17 @@ class Candidate:
             inner = getattr(each, "fn", None)
             if kind is not None and isinstance(inner, kind):
                 found.append(inner)
+        return found
+
+    def _constants_of_configs(self) -> list[list[int]]:
+        """By number of a configuration, the integers that the autotuners' kernels get by it."""
+        tuners = self._tuners()
+        found: list[list[int]] = [
+            [] for _ in range(max((len(e.configs) for e in tuners), default=0))
+        ]
+        for each in tuners:
+            for known, config in zip(found, each.configs, strict=False):
+                known += [value for value in config.kwargs.values() if type(value) is int]
         return found
 
     def _choose(self, config: int | None) -> None:

@@ -1,15 +1,24 @@
 """Sees which of torch's operators a program runs, and on how many elements.
 
 Allocation, views and copies are a wrapper's business. What computes is noted: operators on floats
-always, others for whoever knows that the reference needs them.
+always, others for whoever knows that the reference needs them, or compares what they made with the
+result. Elements that leave torch, for NumPy or as Python's numbers, are computed with elsewhere.
 """
 
 from __future__ import annotations
 
+import hashlib
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from ttools.verifier.cases.tensors import raw_bytes
 
 #: Operators that allocate, move elements or look at them, by their names without overloads.
 MOVING = frozenset(
@@ -106,7 +115,6 @@ MOVING = frozenset(
         "select_backward",
         "resolve_conj",
         "resolve_neg",
-        "isnan",
         "is_nonzero",
     ]
 )
@@ -116,18 +124,70 @@ _DRAWING = frozenset(
 )
 
 
-class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes operators that compute, with the largest number of elements that each has met."""
+#: By these, elements leave torch.
+LEAVING = frozenset(["numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_", "map2_"])
+#: Fewer elements that two tensors have in common may have them by chance.
+_TELLING = 8
+
+
+class Seen:
+    """What was seen of a program.
+
+    Attributes:
+        counts: by operator, the most elements of a float tensor that it computed or took away, of
+            one that it answered a question about, and of any tensor.
+        made: by the bytes of a tensor without floats, the operator that computed it.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[str, tuple[int, int, int]] = {}
+        self.made: dict[bytes, str] = {}
+
+    def note(self, name: str, floats: int = 0, asked: int = 0, every: int = 0) -> None:
+        """Notes that an operator met so many elements."""
+        known = self.counts.get(name, (0, 0, 0))
+        one, two, three = map(max, zip(known, (floats, asked, every), strict=True))
+        self.counts[name] = one, two, three
+
+    def origin(self, value: Any) -> str:
+        """The operator that made a result without floats, empty if none did."""
+        if not isinstance(value, torch.Tensor) or _is_float(value) or value.numel() < _TELLING:
+            return ""
+        if bool((value == value.reshape(-1)[0]).all()):
+            return ""
+        return self.made.get(_digest(value), "")
+
+
+@contextmanager
+def watched(seen: Seen) -> Iterator[None]:
+    """Notes what this thread and those that it begins do with torch."""
+    run = threading.Thread.run
+
+    def watched_run(self: threading.Thread) -> None:
+        with _Operators(seen), _Leaving(seen):
+            run(self)
+
+    threading.Thread.run = watched_run  # type: ignore[method-assign]
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(_Operators(seen))
+            stack.enter_context(_Leaving(seen))
+            yield
+    finally:
+        threading.Thread.run = run  # type: ignore[method-assign]
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes operators that compute."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Nothing is compiled here; torch would import its compiler, for seconds, to no purpose."""
         return False
 
-    def __init__(self) -> None:
+    def __init__(self, seen: Seen) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        #: By name: the most elements of a float tensor, and of any tensor.
-        self.seen: dict[str, tuple[int, int]] = {}
+        self._seen = seen
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -137,14 +197,55 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _note(self, name: str, arguments: Any, result: Any) -> None:
-        """Notes an operator; one that answers a question about floats computes no floats."""
-        made = _tensors(result)
-        floats, every = self.seen.get(name, (0, 0))
-        count = max((each.numel() for each in (*_tensors(arguments), *made)), default=0)
-        every = max(every, count)
-        if any(each.is_floating_point() or each.is_complex() for each in made):
-            floats = max(floats, count)
-        self.seen[name] = (floats, every)
+        taken, made = _tensors(arguments), _tensors(result)
+        every = _most((*taken, *made))
+        if any(map(_is_float, made)):
+            self._seen.note(name, floats=every, every=every)
+            return
+        self._seen.note(name, asked=_most(filter(_is_float, taken)), every=every)
+        for each in made:
+            if each.numel() >= _TELLING:
+                self._seen.made.setdefault(_digest(each), name)
+
+
+class _Leaving(TorchFunctionMode):
+    """Notes what takes elements out of torch."""
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in LEAVING and not _asked_by_us():
+            every, floats = _tensors(args), filter(_is_float, _tensors(args))
+            self._seen.note(name, floats=_most(floats), every=_most(every))
+        return func(*args, **(kwargs or {}))
+
+
+#: Files of ours that call the program's functions.
+_CALLERS = ("/candidate.py", "/results.py", "/evaluation.py", "/operators.py")
+
+
+def _asked_by_us() -> bool:
+    """Whether it is the engine or a check that looks, as they may."""
+    frame = sys._getframe(2)
+    while frame is not None and "/ttools/" not in frame.f_code.co_filename:
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None and not frame.f_code.co_filename.endswith(_CALLERS)
+
+
+def _is_float(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _most(tensors: Any) -> int:
+    return max((each.numel() for each in tensors), default=0)
+
+
+def _digest(tensor: torch.Tensor) -> bytes:
+    head = f"{tensor.dtype}{tensor.numel()}".encode()
+    return hashlib.sha256(head + raw_bytes(tensor)).digest()
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

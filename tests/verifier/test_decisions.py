@@ -1,0 +1,57 @@
+"""Where results jump: what a rounding error may do, and what a wrong comparison may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from ttools.verifier.cases.tensors import elements
+from ttools.verifier.oracle.evaluation import evaluate
+
+X = torch.tensor([0.5, 1.5, 1.0, -0.5, 3.25, 1.0])
+
+
+def jumps(function: Callable[[torch.Tensor], object]) -> bool:
+    """Whether a disturbance of rounding size changes a result by as much as a whole number."""
+    spreads = evaluate(function, {"x": X.clone()}, [])["spread"]
+    return any(each is not None and bool((elements(each) > 1e4).any()) for each in spreads)
+
+
+def in_place(x: torch.Tensor) -> torch.Tensor:
+    x.mul_(2)
+    return torch.floor(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.round,
+        lambda x: x > 1,
+        lambda x: (x.float() >= 1.5).sum(),
+        lambda x: torch.bucketize(x, torch.tensor([0.5, 1.0])),
+        lambda x: x[None].repeat(2, 1).max(0),
+        lambda x: x.reshape(2, 3).T.contiguous().argmax(0),
+        lambda x: (x == x.amax()).int().argmax(),
+        lambda x: torch.sort(x, stable=True).indices,
+        lambda x: torch.where(x > 1, 7.0, 0.0),
+        lambda x: torch.nn.functional.hardshrink(x, 0.5),
+    ],
+)
+def test_decisions_about_arguments_are_exact(function: Callable[..., object]) -> None:
+    assert not jumps(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.round(x * 3 / 3),
+        lambda x: x / 1.5 > 1,
+        lambda x: torch.bucketize(x * 2, torch.tensor([1.0, 2.0])),
+        lambda x: (x * 2).argsort(),
+        in_place,
+    ],
+)
+def test_decisions_about_what_was_computed_may_differ(function: Callable[..., object]) -> None:
+    assert jumps(function)

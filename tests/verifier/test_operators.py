@@ -1,0 +1,94 @@
+"""What is seen of a program that computes with torch, or elsewhere."""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from ttools.verifier.judging.provenance import work_of_torch
+from ttools.verifier.workers.operators import Seen, watched
+from ttools.verifier.workers.results import described
+
+
+def in_thread(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        found = []
+        thread = threading.Thread(target=lambda: found.append(function(x)))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    return run
+
+
+COMPUTING = {
+    "operator": torch.exp,
+    "torch.ops": lambda x: torch.ops.aten.exp(x),
+    "dunder": lambda x: operator.mul(x, x),
+    "thread": in_thread(torch.exp),
+    "thread and NumPy": in_thread(lambda x: torch.from_numpy(np.exp(x.numpy()))),
+    "numpy": lambda x: torch.from_numpy(np.exp(x.numpy())),
+    "asarray": lambda x: torch.from_numpy(np.exp(np.asarray(x))),
+    "dlpack": lambda x: torch.as_tensor(np.exp(np.from_dlpack(x))),
+    "tolist": lambda x: torch.tensor([each * 2 for each in x.tolist()]),
+}
+PREPARING = {
+    "copies": lambda x: x.contiguous().clone().reshape(4, 4).t().contiguous(),
+    "allocates": torch.zeros_like,
+    "asks": lambda x: torch.zeros(int((x > 0).sum())),
+    "a single number": lambda x: x[0].item(),
+    "integers": lambda x: torch.arange(16).cumsum(0).tolist(),
+}
+
+
+def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tensor) -> list[str]:
+    """What `work_of_torch` says of a function whose result was right."""
+    seen = Seen()
+    with watched(seen):
+        function(x)
+    answer = {
+        "operators": [[name, *counts] for name, counts in seen.counts.items()],
+        "copied": [["result", seen.origin(wanted)]],
+        "launches": 1,
+    }
+    part = described("result", wanted, {})
+    right = {"given": [part], "operators": ["isnan"]}
+    image = described("x", x, {})["image"]
+    return [each.detail for each in work_of_torch(answer, right, [image], is_right=True)]
+
+
+@pytest.mark.parametrize("name", COMPUTING)
+def test_computing_is_seen(name: str) -> None:
+    x = torch.randn(16)
+    assert judged(COMPUTING[name], x, x + 1)
+
+
+@pytest.mark.parametrize("name", PREPARING)
+def test_preparing_is_not_computing(name: str) -> None:
+    x = torch.randn(16)
+    assert not judged(PREPARING[name], x, x + 1)
+
+
+def test_integers_that_torch_computed_are_known_again() -> None:
+    x = torch.arange(-8, 8)
+    assert judged(lambda x: x.clamp(min=0), x, x.clamp(min=0)) == [
+        "result is what torch's `clamp` computed"
+    ]
+    assert not judged(lambda x: x.cumsum(0), x, x.clamp(min=0))
+
+
+def test_a_question_that_the_reference_asks_is_computing() -> None:
+    x = torch.randn(16)
+    assert judged(torch.isnan, x, x > 0)
+
+
+def test_threads_are_left_as_they_were() -> None:
+    run = threading.Thread.run
+    with watched(Seen()):
+        pass
+    assert threading.Thread.run is run
