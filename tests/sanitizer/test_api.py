@@ -178,3 +178,21 @@ def test_names_of_the_package() -> None:
     assert ttools.sanitizer.sanitize is sanitize
     with pytest.raises(AttributeError, match="no attribute 'sanitise'"):
         _ = ttools.sanitizer.sanitise
+
+
+def test_what_a_run_inside_another_takes_is_told() -> None:
+    with sanitize() as outer:
+        with sanitize() as inner:
+            run(mask=False)
+        assert [f.kind for f in inner.findings] == ["oob_load"]
+        assert inner.warnings == []
+        assert "all Triton kernels were launched in a run of the program's own" in repr(outer)
+        run(mask=True)
+        with inner:
+            run(mask=True)
+    assert outer.findings == []
+    (warning,) = outer.warnings
+    assert warning.startswith("2 launches of `copy` in a sanitize() of the program's own")
+    with inner, outer:  # the other way round, and no circle
+        run(mask=True)
+    assert inner.warnings[0].startswith("1 launch of `copy`")

@@ -18,7 +18,7 @@ import triton.language as tl
 from ttools.core.errors import KernelError, UsageError
 from ttools.core.findings.findings import Finding
 from ttools.interpreter import interpret
-from ttools.interpreter.runtime import parking
+from ttools.interpreter.runtime import packed_log, parking
 from ttools.interpreter.runtime.stopping import stop_all
 from ttools.sanitizer import sanitize
 
@@ -206,3 +206,22 @@ def test_assertion_leaves_what_made_it_fail() -> None:
     (finding,) = report.findings
     assert (finding.kind, finding.lane) == ("oob_load", (10,))
     assert [entry.kernel for entry in report.launches] == ["asserts"]
+
+
+@triton.jit
+def stores_forever(x_ptr, step_ptr):
+    step, i = tl.load(step_ptr), 0
+    while i < 100:
+        tl.store(x_ptr + i % 4, i)
+        i += step
+
+
+def test_what_an_endless_loop_logs_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_log, "MOST_RECORDS", 1 << 15)
+    step = torch.zeros(1, dtype=torch.int32)
+    with sanitize(timeout=0.3) as report:
+        stores_forever[(1,)](torch.zeros(4), step)
+    assert {f.kind: f.severity for f in report.findings} == {
+        "timeout": "error",
+        "unsupported": "warning",
+    }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ttools.interpreter.runtime import packed_log
 from ttools.interpreter.runtime.access_log import access_dtype
 from ttools.interpreter.runtime.packed_log import PackedLog
 
@@ -45,3 +47,12 @@ def test_nothing_is_lost(blocks):
         sizes = expected["end"] - expected["start"]
         assert log.bounds("bytes") == (sizes.min(), sizes.max())
         assert log.bounds("site") == (expected["site"].min(), expected["site"].max())
+
+
+def test_it_takes_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_log, "MOST_RECORDS", 5)
+    log = PackedLog()
+    log.add(np.zeros(3, access_dtype()))
+    assert not log.is_full
+    log.add(np.zeros(3, access_dtype()))
+    assert (len(log), log.is_full) == (3, True)

@@ -107,3 +107,24 @@ def word_and_half(o_ptr, place):
 @buggy("race", "o_ptr")
 def half_of_a_packed_word_is_stored(fixed: bool) -> None:
     word_and_half[(2,)](words(4), 2 if fixed else 1)
+
+
+@triton.jit
+def prefix_of_sums(x_ptr, sum_ptr, flag_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    p = tl.program_id(0)
+    x = tl.load(x_ptr + p * B + tl.arange(0, B))
+    tl.store(sum_ptr + p, tl.sum(x, 0))  # BUG: race
+    tl.atomic_xchg(flag_ptr + p, 1)
+    before = 0.0
+    for k in range(p):
+        while tl.atomic_add(flag_ptr + (k if FIXED else 0), 0) == 0:
+            pass
+        before += tl.load(sum_ptr + k)
+    tl.store(o_ptr + p * B + tl.arange(0, B), tl.cumsum(x, 0) + before)
+
+
+@buggy("race", "sum_ptr")
+def all_wait_for_the_first_flag(fixed: bool) -> None:
+    # That the polls of the others release, too, orders nothing for who may have polled before.
+    x, o = torch.rand(64), torch.empty(64)
+    prefix_of_sums[(4,)](x, torch.zeros(4), words(4), o, FIXED=fixed, B=16)

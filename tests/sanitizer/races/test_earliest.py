@@ -102,3 +102,12 @@ def test_words_that_overlap_are_left_alone() -> None:
     wide = Synchronised(1, 1, 8, 0, words.ctypes.data, POLL, 2)
     assert reads.seen(narrow) is not None
     assert reads.seen(wide) is None
+
+
+def test_polls_of_others_are_not_acquired() -> None:
+    memory = Memory()
+    memory.access(0, 0, RMW | RELEASE)
+    for program in (1, 2):  # the second looks after the first, but may have looked before it
+        seen = [memory.access(program, 0, POLL | ACQUIRE | RELEASE) for _ in range(3)]
+        assert seen == [0, 1, 1]
+    assert memory.reads.earlier == {2: 0, 5: 0, 6: 1, 7: 1}

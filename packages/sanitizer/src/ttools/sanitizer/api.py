@@ -22,6 +22,7 @@ from ttools.core.reports.report import Report, at_least, most_severe, summary
 from ttools.core.reports.shown_findings import Findings
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
+from ttools.interpreter.run.interpretation import active_run
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
 from ttools.sanitizer.children.joining import children_join
 from ttools.sanitizer.launch.options import DEFAULT_TIMEOUT, SanitizeOptions
@@ -109,6 +110,7 @@ class Sanitization(ContextDecorator):
             exit_code=exit_code,
             fail_on=fail_on,
             some_only=self._some_only,
+            elsewhere=self.session.launched_inside,
             kinds=kinds(),
         )
 
@@ -160,6 +162,9 @@ class Sanitization(ContextDecorator):
         return [InlineSuppressions(), *files, *baselines]
 
     def __enter__(self) -> Sanitization:
+        outer = active_run()
+        if outer is not None and isinstance(outer.observer, Session):
+            self.session.begins_inside(outer.observer)
         with ExitStack() as entered:
             entered.enter_context(self.session)
             entered.enter_context(self._interpretation)

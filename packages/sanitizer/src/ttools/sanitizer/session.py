@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from weakref import WeakSet
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, LaunchEntry, merge, merge_in_launch
 from ttools.core.process.host_line import host_callers, host_line
+from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
@@ -75,6 +77,10 @@ class Session:
         self._writer: Writer | None = None
         #: Kernels, in order, that were given addresses of memory that is not torch's.
         self._beyond_torch: dict[str, None] = {}
+        #: Kernels that were launched in runs inside this one, and how often.
+        self._inside: Counter[str] = Counter()
+        #: The run that this one began inside, and which would have checked its launches.
+        self._around: Session | None = None
         #: Kernels that were given memory of a GPU, where unwritten bytes are not known.
         self._on_device: dict[str, None] = {}
         self.post_mortem: PostMortem | None = None
@@ -105,6 +111,12 @@ class Session:
             self._outputs.close()
             self._watches.close()
             _active.discard(self)
+            self._around = None
+
+    def begins_inside(self, around: Session) -> None:
+        """Notes which run the launches of this one would belong to without it."""
+        if self._entered == 0:
+            self._around = None if around is self else around
 
     def join(self, folder: Path) -> None:
         """Makes this process a child in the run of another one, for which it writes from now on.
@@ -117,6 +129,7 @@ class Session:
         self.own_findings, self._tallies, self.maps = [], {}, []
         self._beyond_torch.clear()
         self._on_device.clear()
+        self._inside.clear()
 
     @property
     def is_child(self) -> bool:
@@ -237,7 +250,31 @@ class Session:
             "but where that memory ends is not known"
             for kernel in self._beyond_torch
         ]
-        return [*self._memory.warnings, *self._unseen(), *beyond]
+        return [*self._memory.warnings, *self._unseen(), *beyond, *self._checked_inside()]
+
+    def _note_inside(self, kernel: str) -> None:
+        with self._lock:
+            self._inside[kernel] += 1
+        if self._around is not None:
+            self._around._note_inside(kernel)
+
+    def _checked_inside(self) -> list[str]:
+        """That launches are missing here: at most one sentence."""
+        with self._lock:
+            inside = dict(self._inside)
+        if not inside:
+            return []
+        names = ", ".join(f"`{kernel}`" for kernel in inside)
+        launches = counted(sum(inside.values()), "launch", "launches")
+        where = "a sanitize() of the program's own"
+        return [
+            f"{launches} of {names} in {where}: what it found is in its report, not in this one"
+        ]
+
+    @property
+    def launched_inside(self) -> bool:
+        """Whether runs that began inside this one have launched kernels."""
+        return bool(self._inside)
 
     def _add_with_callers(self, findings: Sequence[Finding], is_from_here: bool) -> None:
         """Adds findings of a launch that is being made, or of one that was recorded."""
@@ -283,6 +320,8 @@ class Session:
         with self._lock:
             entry, count, seconds = self._tallies.get(key) or (_entry(launch), 0, 0.0)
             self._tallies[key] = entry, count + 1, seconds + report.seconds
+        if self._around is not None:
+            self._around._note_inside(launch.kernel)
 
 
 def _ends_process(launch: ObservedLaunch) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
 _NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was checked"
+_ELSEWHERE = "all Triton kernels were launched in a run of the program's own, not in this one"
 #: Of kernels that ran in some configurations only.
 _MOST_LISTED = 3
 
@@ -39,6 +40,7 @@ class Report:
         exit_code: of the user's script; None if no script was run.
         fail_on: findings from this severity on fail the run.
         some_only: whether only some kernels were to be checked.
+        elsewhere: whether kernels were launched in runs inside this one, with reports of their own.
         kinds: those that the run looked for, with a sentence on each.
         root: the folder that paths are shown relative to.
         sizes: what is known of a range of sizes, where one was asked about.
@@ -53,6 +55,7 @@ class Report:
     exit_code: int | None = None
     fail_on: Severity = "error"
     some_only: bool = False
+    elsewhere: bool = False
     kinds: Mapping[str, str] = field(default_factory=dict)
     root: Path = field(default_factory=Path.cwd)
     sizes: SizesVerdict | None = None
@@ -122,6 +125,8 @@ def summary(report: Report) -> str:
 
 def no_launch(report: Report) -> str:
     """What is to be said where `launches` is empty: that is no clean result."""
+    if report.elsewhere:
+        return _ELSEWHERE
     return _NONE_CHOSEN if report.some_only else _NO_LAUNCH
 
 

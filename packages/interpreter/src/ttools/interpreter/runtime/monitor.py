@@ -346,6 +346,11 @@ class Monitor:
         records: NDArray[Any] = self._log[: used * RECORD_BYTES].view(access_dtype())
         return records
 
+    @property
+    def log_is_full(self) -> bool:
+        """Whether accesses were left out of the log as there were too many."""
+        return self._packed.is_full
+
     def log(self) -> PackedLog:
         """The records as they were logged."""
         self.drain()

@@ -15,23 +15,32 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+#: A log takes no more records than this: what reads them takes some 200 bytes for each.
+MOST_RECORDS = 1 << 24
 #: A block's length and its columns by name; one that is the same in all records is a number.
 _Block: TypeAlias = "tuple[int, dict[str, Any]]"
 
 
 class PackedLog:
-    """Records of `access_dtype` in the order in which they were added."""
+    """Records of `access_dtype` in the order in which they were added.
+
+    Attributes:
+        is_full: whether records were left out as there were too many.
+    """
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
         self._length = 0
+        self.is_full = False
 
     def __len__(self) -> int:
         return self._length
 
     def add(self, records: NDArray[Any]) -> None:
-        """Takes a copy of some records."""
-        if len(records):
+        """Takes a copy of some records, unless it has as many as it takes."""
+        if self._length + len(records) > MOST_RECORDS:
+            self.is_full = True
+        elif len(records):
             self._blocks.append((len(records), _packed(records)))
             self._length += len(records)
 

@@ -19,6 +19,7 @@ from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED
 from ttools.interpreter.runtime.access_log import tiles_of
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
+from ttools.interpreter.runtime.packed_log import MOST_RECORDS
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
@@ -49,6 +50,10 @@ from ttools.sanitizer.races.records import column
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"
 _HELP_LOCAL = 'an atomic of scope "cta" is atomic only within its own program: leave out `scope`'
+_TOO_MANY = (
+    f"the launch makes more accesses than the {MOST_RECORDS:,} that races are looked for in: "
+    "not all of it was checked"
+)
 #: The finding of two accesses that race stands at the one that ranks higher.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
 _NONE: Mapping[int, int] = {}
@@ -93,6 +98,10 @@ class Racecheck(Check):
         """Stores whose lanes overwrite each other, and races in the orders that are run."""
         monitor = self.checked.monitor
         assert monitor is not None
+        if monitor.log_is_full:
+            yield self.finding("unsupported", _TOO_MANY)
+            if self.checked.instruments.synchronised:
+                return  # what is missing may have ordered the rest
         near = _near(monitor)
         found = []
         if len(near) or monitor.fails:

@@ -4,7 +4,8 @@ In the order that is run, a program may look at a flag when the others have long
 and then it is ordered after all of it. It may as well have looked before: a poll that leaves the
 word as it is may be moved back to any value that the word has had, but none that lies before what
 its program knows of the word already. So a poll is shown the oldest such value and, if it looks
-again, the next one, until the wait ends: the earliest release that satisfies it. What races then
+again, the next one, until the wait ends: the earliest release that satisfies it. Polls that others
+have made of the same value come later then, so what these publish is not learned. What races then
 may race, though memory holds what the order run has left. Must not know kernels, nor what races.
 """
 
@@ -20,6 +21,8 @@ from ttools.sanitizer.races.records import ACQUIRE, BLIND, RELEASE
 
 #: Accesses of a launch that are looked at, and words of what programs know that are passed on.
 _MOST_ACCESSES, _MOST_KNOWN = 1 << 14, 1 << 20
+#: Polls of a launch that find what they found before: each takes a call of Python's.
+_MOST_WAITS = 1 << 15
 #: So many values are shown one by one, and then ever larger steps are taken.
 _ONE_BY_ONE = 64
 #: A loop that does other things between its polls is not shown one version more often than this.
@@ -41,6 +44,8 @@ class _Word:
         since: the place, in the order of all accesses, of what made each.
         published: what who sees it knows by that.
         floor: the oldest that may be seen: before it something was stored that is not in order.
+        pollers: programs whose polls of the latest value release.
+        passed_on: what these publish: known to who sees a later value.
     """
 
     size: int
@@ -48,11 +53,14 @@ class _Word:
     since: list[int]
     published: list[_Known]
     floor: int = 0
+    pollers: set[int] = field(default_factory=set)
+    passed_on: _Known = field(default_factory=dict)
 
     def add(self, value: int, since: int, published: _Known) -> None:
         self.values.append(value)
         self.since.append(since)
         self.published.append(published)
+        self.pollers, self.passed_on = set(), {}
 
     @property
     def latest(self) -> int:
@@ -91,12 +99,13 @@ class EarliestReads:
     _polls: dict[tuple[int, int, int], _Poll] = field(default_factory=dict)
     _others: dict[int, int] = field(default_factory=dict)
     _accesses: int = 0
+    _waits: int = 0
     _passed_on: int = 0
 
     def seen(self, access: Synchronised) -> int | None:
         """What the access returns; None where it is enough."""
         word = self._word(access)
-        if word is None or self._accesses > _MOST_ACCESSES or self._passed_on > _MOST_KNOWN:
+        if word is None or self._is_enough:
             return None
         known = self._known.setdefault(access.program, {})
         if access.flags & REREADS:
@@ -104,9 +113,10 @@ class EarliestReads:
             before = self._polls.get(key)
             poll = self._polls[key] = self._next(access, before, word, known)
             version = poll.version
-            # What waits on is not counted: it learns nothing new.
-            self._accesses += before is None or version != before.version
-            if version < word.latest:
+            waits_on = before is not None and version == before.version
+            self._waits += waits_on
+            self._accesses += not waits_on
+            if version < word.latest or not word.pollers <= {access.program}:
                 self.earlier[access.seq] = word.since[version]
         else:
             self._others[access.program] = self._others.get(access.program, 0) + 1
@@ -117,6 +127,14 @@ class EarliestReads:
             self._learn(known, word.published[version])
         self._change(access, word, known)
         return word.values[version] if access.flags & REREADS else access.value
+
+    @property
+    def _is_enough(self) -> bool:
+        return (
+            self._accesses > _MOST_ACCESSES
+            or self._waits > _MOST_WAITS
+            or self._passed_on > _MOST_KNOWN
+        )
 
     def _word(self, access: Synchronised) -> _Word | None:
         """The word as the access has found it; None if others overlap it."""
@@ -153,12 +171,14 @@ class EarliestReads:
         """What the access leaves in the word, and what it publishes there."""
         if access.flags & REREADS:
             if access.flags & RELEASE:
-                self._learn(word.published[-1], known)
+                word.pollers.add(access.program)
+                self._learn(word.passed_on, known)
             return
         value = _read(access)
         if value == word.values[-1] and not access.flags & RELEASE:
             return
         published = dict(word.published[-1])
+        self._learn(published, word.passed_on)
         word.add(value, access.seq, published)
         known[access.address] = word.latest
         published[access.address] = word.latest
