@@ -15,6 +15,9 @@ import json
 import re
 import statistics
 import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,11 @@ import gpu_launches
 import torch
 import triton
 
+from ttools.core.gpus.devices import Device, device_called
+from ttools.core.location import SourceLocation
 from ttools.profiler import profile
+from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.gpu_time.work import Access, Blocks
 from ttools.profiler.report.access_frame import qualities
 
 LAUNCHES = 20
@@ -145,6 +152,68 @@ def join(paths: list[Path]) -> None:
     with gzip.open(output, "wt") as file:
         json.dump({**times, "points": points}, file)
     print(f"{len(points)} of {len(times['points'])} launches")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A timed launch, and all that the model of GPU times asks of it."""
+
+    kernel: str
+    shape: str
+    seconds: float
+    device: Device
+    counts: LaunchCounts
+    sass: str
+    blocks: Blocks
+    accesses: list[Access]
+
+
+def read_points(path: Path) -> list[Point]:
+    """The launches of a file that `join` wrote."""
+    with gzip.open(path, "rt") as file:
+        data = json.load(file)
+    device = device_called(data["device"])
+    assert device is not None
+    return [_point(each, device) for each in data["points"]]
+
+
+def _point(point: Mapping[str, Any], device: Device) -> Point:
+    return Point(
+        kernel=point["kernel"],
+        shape=point["shape"],
+        seconds=point["seconds"],
+        device=device,
+        counts=_counts(point),
+        sass=point["sass"],
+        blocks=Blocks(warps=point["warps"], resident=point["occupancy"]["blocks"]),
+        accesses=[
+            Access(
+                kind=each["kind"],
+                requested=each["requested"],
+                sectors=each["sectors"] / each["ideal"] if each["ideal"] else 1.0,
+                tile_sectors=(
+                    each["tile_sectors"] / each["tile_ideal"] if each["tile_ideal"] else 1.0
+                ),
+            )
+            for each in point["accesses"]
+        ],
+    )
+
+
+def _counts(point: Mapping[str, Any]) -> LaunchCounts:
+    lines, total = [], LineCounts(None)
+    for each in point["lines"]:
+        known = {name: value for name, value in each.items() if name not in ("line", "operations")}
+        place = SourceLocation(*each["line"], 0) if each["line"] else None
+        lines.append(LineCounts(place, **known, operations=Counter(each["operations"])))
+        total.add(lines[-1])
+    return LaunchCounts(
+        programs=point["programs"],
+        total=total,
+        lines=tuple(lines),
+        unique_loaded=point["unique_loaded"],
+        unique_stored=point["unique_stored"],
+    )
 
 
 def main() -> None:

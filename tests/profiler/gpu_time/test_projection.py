@@ -1,8 +1,10 @@
-"""The projection: what makes it longer, its fitting, and where it is shown."""
+"""The projection: what makes it longer, what it says of its own trust, and where it is shown."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
+from functools import cache
 
 import pytest
 import torch
@@ -11,18 +13,11 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.compilation.inspection import Inspection
-from ttools.core.gpus.devices import DEVICES, read_device
-from ttools.profiler import profile
-from ttools.profiler.counting.counts import LaunchCounts
-from ttools.profiler.gpu_time.projection import (
-    Constants,
-    Work,
-    fitted,
-    is_projected,
-    project,
-    work_of,
-)
+from ttools.core.gpus.devices import read_device
+from ttools.profiler import Profile, profile
+from ttools.profiler.gpu_time.model import Constants, seconds_of
+from ttools.profiler.gpu_time.projection import AT_MOST, WITHIN, is_projected, project
+from ttools.profiler.gpu_time.work import Access, Blocks, Work, work_of
 from ttools.profiler.report.access_frame import qualities
 
 
@@ -33,82 +28,109 @@ def copy_kernel(x_ptr, out_ptr, n, stride, BLOCK: tl.constexpr):
         tl.store(out_ptr + offs, tl.load(x_ptr + offs * stride) + 1.0)
 
 
-def launch(n: int, programs: int, device: str = "h100") -> tuple[LaunchCounts, Inspection]:
-    x, out = torch.zeros(n * programs), torch.zeros(n * programs)
-    with profile(device=device) as prof:
-        copy_kernel[(programs,)](x, out, n, 1, BLOCK=128)
-    counts = prof.samples[0].counts
-    assert counts is not None
-    return counts, prof.inspections[0]
+@triton.jit
+def product_kernel(a_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = i[:, None] * BLOCK + i[None, :]
+    a = tl.load(a_ptr + at)
+    tl.store(out_ptr + at, tl.dot(a, a, input_precision="ieee"))
 
 
-def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
+@cache
+def profiled(n: int, programs: int, stride: int = 1, device: str = "h100") -> Profile:
     x, out = torch.zeros(n * programs * stride), torch.zeros(n * programs)
     with profile(device=device) as prof:
         copy_kernel[(programs,)](x, out, n, stride, BLOCK=128)
-    ((_, inspection, accesses),) = qualities(prof.samples, prof.inspections)
-    counts = prof.samples[0].counts
-    assert counts is not None
-    return work_of(counts, inspection, read_device(device), accesses)
+    return prof
+
+
+def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
+    prof = profiled(n, programs, stride, device)
+    ((sample, inspection, found),) = qualities(prof.samples, prof.inspections)
+    assert sample.counts is not None
+    accesses = [
+        Access(
+            kind=each.trace.kind,
+            requested=each.trace.requested,
+            sectors=each.sectors / each.ideal,
+            tile_sectors=each.tile_sectors / each.tile_ideal,
+        )
+        for each in found
+    ]
+    blocks = Blocks(warps=4, resident=16)
+    return work_of(sample.counts, inspection.machine_code, blocks, accesses, read_device(device))
 
 
 def test_work_of_a_launch() -> None:
     one = work(256, 33)
-    assert one.iterations == 2
-    assert one.busy == 33 / 132
-    assert one.memory == 0.0  # all of it fits into the cache
-    assert one.cache == pytest.approx(8 * 256 * 33 / 3350e9)
+    assert (one.even, one.waves) == (33 / 132, 1.0)
+    assert one.cache == one.memory == pytest.approx(8 * 256 * 33 / 3350e9)
     # A load with a stride of 32 bytes moves eight times what it asks for.
     assert work(256, 33, stride=8).cache == pytest.approx(one.cache * 4.5)
+    # A load for each turn of 128 elements; the remainder of an unrolled loop is made in any case.
+    assert work(4096, 33).far - one.far == 30
 
 
-def test_times_are_projected_where_the_constants_were_tested() -> None:
-    names = [name for name, device in DEVICES.items() if is_projected(device)]
-    assert names == ["h100", "h200"]
-    assert not is_projected(None)
+def test_where_machine_code_is_not_read_counts_stand_for_it() -> None:
+    there = work(256, 33, device="mi300x")
+    assert there.far == 2
+    assert there.units > 0
+    assert there.shared == 0
 
 
-def test_what_a_device_lacks_takes_time() -> None:
-    h100 = read_device("h100")
-    assert work(256, 33, device="a100").busy == 33 / 108
-    counts, inspection = launch(256, 33)
-    held, none = (work_of(counts, inspection, each) for each in (h100, replace(h100, cache=None)))
-    assert (held.memory, none.memory) == (0.0, none.cache)
-    assert project(none, Constants()) >= project(held, Constants())
+def test_frames_have_it_for_devices_of_nvidia() -> None:
+    assert [is_projected(d and read_device(d)) for d in ("h100", "b200", "mi300x", None)] == [
+        *(True, True, False, False)
+    ]
+    (row,) = profiled(256, 4).frame.to_dict("records")
+    assert row["projected_s"] > row["bound_s"]
+    assert row["projected_low_s"] == pytest.approx(row["projected_s"] * WITHIN[0])
+    assert row["projected_high_s"] == pytest.approx(row["projected_s"] * WITHIN[1])
+    assert row["projected_outside"] == ""
+    (scaled,) = profiled(256, 4, device="a100").frame.to_dict("records")
+    assert scaled["projected_outside"] == "scaled from h100 and h200 by published rates"
+    assert scaled["projected_high_s"] == pytest.approx(scaled["projected_s"] * AT_MOST[1])
+    assert "projected_s" not in profiled(256, 4, device="mi300x").frame
 
 
-def test_frames_have_it_where_the_device_is_known() -> None:
-    x, out = torch.zeros(1024), torch.zeros(1024)
-    for device in ("h100", "a100"):
-        with profile(device=device) as prof:
-            copy_kernel[(4,)](x, out, 256, 1, BLOCK=128)
-        assert ("projected_s" in prof.frame) == (device == "h100")
-        if device == "h100":
-            (row,) = prof.frame.to_dict("records")
-            assert row["projected_s"] > row["bound_s"]
+def test_kernels_unlike_those_that_were_measured_are_marked() -> None:
+    a = torch.zeros(64, 64)
+    with profile(device="h100") as prof:
+        product_kernel[(1,)](a, torch.zeros(64, 64), BLOCK=64)
+    (row,) = prof.frame.to_dict("records")
+    assert "computes products without matrix units" in row["projected_outside"]
 
 
 parts = st.floats(0, 1e-3)
+numbers = st.floats(0, 1e5)
 works = st.builds(
-    Work, memory=parts, cache=parts, matrix=parts, arithmetic=parts, iterations=st.floats(0, 100),
-    busy=st.floats(0.01, 1.0), spills=parts,
+    Work, even=st.floats(0.01, 1e3), waves=st.floats(1, 100), cycle=st.just(5e-10),
+    held=st.floats(0, 1e3), changed=numbers, contended=numbers,
+    **dict.fromkeys(("units", "shared", "issued", "steps", "near", "far"), numbers),
+    **dict.fromkeys(("barriers", "groups"), numbers),
+    **dict.fromkeys(("memory", "cache", "matrix"), parts),
 )  # fmt: skip
+MORE = [f.name for f in fields(Work) if f.name not in ("even", "waves", "cycle", "held")]
 
 
-@given(one=works, more=parts)
+@given(one=works, more=st.floats(0, 1))
 def test_more_work_never_takes_less_time(one: Work, more: float) -> None:
-    base = project(one, Constants())
+    base = seconds_of(one, Constants())
     assert base >= Constants().least
-    for name in ("memory", "cache", "matrix", "arithmetic", "iterations", "spills"):
-        assert project(replace(one, **{name: getattr(one, name) + more}), Constants()) >= base
+    for name in MORE:
+        longer = replace(one, **{name: getattr(one, name) * (1 + more)})
+        assert seconds_of(longer, Constants()) >= base * (1 - 1e-9), name
 
 
-def test_fitting_finds_the_constants_that_made_the_times() -> None:
-    made = Constants(memory=0.7, iteration=8e-7, least=3e-6)
-    points = [
-        Work(memory=m, cache=0.0, matrix=0.0, arithmetic=0.0, iterations=t, busy=1.0, spills=0.0)
-        for m, t in ((1e-4, 0), (1e-3, 0), (0, 500), (0, 50), (0, 0), (1e-8, 0))
-    ]
-    found = fitted([(each, project(each, made)) for each in points])
-    for each in points:
-        assert project(each, found) == pytest.approx(project(each, made), rel=0.1)
+def test_the_page_and_json_can_hold_it() -> None:
+    (row,) = profiled(256, 4).frame.to_dict("records")
+    kept = {name: row[name] for name in row if name.startswith("projected")}
+    assert json.loads(json.dumps(kept)) == kept
+
+
+def test_projecting_takes_the_largest_launch() -> None:
+    prof = profiled(256, 4)
+    ((sample, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+    assert sample.counts is not None
+    own = project(sample.counts, inspection, read_device("h100"), accesses)
+    assert own.seconds == prof.frame["projected_s"].iloc[0]

@@ -250,6 +250,9 @@ def _bounds(profiled: Profile) -> Table:
         table.caption += ". Operations and unique bytes per second are those reached"
     if projected:
         table.caption += f". Projected, not bounded: {PROJECTION}"
+        for row in profiled.frame.to_dict("records"):
+            if row["projected_outside"]:
+                table.caption += f". *{row['kernel']}: {row['projected_outside']}"
     table.caption_justify = "left"
     for row in profiled.frame.to_dict("records"):
         limit = row["bound_s"]
@@ -263,9 +266,17 @@ def _bounds(profiled: Profile) -> Table:
             _number(row["intensity"]),
             *((amount(rates[0]), amount(rates[1], "B")) if known else ("", "")),
             *([_share(row["efficiency"])] if on_device else []),
-            *([seconds(row["projected_s"])] if projected else []),
+            *([_projected(row)] if projected else []),
         )
     return table
+
+
+def _projected(row: Mapping[Any, Any]) -> str:
+    """A time with its interval; a star where the model is less sure."""
+    if row["projected_s"] != row["projected_s"]:
+        return ""
+    interval = f"{seconds(row['projected_low_s'])} to {seconds(row['projected_high_s'])}"
+    return f"{seconds(row['projected_s'])}{'*' if row['projected_outside'] else ''} ({interval})"
 
 
 def _rates(row: Mapping[Any, Any], on_device: bool) -> tuple[float, float]:

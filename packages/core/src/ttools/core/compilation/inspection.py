@@ -20,6 +20,7 @@ from ttools.core.compilation.instructions import (
 )
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.layouts import explain, layouts_of, shapes_of
+from ttools.core.compilation.machine_code import MachineCode, read_machine_code
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy, resources_of
 from ttools.core.compilation.specialisation import Change, reason
 from ttools.core.compilation.stages import Compilation, compile_for
@@ -65,6 +66,15 @@ class Inspection(ShowsItself):
         """None where the limits of the target are not known."""
         limits = self.target.limits
         return occupancy(self.resources, limits) if limits else None
+
+    @cached_property
+    def machine_code(self) -> MachineCode | None:
+        """What a GPU of NVIDIA's executes; None for others, whose code is not read.
+
+        Raises:
+            TtoolsError: NVIDIA's binary tools are not there.
+        """
+        return read_machine_code(self.compilation.sass) if self.target.backend == "cuda" else None
 
     @cached_property
     def accesses(self) -> list[GlobalAccess]:

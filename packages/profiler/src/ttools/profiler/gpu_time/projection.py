@@ -1,175 +1,118 @@
-"""How long a launch may take on a GPU that is not there: a projection, with its assumptions.
+"""How long launches would take on a GPU that is not there, with an interval and what speaks
+against it.
 
-The roofline's parts, with more of what keeps kernels from it: sectors moved in vain, units that
-reach only a share of their peak, programs that do not fill the GPU, loops whose iterations wait for
-memory, spilled registers. The profiler shows it as a time where its constants were fitted, to
-launches on an H100 (`benchmarks/projection.py` tests them on others); the tuner ranks
-configurations by it for any device. Must not know how counts are made.
+The profiler shows it, the tuner ranks configurations by it. Joins what is known of a launch and its
+kernel to the model. Must not know how counts are made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from math import ceil, exp, log
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.machine_code import MachineCode
 from ttools.core.gpus.devices import Device
 from ttools.profiler.access.requests import AccessQuality
-from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu_time.model import Constants, seconds_of
+from ttools.profiler.gpu_time.units import unit_of
+from ttools.profiler.gpu_time.work import Access, Blocks, work_of
 
 ASSUMPTIONS = (
-    "the last level of cache holds what fits into it before the launch begins; other bytes cross "
-    "the memory bus once, in whole sectors; requested ones come from that cache; every unit "
-    "reaches a fixed share of its peak; blocks run in waves; each iteration of a loop that loads "
-    "waits a fixed time; whatever takes longest hides the rest, but not what spilled registers cost"
+    "instructions of the compiled kernel, times the turns of its loops; data that fits the last "
+    "level of cache is in it before the launch begins; kernels that the model was not fitted to "
+    "were within the interval nine times in ten"
 )
-#: Of the devices that the constants were fitted to and tested on.
-_TESTED = ("h100", "h200")
-#: Elementary functions and divisions are made by units of a quarter of the rate of fp32.
-_FUNCTIONS = 4.0
-#: Of the cache, what a launch's own data may take and still be there.
-_KEPT = 0.8
-
-
-def is_projected(device: Device | None) -> bool:
-    """Whether projections for a device are times, not only good enough to compare launches."""
-    return device is not None and device.name in _TESTED
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What a launch asks of a device, in seconds at its peaks.
-
-    Attributes:
-        memory: for the bytes that cross the memory bus.
-        cache: for the bytes requested, at the memory's rate.
-        matrix: for the products of matrix units.
-        arithmetic: for all other operations.
-        iterations: of its longest loop that accesses memory, times the waves of blocks.
-        busy: share of the multiprocessors that have blocks, on average.
-        spills: to write and read spilled registers once, at the memory's rate.
-    """
-
-    memory: float
-    cache: float
-    matrix: float
-    arithmetic: float
-    iterations: float
-    busy: float
-    spills: float
+#: Of the devices that the constants were fitted to.
+_FITTED = ("h100", "h200")
+#: By what a kernel that the constants were not fitted to may take longer or shorter than projected,
+#: nine times in ten; and at most, which is told of those that are outside of what was fitted.
+WITHIN, AT_MOST = (0.73, 1.49), (0.55, 2.38)
+#: The instructions of the launches that the constants were fitted to, but those of arithmetic on
+#: integers, which are alike.
+_SEEN = frozenset(
+    (
+        "ATOMS BAR BSYNC DEPBAR DFMA F2FP F2I FADD FENCE FFMA FMUL HADD2 HFMA2 HGMMA I2F I2FP LDG "
+        "LDGDEPBAR LDGSTS LDL LDS LDSM MEMBAR MUFU POPC REDG REDUX SHFL STG STL STS STSM VOTE VOTEU "
+        "WARPGROUP "
+    ).split()
+)
+_ALIKE = ("integer", "add", "move", "uniform", "product", "control")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants:
-    """Shares of peaks that launches reach, and times in seconds.
+class Projection:
+    """A time of a launch that was not made.
 
     Attributes:
-        memory: of the memory's bandwidth.
-        cache: of the memory's bandwidth, by the last level of cache.
-        matrix: of the matrix units' peak.
-        arithmetic: of the other units' peak.
-        iteration: what an iteration of a loop waits.
-        least: what any launch takes.
+        seconds: that it takes.
+        low: at least, nine times in ten.
+        high: at most, nine times in ten.
+        outside: why the model says less of it than of others, a phrase each.
     """
 
-    memory: float = 1.02
-    cache: float = 2.84
-    matrix: float = 0.5
-    arithmetic: float = 0.58
-    iteration: float = 4.6e-7
-    least: float = 0.9e-6
+    seconds: float
+    low: float
+    high: float
+    outside: tuple[str, ...] = ()
 
 
-def work_of(
+def project(
     counts: LaunchCounts,
     inspection: Inspection,
     device: Device,
     accesses: Sequence[AccessQuality] = (),
-) -> Work:
-    """What a launch asks of a device.
+) -> Projection:
+    """The time of a launch.
 
     Args:
         counts: of the launch.
         inspection: of its kernel, compiled for the device.
         device: that it is to run on.
         accesses: of the launch, as the device's warps make them; without, no sector is wasted.
+
+    Raises:
+        TtoolsError: NVIDIA's binary tools are not there.
     """
-    multiprocessors = device.multiprocessors
-    programs = max(1, counts.programs)
-    requested, touched = counts.total.bytes, counts.unique
-    waste = _waste(accesses)
-    held, own = inspection.occupancy, inspection.resources
-    at_once = multiprocessors * max(1, held.blocks if held else 1)
-    rounds = ceil(programs / multiprocessors)
-    matrix, arithmetic = _arithmetic(counts, device)
-    crosses = 0.0 if touched * waste <= _KEPT * (device.cache or 0) else touched * waste
-    return Work(
-        memory=crosses / device.bandwidth,
-        cache=requested * waste / device.bandwidth,
-        matrix=matrix,
-        arithmetic=arithmetic,
-        iterations=_iterations(counts) * ceil(programs / at_once),
-        busy=programs / (rounds * multiprocessors),
-        spills=2 * own.spilled * own.threads * programs / device.bandwidth,
+    code, held = inspection.machine_code, inspection.occupancy
+    blocks = Blocks(warps=inspection.resources.warps, resident=held.blocks if held else 1)
+    work = work_of(counts, code, blocks, [access_of(each) for each in accesses], device)
+    seconds = float(seconds_of(work, Constants()))
+    outside = tuple(_outside(inspection, code, device))
+    low, high = AT_MOST if outside else WITHIN
+    return Projection(seconds=seconds, low=seconds * low, high=seconds * high, outside=outside)
+
+
+def is_projected(device: Device | None) -> bool:
+    """Whether there is machine code to project times on a device by."""
+    return device is not None and device.target.backend == "cuda"
+
+
+def access_of(quality: AccessQuality) -> Access:
+    """An access as the model takes it."""
+    ideal, tile_ideal = quality.ideal, quality.tile_ideal
+    return Access(
+        kind=quality.trace.kind,
+        requested=quality.trace.requested,
+        sectors=quality.sectors / ideal if ideal else 1.0,
+        tile_sectors=quality.tile_sectors / tile_ideal if tile_ideal else 1.0,
     )
 
 
-def _waste(accesses: Sequence[AccessQuality]) -> float:
-    """Bytes moved by each that is asked for, on average over the requested."""
-    total = sum(each.trace.requested for each in accesses)
-    if not total:
-        return 1.0
-    return sum(each.trace.requested / each.efficiency for each in accesses) / total
-
-
-def _arithmetic(counts: LaunchCounts, device: Device) -> tuple[float, float]:
-    matrix = other = 0.0
-    for unit, count in counts.total.operations.items():
-        peak = device.peak(unit)
-        if unit in OTHER_UNITS:
-            other += _FUNCTIONS * count / device.peaks["fp32"]
-        elif peak and unit.startswith("dot "):
-            matrix += count / peak
-        elif peak:
-            other += count / peak
-    return matrix, other
-
-
-def _iterations(counts: LaunchCounts) -> float:
-    """Executions by a program of the line with the most of them, of those that access memory."""
-    most = max((line.executions for line in counts.lines if line.bytes), default=0)
-    return most / max(1, counts.programs)
-
-
-def project(work: Work, constants: Constants) -> float:
-    """Seconds of a launch."""
-    busy = max(work.busy, 1e-3)
-    # A part of the multiprocessors is enough to keep memory busy.
-    fed = min(1.0, 2 * busy)
-    parts = (
-        work.memory / constants.memory / fed,
-        work.cache / constants.cache / fed,
-        work.matrix / constants.matrix / busy,
-        work.arithmetic / constants.arithmetic / busy,
-        work.iterations * constants.iteration,
-    )
-    return constants.least + max(parts) + work.spills / constants.cache
-
-
-def fitted(points: Sequence[tuple[Work, float]], rounds: int = 8) -> Constants:
-    """The constants that project measured launches best: by the mean of squared log ratios."""
-    best = Constants()
-
-    def error(constants: Constants) -> float:
-        return sum(log(project(work, constants) / seconds) ** 2 for work, seconds in points)
-
-    for step in [0.5 / 1.5**n for n in range(rounds)]:
-        for name in (field.name for field in fields(Constants)):
-            tried = [
-                replace(best, **{name: getattr(best, name) * exp(k * step)})
-                for k in (0, -2, -1, 1, 2)
-            ]
-            best = min(tried, key=error)
-    return best
+def _outside(inspection: Inspection, code: MachineCode | None, device: Device) -> Iterator[str]:
+    if device.name not in _FITTED:
+        yield f"scaled from {' and '.join(_FITTED)} by published rates"
+    if code is None:
+        yield "estimated from counts, as its machine code is not read"
+        return
+    executed = {each.name: unit_of(each) for each in code.instructions if not each.rare}
+    if "local" in executed.values():
+        yield "spills registers"
+    if inspection.plain_dots:
+        yield "computes products without matrix units"
+    if "shared atomic" in executed.values():
+        yield "has atomics in shared memory"
+    unseen = [n for n, unit in executed.items() if n not in _SEEN and unit not in _ALIKE]
+    if unseen:
+        yield f"executes {', '.join(sorted(unseen))}, as no measured launch does"

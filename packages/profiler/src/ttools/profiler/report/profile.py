@@ -17,7 +17,7 @@ from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
 from ttools.core.reports.shown import Part, ShowsItself
-from ttools.profiler.gpu_time.projection import Constants, is_projected, project, work_of
+from ttools.profiler.gpu_time.projection import Projection, is_projected, project
 from ttools.profiler.report.access_frame import access_frame, qualities
 from ttools.profiler.report.advice import Evidence, Hint, advise
 from ttools.profiler.report.call_tree import Node, call_tree
@@ -54,8 +54,9 @@ class Profile(ContextDecorator, ShowsItself):
         """A row per kernel and configuration; see `frames.kernel_frame` for the columns.
 
         Where there is a target, kernels are compiled for it when a frame is first asked for. A run
-        on the CPU has a column `projected_s` for devices that `projection` knows, of the launch
-        that requests most.
+        on the CPU for a device of NVIDIA's has the columns `projected_s`, `projected_low_s` and
+        `projected_high_s`, a time there and the interval it is in nine times in ten, of the launch
+        that requests most, and `projected_outside`, why it is less sure than that.
         """
         on_device = self.timed_on == "the GPU"
         frame = kernel_frame(
@@ -68,18 +69,24 @@ class Profile(ContextDecorator, ShowsItself):
         if is_projected(self.device) and not on_device:
             times = self._projected()
             keys = zip(frame["kernel"], frame["config"], strict=True)
-            frame["projected_s"] = [times.get(key, float("nan")) for key in keys]
+            known = [times.get(key) for key in keys]
+            nothing = float("nan")
+            frame["projected_s"] = [each.seconds if each else nothing for each in known]
+            frame["projected_low_s"] = [each.low if each else nothing for each in known]
+            frame["projected_high_s"] = [each.high if each else nothing for each in known]
+            frame["projected_outside"] = ["; ".join(e.outside) if e else "" for e in known]
         return frame
 
-    def _projected(self) -> dict[tuple[str, str], float]:
+    def _projected(self) -> dict[tuple[str, str], Projection]:
         assert self.device is not None
-        found = {}
-        for each in self._largest():
+        return {
+            (each.kernel, each.config): project(
+                each.counts, each.inspection, self.device, each.accesses
+            )
+            for each in self._largest()
             # Kernels for another target than the device's would be projected wrongly.
-            if each.counts and each.inspection.target == self.device.target:
-                work = work_of(each.counts, each.inspection, self.device, each.accesses)
-                found[each.kernel, each.config] = project(work, Constants())
-        return found
+            if each.counts and each.inspection.target == self.device.target
+        }
 
     @property
     def accesses(self) -> pd.DataFrame:

@@ -13,7 +13,8 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.gpus.devices import Device
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.profiler.gpu_time.projection import Constants, project, work_of
+from ttools.profiler.access.requests import access_qualities
+from ttools.profiler.gpu_time.projection import project
 from ttools.tuner.cost.limits import figures, over_allocated, over_limit, specialised
 from ttools.tuner.measure.bench import Bench, reason_of
 from ttools.tuner.measure.checks import Checks
@@ -73,9 +74,9 @@ class PredictedBench(Bench):
         if counts is None:
             return trial
         inspection = self._inspections.pop(candidate.key)
-        # Wasted sectors are left out: with them configurations of products rank worse.
-        seconds = project(work_of(counts, inspection, self._device), Constants())
-        return replace(trial, predicted=seconds)
+        accesses = access_qualities(counts.accesses, inspection)
+        projection = project(counts, inspection, self._device, accesses)
+        return replace(trial, predicted=projection.seconds)
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
         """Nothing: a prediction is as good the second time."""

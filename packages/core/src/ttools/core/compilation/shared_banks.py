@@ -1,0 +1,321 @@
+"""How many turns shared memory needs for each access of a warp, by the addresses of its lanes.
+
+Shared memory has 32 banks of four bytes; lanes that access different words of one bank wait for
+each other. Addresses follow from the thread's number, so the integer instructions of the machine
+code are carried out for the lanes of the first warp, each once, in their order. What comes from
+memory, parameters or the program's place is unknown, and so is what follows from it; a program
+adds no more to all lanes than a multiple of the banks. Must not know how long a turn takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.compilation.machine_code import Instruction, MachineCode
+
+#: A value of each lane, modulo 2^32; None where it is unknown.
+Lanes = NDArray[np.int64] | None
+
+_LANES = np.arange(32, dtype=np.int64)
+_ZERO = np.zeros(32, np.int64)
+_WORD = 0xFFFFFFFF
+_BANKS, _BANK = 32, 4
+_ACCESSES = ("LDS", "STS", "LDSM", "STSM", "LDGSTS", "ATOMS")
+_ADDRESS = re.compile(r"\[([^\]]*)\]")
+_SPECIAL = {"SR_TID.X": _LANES, "SR_LANEID": _LANES, "SRZ": _ZERO, "SR_CgaCtaId": _ZERO}
+_SPECIAL |= {"SR_TID.Y": _ZERO, "SR_TID.Z": _ZERO}
+
+
+def bank_turns(code: MachineCode) -> dict[int, float]:
+    """Turns of the accesses to shared memory, by the place of the instruction."""
+    machine = _Machine()
+    found = {}
+    for at, instruction in enumerate(code.instructions):
+        if instruction.name in _ACCESSES:
+            found[at] = _turns(instruction, machine)
+        machine.step(instruction)
+    return found
+
+
+def _turns(instruction: Instruction, machine: _Machine) -> float:
+    match = _ADDRESS.search(instruction.operands)
+    size = instruction.bytes
+    if instruction.name in ("LDSM", "STSM"):
+        return _matrix_turns(machine.address(match[1]) if match else None, size // 4)
+    addresses = machine.address(match[1]) if match else None
+    active = machine.active(instruction)
+    if addresses is None:
+        return max(1.0, size / _BANK)
+    lanes = 8 if size == 16 else 32
+    groups = addresses.reshape(-1, lanes), active.reshape(-1, lanes)
+    return max(1.0, sum(_waits(*each, size) for each in zip(*groups, strict=True)))
+
+
+def _matrix_turns(addresses: Lanes, matrices: int) -> float:
+    """Eight lanes give the addresses of a matrix's rows, of 16 bytes each."""
+    if addresses is None:
+        return float(matrices)
+    rows = addresses[: 8 * matrices].reshape(-1, 8)
+    return sum(_waits(each, np.ones(8, bool), 16) for each in rows)
+
+
+def _waits(addresses: NDArray[np.int64], active: NDArray[np.bool_], size: int) -> float:
+    """The most distinct words that any bank is asked for."""
+    first = addresses[active] // _BANK
+    words = np.unique(first[:, None] + np.arange(max(1, size // _BANK)))
+    return float(np.bincount(words % _BANKS).max()) if len(words) else 0.0
+
+
+class _Machine:
+    """Registers and predicates of a warp."""
+
+    def __init__(self) -> None:
+        self._registers: dict[str, Lanes] = {}
+        self._predicates: dict[str, NDArray[np.bool_] | None] = {}
+
+    def active(self, instruction: Instruction) -> NDArray[np.bool_]:
+        """The lanes that execute an instruction; all where that is unknown."""
+        found = self.predicate(instruction.guard) if instruction.guard else None
+        return np.ones(32, bool) if found is None else found
+
+    def address(self, text: str) -> Lanes:
+        """The sum in brackets: `R3+UR4+0x10`, `R3.X4`; what is unknown and uniform counts as 0."""
+        total = _ZERO
+        for term in text.replace("+-", "+~").split("+"):
+            register, _, scale = term.partition(".X")
+            if term.startswith("~"):
+                value: Lanes = _ZERO - int(term[1:], 16)
+            else:
+                value = self.value(register)
+            if value is None:
+                if not term.startswith("UR"):
+                    return None
+                value = _ZERO
+            total = total + value * int(scale or 1)
+        return total & _WORD
+
+    def value(self, text: str) -> Lanes:
+        """An operand's value."""
+        text = text.strip().removesuffix(".reuse")
+        if text.startswith("-"):
+            own = self.value(text[1:])
+            return None if own is None else -own & _WORD
+        if text.startswith("~"):
+            own = self.value(text[1:])
+            return None if own is None else ~own & _WORD
+        if text in ("RZ", "URZ"):
+            return _ZERO
+        if text.startswith("0x"):
+            return _ZERO + (int(text, 16) & _WORD)
+        return self._registers.get(text)
+
+    def predicate(self, text: str) -> NDArray[np.bool_] | None:
+        """A predicate's value; None where it is unknown."""
+        name = text.strip().removeprefix("!")
+        own = np.ones(32, bool) if name in ("PT", "UPT") else self._predicates.get(name)
+        return own if own is None or not text.strip().startswith("!") else ~own
+
+    def step(self, instruction: Instruction) -> None:
+        """Carries out an instruction."""
+        operands = [each.strip() for each in instruction.operands.split(",")]
+        kind = instruction.opcode.removeprefix("U").split(".")
+        if kind[0] == "ISETP":
+            self._compare(kind, operands)
+            return
+        if kind[0] == "R2P":
+            self._spread(operands)
+            return
+        places = [n for n, each in enumerate(operands) if re.fullmatch(r"U?R\d+|U?P\d|U?PT", each)]
+        for name in operands[:2]:
+            if re.fullmatch(r"U?P\d", name):
+                self._predicates[name] = None
+        at = next((n for n in places if operands[n][-1].isdigit() and "P" not in operands[n]), None)
+        if at is None or at > 1 or kind[0] in _STORES:
+            return
+        sources = [each for each in operands[at + 1 :] if not re.fullmatch(r"!?U?P(T|\d)", each)]
+        rule = _RULES.get(kind[0])
+        result = rule(self, kind, sources, operands) if rule else None
+        guard = self.predicate(instruction.guard) if instruction.guard else None
+        before = self._registers.get(operands[at])
+        if guard is not None and before is not None and result is not None:
+            result = np.where(guard, result, before)
+        self._registers[operands[at]] = None if result is None else result & _WORD
+        number = re.search(r"\d+", operands[at])
+        assert number is not None
+        for more in range(1, _width(instruction)):
+            name = f"{operands[at][: number.start()]}{int(number[0]) + more}"
+            self._registers[name] = _ZERO if kind[0] == "CS2R" else None
+
+    def _compare(self, kind: list[str], operands: list[str]) -> None:
+        one, other = self.value(operands[2]), self.value(operands[3])
+        third = self.predicate(operands[4])
+        found = None
+        if one is not None and other is not None and third is not None and "EX" not in kind:
+            if "U32" not in kind:
+                one, other = _signed(one), _signed(other)
+            compared = _COMPARISONS[kind[1]](one, other)
+            join = next((each for each in kind if each in _JOINS), "AND")
+            found = _JOINS[join](compared, third)
+        self._predicates[operands[0]] = found
+        if operands[1] not in ("PT", "UPT"):
+            self._predicates[operands[1]] = None if found is None else ~found
+
+    def _spread(self, operands: list[str]) -> None:
+        value, mask = self.value(operands[1]), int(operands[2], 16)
+        for bit in range(7):
+            if mask >> bit & 1:
+                own = None if value is None else (value >> bit & 1).astype(bool)
+                self._predicates[f"P{bit}"] = own
+
+
+def _signed(value: NDArray[np.int64]) -> NDArray[np.int64]:
+    return (value ^ 0x80000000) - 0x80000000
+
+
+_STORES = ("STG", "STS", "STSM", "STL", "LDGSTS", "RED", "REDG", "BRA", "BAR", "EXIT", "BSSY")
+_COMPARISONS: dict[str, Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+_JOINS: dict[str, Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]]] = {
+    "AND": np.logical_and,
+    "OR": np.logical_or,
+    "XOR": np.logical_xor,
+}
+_Rule = Callable[[_Machine, list[str], list[str], list[str]], Lanes]
+
+
+def _width(instruction: Instruction) -> int:
+    """Registers that an instruction writes."""
+    if instruction.opcode.startswith(("IMAD.WIDE", "CS2R", "UIMAD.WIDE")):
+        return 1 if ".32" in instruction.opcode else 2
+    return max(1, instruction.bytes // 4) if instruction.name in ("LDG", "LDS", "LDSM") else 1
+
+
+def _known(values: list[Lanes]) -> list[NDArray[np.int64]] | None:
+    found = [each for each in values if each is not None]
+    return found if len(found) == len(values) else None
+
+
+def _move(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    return m.value(sources[0])
+
+
+def _special(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    return _SPECIAL.get(sources[0])
+
+
+def _sum(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    values = _known([m.value(each) for each in sources])
+    return None if values is None or "X" in kind else np.sum(values, axis=0)
+
+
+def _product(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    values = _known([m.value(each) for each in sources])
+    if values is None or "HI" in kind or "X" in kind:
+        return None
+    return values[0] * values[1] + values[2]
+
+
+def _shifted_sum(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    if "X" in kind:
+        return None
+    values, shift = _known([m.value(each) for each in sources[:-1]]), int(sources[-1], 16)
+    if values is None:
+        return None
+    if "HI" in kind:
+        return (values[0] >> (32 - shift)) + values[1] if sources[2] == "RZ" else None
+    return (values[0] << shift) + values[1]
+
+
+def _shift(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    values = _known([m.value(each) for each in sources])
+    if values is None or "W" in kind or "U64" in kind or "S64" in kind:
+        return None
+    if kind[1] == "L":
+        return values[0] << np.minimum(values[1], 32) if "HI" not in kind else None
+    own = values[2] if "HI" in kind else values[0]
+    return (_signed(own) if "S32" in kind else own) >> np.minimum(values[1], 32)
+
+
+def _logic(m: _Machine, kind: list[str], sources: list[str], operands: list[str]) -> Lanes:
+    values = [m.value(each) for each in sources[:3]]
+    table = int(sources[3], 16)
+    result = _ZERO
+    for row in range(8):
+        if not table >> row & 1:
+            continue
+        part = _ZERO + _WORD
+        for own, bit in zip(values, (4, 2, 1), strict=True):
+            if own is None:
+                return None
+            part = part & (own if row & bit else ~own)
+        result = result | part
+    return result
+
+
+def _choice(m: _Machine, kind: list[str], sources: list[str], operands: list[str]) -> Lanes:
+    one, other = m.value(sources[0]), m.value(sources[1])
+    chosen = m.predicate(operands[-1])
+    if one is None or other is None or chosen is None:
+        return one if chosen is None or bool(chosen.all()) else None
+    return np.where(chosen, one, other)
+
+
+def _extend(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    value, bits = m.value(sources[0]), int(sources[1], 16)
+    if value is None:
+        return None
+    value = value & ((1 << bits) - 1)
+    if "U32" in kind:
+        return value
+    return (value ^ (1 << (bits - 1))) - (1 << (bits - 1))
+
+
+def _bytes(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    one, picks, other = (m.value(each) for each in sources)
+    if one is None or picks is None or other is None:
+        return None
+    both, pick = one | (other << 32), int(picks[0])
+    result = _ZERO
+    for place in range(4):
+        nibble = pick >> (4 * place) & 15
+        byte = both >> (8 * (nibble & 7)) & 0xFF
+        result = result | ((byte >> 7) * 0xFF if nibble & 8 else byte) << (8 * place)
+    return result
+
+
+def _first(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    value = m.value(sources[0])
+    return None if value is None else _ZERO + value[0]
+
+
+def _exchange(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
+    value, lane = m.value(sources[0]), m.value(sources[1])
+    if value is None or lane is None or kind[1] != "IDX":
+        return None
+    return value[lane & 31]
+
+
+_RULES: dict[str, _Rule] = {
+    **dict.fromkeys(("MOV", "MOV32I"), _move),
+    **dict.fromkeys(("S2R", "S2UR", "CS2R"), _special),
+    **dict.fromkeys(("IADD3", "VIADD", "IADD"), _sum),
+    **dict.fromkeys(("IMAD", "IMUL"), _product),
+    "LEA": _shifted_sum,
+    "SHF": _shift,
+    "LOP3": _logic,
+    "SEL": _choice,
+    "SGXT": _extend,
+    "PRMT": _bytes,
+    "R2UR": _first,
+    "SHFL": _exchange,
+}

@@ -1,0 +1,171 @@
+"""What a warp waits for by itself: instructions issue in order, each once its operands are there.
+
+A turn of a loop is the last of several, so that what is loaded turns ahead is not waited for twice.
+Found are the results on the longest chain of waits, by the unit that makes them, and how long one
+takes is only roughly known here: the model weighs them. Must not know any launch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ttools.core.compilation.machine_code import Instruction, MachineCode
+from ttools.profiler.gpu_time.units import unit_of
+
+#: Cycles until a result is there, about; only the order of chains depends on them.
+LATENCIES: Mapping[str, float] = {
+    "load": 600.0,
+    "copy": 700.0,
+    "atomic": 700.0,
+    "local": 40.0,
+    "shared load": 30.0,
+    "shared atomic": 60.0,
+    "shuffle": 25.0,
+    "function": 25.0,
+    "conversion": 15.0,
+    "double": 10.0,
+    "matrix": 35.0,
+    "barrier": 25.0,
+    "issue": 1.0,
+}
+_LATENCY = 5.0
+_REGISTER = re.compile(r"\b(U?R|U?P)(\d+)\b")
+_SPANS = {"128": 4, "64": 2, "WIDE": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _When:
+    """A moment: cycles, and the last result waited for until then."""
+
+    cycles: float = 0.0
+    unit: str = ""
+    before: _When | None = None
+
+    def after(self, unit: str, cycles: float) -> _When:
+        return _When(self.cycles + cycles, unit, self)
+
+    def waited(self) -> Counter[str]:
+        """All results waited for until then."""
+        found: Counter[str] = Counter()
+        at: _When | None = self
+        while at is not None and at.before is not None:
+            found[at.unit] += 1
+            at = at.before
+        return found
+
+
+def waits_of(code: MachineCode, turns: Sequence[float]) -> dict[str, float]:
+    """Results that a warp waits for, one after the other, by unit; `issue` are instructions.
+
+    Args:
+        code: of the kernel.
+        turns: of each loop, over all turns of those around it.
+    """
+    found: Counter[str] = Counter()
+    for number, times in (*enumerate(turns), (None, 1.0)):
+        for unit, n in _body(code, number).items():
+            found[unit] += n * times
+    return dict(found)
+
+
+def _body(code: MachineCode, number: int | None) -> dict[str, float]:
+    """Of one turn of a loop."""
+    steps = [_Step(each) for _, each in code.body(number) if not each.rare]
+    warp = _Warp()
+    if number is None:
+        warp.run(steps)
+        return dict(warp.now.waited())
+    # The first turns find nothing under way; only copies are made more than a turn ahead.
+    warp.run(steps)
+    copies = any(each.name == "LDGDEPBAR" for each in steps)
+    if copies:
+        warp.run(steps)
+    begin, turns = warp.now, 4 if copies else 1
+    for _ in range(turns):
+        warp.run(steps)
+    before = begin.waited()
+    return {unit: (n - before[unit]) / turns for unit, n in warp.now.waited().items()}
+
+
+class _Step:
+    """An instruction, as a warp issues it."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        self.name, self.unit = instruction.name, unit_of(instruction)
+        self.latency = LATENCIES.get(self.unit, _LATENCY)
+        self.written, read = _registers(instruction)
+        # Where a guard may hold a result back, the register keeps what it had.
+        self.needed = (*read, *self.written) if instruction.guard else tuple(read)
+        self.allowed = _allowed(instruction) if self.name == "DEPBAR" else None
+
+
+class _Warp:
+    """Issues instructions in order."""
+
+    def __init__(self) -> None:
+        self.now = _When()
+        self._ready: dict[str, _When] = {}
+        self._groups: list[_When] = []
+        self._copied = _When()
+
+    def run(self, steps: Sequence[_Step]) -> None:
+        """Issues them one after the other."""
+        for step in steps:
+            begin = self.now
+            for register in step.needed:
+                ready = self._ready.get(register)
+                if ready is not None and ready.cycles > begin.cycles:
+                    begin = ready
+            if step.name == "LDGDEPBAR":
+                self._groups.append(self._copied)
+            elif step.allowed is not None:
+                done = self._groups[: len(self._groups) - step.allowed]
+                if done and done[-1].cycles > begin.cycles:
+                    begin = done[-1]
+            elif step.unit == "barrier":
+                begin = begin.after("barrier", step.latency)
+            self.now = begin.after("issue", 1.0)
+            done_at = self.now.after(step.unit, step.latency)
+            if step.unit == "copy":
+                self._copied = done_at
+            for register in step.written:
+                self._ready[register] = done_at
+
+
+def _allowed(instruction: Instruction) -> int | None:
+    """Groups of copies that may still be under way."""
+    found = re.search(r"SB0, (0x[0-9a-f]+)", instruction.operands)
+    return int(found[1], 16) if found else None
+
+
+def _registers(instruction: Instruction) -> tuple[list[str], list[str]]:
+    """Those written, and those read."""
+    operands = instruction.operands.split(",")
+    stores = unit_of(instruction) in ("store", "shared store", "copy", "control") or (
+        instruction.name in ("STL", "RED", "REDG")
+    )
+    written: list[str] = []
+    n = 0
+    if not stores:
+        n = 2 if len(operands) > 1 and re.fullmatch(r"\s*U?P[T\d]\s*", operands[1]) else 1
+        if instruction.name in ("SHFL", "ATOMS", "ATOMG") and "P" in operands[0]:
+            n = 2
+        written = _named(",".join(operands[:n]))
+        if written:
+            written += _wider(written[-1], instruction)
+    read = _named(",".join(operands[n:])) + _named(instruction.guard)
+    return written, read
+
+
+def _named(text: str) -> list[str]:
+    return [f"{kind}{number}" for kind, number in _REGISTER.findall(text)]
+
+
+def _wider(register: str, instruction: Instruction) -> list[str]:
+    spans = (_SPANS[part] for part in instruction.opcode.split(".") if part in _SPANS)
+    kind, number = register.rstrip("0123456789"), int(re.sub(r"\D", "", register))
+    span = 4 if instruction.opcode.endswith("M88.4") else next(spans, 1)
+    return [f"{kind}{number + more}" for more in range(1, span)]

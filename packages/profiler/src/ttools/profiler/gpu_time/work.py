@@ -1,0 +1,214 @@
+"""What a launch asks of a GPU: cycles of its units, results waited for, bytes and atomics.
+
+Read off the machine code, times the turns of its loops, where there is any; else estimated from the
+counts. Owns the rates that makers publish of a multiprocessor. Must not know how far launches reach
+them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.compilation.machine_code import MachineCode
+from ttools.core.compilation.shared_banks import bank_turns
+from ttools.core.gpus.devices import Device
+from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu_time.loop_turns import loop_turns
+from ttools.profiler.gpu_time.units import unit_of
+from ttools.profiler.gpu_time.waits import waits_of
+
+#: Of one launch, or of each of several.
+Figure = float | NDArray[np.float64]
+#: Lanes of f32 in a multiprocessor, where it has not 128 (NVIDIA's programming guide).
+_LANES = {"sm_75": 64, "sm_80": 64}
+_SECTOR = 32
+#: Atomics change sectors where the last level of cache has them: in slices that take turns at so
+#: many bytes.
+_SLICE, _SLICES = 512, 96
+#: Results that come one after the other, by unit.
+_STEPS = (
+    *("integer", "add", "move", "uniform", "product", "float", "double", "conversion"),
+    *("control", "other"),
+)
+_NEAR = ("shuffle", "function", "vote", "shared load", "shared atomic", "local")
+_FAR = ("load", "copy", "atomic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """An access to memory, over all programs.
+
+    Attributes:
+        kind: `load`, `store`, `atomic`.
+        requested: bytes.
+        sectors: bytes that whole sectors of warps' requests have, by each that is asked for.
+        tile_sectors: the same of whole tiles, which is what goes beyond the L1 cache.
+    """
+
+    kind: str
+    requested: float
+    sectors: float
+    tile_sectors: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """How programs lie on a multiprocessor.
+
+    Attributes:
+        warps: of a program.
+        resident: programs that a multiprocessor holds at once.
+    """
+
+    warps: int
+    resident: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a launch asks of a device; times are at its peaks.
+
+    Attributes:
+        even: programs of each multiprocessor, on average.
+        waves: of programs, at least one.
+        cycle: of a multiprocessor, in seconds.
+        units: cycles of a multiprocessor's busiest unit for a program.
+        shared: cycles of its shared memory for a program.
+        issued: instructions of the longest chain of a warp.
+        steps: results of arithmetic on it.
+        near: of shared memory and special functions on it.
+        far: of memory on it.
+        barriers: on it.
+        groups: matrix instructions on it.
+        memory: seconds for the bytes touched, each once, in whole sectors.
+        held: how often the last level of cache holds these bytes.
+        cache: seconds for the bytes beyond the L1 caches, at the memory's rate.
+        matrix: seconds of the matrix units.
+        changed: sectors that atomics change in the busiest slice of the last level of cache.
+        contended: atomics on one address.
+    """
+
+    even: Figure
+    waves: Figure
+    cycle: Figure
+    units: Figure
+    shared: Figure
+    issued: Figure
+    steps: Figure
+    near: Figure
+    far: Figure
+    barriers: Figure
+    groups: Figure
+    memory: Figure
+    held: Figure
+    cache: Figure
+    matrix: Figure
+    changed: Figure
+    contended: Figure
+
+
+def work_of(
+    counts: LaunchCounts,
+    code: MachineCode | None,
+    blocks: Blocks,
+    accesses: Sequence[Access],
+    device: Device,
+) -> Work:
+    """What a launch asks of a device.
+
+    Args:
+        counts: of the launch.
+        code: of its kernel, for the device; None where it cannot be read.
+        blocks: how its programs lie on the device.
+        accesses: of the launch, as the device's warps make them; without, no sector is wasted.
+        device: that it is to run on.
+    """
+    programs, total = max(1, counts.programs), counts.total.bytes
+    lanes = _LANES.get(device.architecture, 128)
+    multiprocessors = device.multiprocessors
+    if code is None:
+        executed, waits, shared = _estimated(counts, blocks.warps * device.target.threads)
+    else:
+        turns = loop_turns(code, counts, blocks.warps)
+        executed, shared = _executed(code, turns)
+        waits = waits_of(code, turns)
+    requested = _moved(accesses, total, "sectors")
+    beyond = _moved(accesses, total, "tile_sectors")
+    touched = counts.unique * beyond / max(1, total)
+    changed = sum(e.requested * e.sectors for e in accesses if e.kind == "atomic")
+    slices = min(max(1.0, counts.unique_stored / _SLICE), _SLICES)
+    return Work(
+        even=programs / multiprocessors,
+        waves=max(1.0, programs / (multiprocessors * max(1, blocks.resident))),
+        cycle=2 * lanes * multiprocessors / device.peaks["fp32"],
+        units=max(_cycles(executed, lanes) * blocks.warps, requested / programs / 128),
+        shared=(shared + executed["shuffle"] + executed["vote"]) * blocks.warps,
+        issued=waits.get("issue", 0.0),
+        steps=sum(waits.get(unit, 0.0) for unit in _STEPS),
+        near=sum(waits.get(unit, 0.0) for unit in _NEAR),
+        far=sum(waits.get(unit, 0.0) for unit in _FAR),
+        barriers=waits.get("barrier", 0.0),
+        groups=waits.get("matrix", 0.0),
+        memory=touched / device.bandwidth,
+        held=(device.cache or 0) / max(1.0, touched),
+        cache=beyond / device.bandwidth,
+        matrix=_matrix(counts, device),
+        changed=max(changed, counts.total.atomic) / _SECTOR / slices,
+        contended=counts.total.atomic / max(1, counts.unique_stored),
+    )
+
+
+def _moved(accesses: Sequence[Access], total: int, level: str) -> float:
+    """Bytes moved for all that is requested, if the accesses that are known stand for the rest."""
+    known = sum(each.requested for each in accesses)
+    if not known:
+        return float(total)
+    return sum(e.requested * float(getattr(e, level)) for e in accesses) * total / known
+
+
+def _executed(code: MachineCode, turns: Sequence[float]) -> tuple[Counter[str], float]:
+    """Instructions of a warp by unit, and turns of shared memory."""
+    executed: Counter[str] = Counter()
+    shared, banks = 0.0, bank_turns(code)
+    for number, times in (*enumerate(turns), (None, 1.0)):
+        for at, instruction in code.body(number):
+            if not instruction.rare:
+                executed[unit_of(instruction)] += times  # type: ignore[assignment]
+                shared += times * banks.get(at, 0.0)
+    return executed, shared
+
+
+def _cycles(executed: Counter[str], lanes: int) -> float:
+    """Of a multiprocessor's busiest unit, for a warp."""
+    return max(
+        executed.total() / 4,
+        executed["integer"] / 2,
+        (executed["float"] + executed["product"] + 2 * executed["double"]) * 32 / lanes,
+        2 * executed["function"] + executed["conversion"],
+    )
+
+
+def _estimated(
+    counts: LaunchCounts, threads: int
+) -> tuple[Counter[str], Mapping[str, float], float]:
+    """The same without machine code: operations and accesses of 16 bytes, spread over threads."""
+    programs = max(1, counts.programs)
+    executed: Counter[str] = Counter()
+    for unit, n in counts.total.operations.items():
+        if not unit.startswith("dot "):
+            own = "function" if unit in ("function", "divide", "library") else "float"
+            executed[own] += ceil(n / programs / threads)
+    executed["load"] = ceil(counts.total.bytes / programs / threads / 16)
+    turns = max((line.executions for line in counts.lines if line.bytes), default=0) / programs
+    return executed, {"load": turns, "issue": executed.total()}, 0.0
+
+
+def _matrix(counts: LaunchCounts, device: Device) -> float:
+    products = counts.total.operations.items()
+    return sum(n / (device.peak(unit) or inf) for unit, n in products if unit.startswith("dot "))

@@ -1,0 +1,62 @@
+"""How often loops of the machine code turn, by constants in it or by counts of source lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.core.compilation.machine_code import MachineCode, read_machine_code
+from ttools.core.location import SourceLocation
+from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.gpu_time.loop_turns import loop_turns
+
+
+def loop(*body: str, before: str = "MOV R1, RZ") -> MachineCode:
+    lines = ['\t//## File "kernel.py", line 7', f"        /*0000*/   {before} ;", ".L_x_1:"]
+    lines += [f"        /*{16 * n:04x}*/   {each} ;" for n, each in enumerate(body, 1)]
+    return read_machine_code("\n".join([*lines, "        /*0ff0*/   EXIT ;"]))
+
+
+def counted(programs: int, executions: int, **counts: Any) -> LaunchCounts:
+    place = SourceLocation("/somewhere/kernel.py", 7, 0)
+    line = LineCounts(place, executions, **counts)
+    return LaunchCounts(programs, line, (line,))
+
+
+def test_constants_win_over_counts() -> None:
+    code = loop("IADD3 R1, R1, 0x4, RZ", "ISETP.NE.AND P0, PT, R1, 0x40, PT", "@P0 BRA `(.L_x_1)")
+    assert loop_turns(code, counted(1, 99), warps=4) == [16]
+
+
+@given(
+    copies=st.integers(1, 8),
+    turns=st.integers(1, 50),
+    programs=st.integers(1, 20),
+    warps=st.sampled_from([1, 2, 4, 8]),
+)
+def test_copies_of_a_body_are_turns_less(
+    copies: int, turns: int, programs: int, warps: int
+) -> None:
+    code = loop(*["FFMA R2, R3, R4, R2"] * copies, "@P0 BRA `(.L_x_1)")
+    # Each iteration has one fused operation for every lane.
+    executions = programs * turns * copies
+    operations = Counter({"fp32": executions * 2 * 32 * warps})
+    counts = counted(programs, executions, operations=operations)
+    assert loop_turns(code, counts, warps) == [turns]
+
+
+def test_loads_tell_copies_too() -> None:
+    body = (*["LDG.E.128 R4, desc[UR6][R2.64]"] * 2, "MUFU.EX2 R8, R4", "@P0 BRA `(.L_x_1)")
+    counts = counted(
+        1, 40, lanes=40 * 512, masked_off=40 * 128, loaded=40 * 384 * 4,
+        operations=Counter({"fp32": 1, "function": 40 * 512}),
+    )  # fmt: skip
+    assert loop_turns(loop(*body), counts, warps=4) == [40 / 2]
+
+
+def test_a_loop_that_nothing_tells_of_turns_once() -> None:
+    code = loop("FADD R2, R3, R4", "@P0 BRA `(.L_x_1)")
+    assert loop_turns(code, LaunchCounts(4, LineCounts(None), ()), warps=4) == [1]
