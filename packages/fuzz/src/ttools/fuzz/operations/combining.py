@@ -68,13 +68,13 @@ COMBINES = {
     "f_set": Combine(
         1,
         "def f_set(a, b):\n    return tl.where(a != 0, a, b)",
-        lambda a, b, e: (np.where(a != 0, a, b),),
+        lambda a, b, e: (np.asarray(np.where(a != 0, a, b)),),
         commutative=False,
     ),
     "f_pick": Combine(
         1,
         "def f_pick(a, b):\n    if a < b:\n        return b\n    return a",
-        lambda a, b, e: (np.where(a < b, b, a),),
+        lambda a, b, e: (np.asarray(np.where(a < b, b, a)),),
     ),
     "f_lin": Combine(
         2,
