@@ -13,6 +13,9 @@ from ttools.fuzz.operations.movement import cat
 from ttools.fuzz.operations.table import number
 from ttools.fuzz.program import Expr, Type
 
+#: The eager engine runs functions with branches lane by lane.
+_MOST_BRANCHES = 256
+
 
 def reduction(context: Context) -> bool:
     """A reduction of the standard library."""
@@ -73,11 +76,13 @@ def custom_reduction(context: Context) -> bool:
     if x is None:
         return False
     scan = context.chance(0.5)
-    # A GPU reduces what commutes alone; the engine keeps to the order of the elements.
+    # The engine keeps to the order of the elements; a GPU need not.
     ordered = scan or not context.features.gpu
     names = [name for name, c in combining.COMBINES.items() if ordered or c.commutative]
     name = context.choose(names)
     if name == "f_last" and x.fact.approximate:
+        return False
+    if name == "f_pick" and x.type.size > _MOST_BRANCHES:
         return False
     args = _combine_operands(context, name, x)
     if args is None:
@@ -93,6 +98,19 @@ def custom_reduction(context: Context) -> bool:
     if any(t.element.is_float and not f.exact for t, f in facts) and name != "f_last":
         return False
     context.bind(made)
+    return True
+
+
+def mapping(context: Context) -> bool:
+    """`tl.map_elementwise` of a function that chooses one of two values."""
+    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
+    if x is None or x.type.size > _MOST_BRANCHES or x.fact.nan:
+        return False
+    alike = x.type
+    y = context.pick(lambda v: v.type == alike and arithmetic_value(v) and not v.fact.nan)
+    if y is None:
+        return False
+    context.bind(combining.mapped(context.choose(("f_pick", "f_set")), x, y))
     return True
 
 
@@ -187,6 +205,7 @@ def _matrix(context: Context, element: Element, shape: tuple[int, int]) -> Expr 
 RULES: dict[Rule, int] = {
     reduction: 6,
     custom_reduction: 6,
+    mapping: 2,
     cumulative: 3,
     sorting: 3,
     histogram: 2,

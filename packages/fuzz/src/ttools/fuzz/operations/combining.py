@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ttools.fuzz.elements import F32, I32, U32, Array, Element
-from ttools.fuzz.facts import Fact, limited, multiplied, repeated, whole, within
+from ttools.fuzz.facts import Fact, either, limited, multiplied, repeated, whole, within
 from ttools.fuzz.operations import elementwise
 from ttools.fuzz.operations.table import Frame, operation
 from ttools.fuzz.program import Expr, Type
@@ -64,6 +64,17 @@ COMBINES = {
     "f_mul": Combine(1, "def f_mul(a, b):\n    return a * b", lambda a, b, e: (a * b,)),
     "f_last": Combine(
         1, "def f_last(a, b):\n    return b", lambda a, b, e: (b,), commutative=False
+    ),
+    "f_set": Combine(
+        1,
+        "def f_set(a, b):\n    return tl.where(a != 0, a, b)",
+        lambda a, b, e: (np.asarray(np.where(a != 0, a, b)),),
+        commutative=False,
+    ),
+    "f_pick": Combine(
+        1,
+        "def f_pick(a, b):\n    if a < b:\n        return b\n    return a",
+        lambda a, b, e: (np.asarray(np.where(a < b, b, a)),),
     ),
     "f_lin": Combine(
         2,
@@ -194,6 +205,19 @@ def scan(name: str, args: Sequence[Expr], axis: int, reverse: bool) -> Expr:
     more = tuple((arg.type, fact) for arg, fact in zip(args[1:], facts[1:], strict=True))
     attrs = {"axis": axis, "reverse": reverse, "combine": name}
     return Expr("scan", args[0].type, tuple(args), attrs, facts[0], more)
+
+
+@operation("map", "tl.map_elementwise({combine}, {0}, {1})")
+def _map(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    x, y = np.broadcast_arrays(*args)
+    (result,) = COMBINES[expr.attrs["combine"]].fold(x, y, expr.type.element)
+    return np.asarray(result).astype(expr.type.element.numpy)
+
+
+def mapped(name: str, x: Expr, y: Expr) -> Expr:
+    """`tl.map_elementwise` of two tiles of one type; the function chooses one of its operands."""
+    fact = replace(either(x.fact, y.fact), signless=x.type.element.is_float)
+    return Expr("map", x.type, (x, y), {"combine": name}, fact)
 
 
 def _write_cumulative(expr: Expr, args: Sequence[str]) -> str:

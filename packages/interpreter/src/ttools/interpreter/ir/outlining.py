@@ -6,7 +6,7 @@ Must not know which regions are to be moved, nor why.
 
 from __future__ import annotations
 
-from ttools.interpreter.ir import Block, Module, Operation, Region, Value
+from ttools.interpreter.ir import Attribute, Block, Module, Operation, Region, Value
 from ttools.interpreter.ir.rewriting import Builder, add_argument, replace_uses
 
 
@@ -25,7 +25,11 @@ def outline(module: Module, op: Operation) -> None:
     inside = {inner for inner in op.walk() if inner is not op}
     inputs = list(region.entry.arguments)
     name = f"{op.name}.{len(module.functions)}"
-    attributes = {"sym_name": name, "visibility": "private", "arg_attrs": ()}
+    attributes: dict[str, Attribute] = {
+        "sym_name": name,
+        "visibility": "private",
+        "arg_attrs": (),
+    }
     function = Operation("tt.func", attributes=attributes, regions=[region], location=op.location)
     region.parent = function
     captured = []

@@ -163,8 +163,8 @@ def _reduce_along(
     loop.close(partials)
     partials = loop.results
     while len(partials) > 1:
-        pairs = zip(partials[::2], partials[1::2], strict=True)
-        partials = [apply_region(e, op, [x, y], walk.width)[0] for x, y in pairs]
+        halves = zip(partials[::2], partials[1::2], strict=True)
+        partials = [apply_region(e, op, [x, y], walk.width)[0] for x, y in halves]
     return partials
 
 
