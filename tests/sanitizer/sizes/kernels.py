@@ -134,3 +134,68 @@ def tall_grid(n):
 def tall_kernel(x_ptr, BLOCK: tl.constexpr):
     row = tl.program_id(1).to(tl.int64)
     tl.store(x_ptr + row * BLOCK + tl.arange(0, BLOCK), 0.0)
+
+
+@triton.jit
+def wrapped_end_kernel(x_ptr, o_ptr, n):
+    total = 0.0
+    for k in range(200 - n * 4096 // 1048576):
+        total += tl.load(x_ptr + k)
+    tl.store(o_ptr, total)
+
+
+def wrapped_end(n):
+    wrapped_end_kernel[(1,)](torch.randn(200), torch.empty(1), n)
+
+
+@triton.jit
+def product_kernel(a_ptr, b_ptr, c_ptr, M, N, K, B: tl.constexpr, GROUP: tl.constexpr):
+    pid = tl.program_id(0)
+    rows, columns = tl.cdiv(M, B), tl.cdiv(N, B)
+    first = pid // (GROUP * columns) * GROUP
+    height = min(rows - first, GROUP)
+    inside = pid % (GROUP * columns)
+    at = tl.arange(0, B)
+    m, n = (first + inside % height) * B + at, inside // height * B + at
+    total = tl.zeros((B, B), tl.float32)
+    for k in range(tl.cdiv(K, B)):
+        left = K - k * B
+        a = tl.load(a_ptr + (m % M)[:, None] * K + k * B + at[None, :], mask=at[None, :] < left)
+        b = tl.load(b_ptr + (k * B + at)[:, None] * N + (n % N)[None, :], mask=at[:, None] < left)
+        total = tl.dot(a, b, total)
+    mask = (m[:, None] < M) & (n[None, :] < N)
+    tl.store(c_ptr + m[:, None] * N + n[None, :], total, mask=mask)
+
+
+def product(n):
+    a, b, c = torch.randn(n, 64), torch.randn(64, 96), torch.empty(n, 96)
+    programs = triton.cdiv(n, 16) * triton.cdiv(96, 16)
+    product_kernel[(programs,)](a, b, c, n, 96, 64, B=16, GROUP=8)
+
+
+@triton.jit
+def early_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    first = tl.program_id(0) * BLOCK
+    if first >= n:
+        return
+    tl.store(x_ptr + first + tl.arange(0, BLOCK), 0.0)
+
+
+def early(n):
+    early_kernel[(64,)](torch.empty(triton.cdiv(n, 64) * 64), n, BLOCK=64)
+
+
+def seen_transposed(n, m):
+    x = torch.randn(n, m).T
+    strided_kernel[(triton.cdiv(m, 32), triton.cdiv(n, 32))](
+        x, torch.empty(m, n), x.stride(0), x.stride(1), m, n, B=32
+    )
+
+
+@triton.jit
+def strided_kernel(x_ptr, y_ptr, s0, s1, M, N, B: tl.constexpr):
+    r = tl.program_id(0) * B + tl.arange(0, B)
+    c = tl.program_id(1) * B + tl.arange(0, B)
+    mask = (r[:, None] < M) & (c[None, :] < N)
+    x = tl.load(x_ptr + r[:, None] * s0 + c[None, :] * s1, mask=mask)
+    tl.store(y_ptr + r[:, None] * N + c[None, :], x, mask=mask)

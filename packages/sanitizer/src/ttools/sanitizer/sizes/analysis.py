@@ -46,7 +46,7 @@ class Analysis:
     """
 
     def __init__(
-        self, run: Callable[..., Any], sizes: Mapping[str, tuple[int, int]], seconds: float = 60.0
+        self, run: Callable[..., Any], sizes: Mapping[str, tuple[int, int]], seconds: float = 25.0
     ) -> None:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:

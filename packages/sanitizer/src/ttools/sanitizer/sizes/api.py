@@ -58,7 +58,7 @@ def check_sizes(
     *,
     target: str = "",
     fail_on: Severity = "error",
-    seconds: float = 60.0,
+    seconds: float = 25.0,
     **sizes: range | tuple[int, int],
 ) -> SizesResult:
     """Checks what a function launches, for all sizes of a range at once.
@@ -92,7 +92,7 @@ def check_ranges(
     *,
     target: str = "",
     fail_on: Severity = "error",
-    seconds: float = 60.0,
+    seconds: float = 25.0,
 ) -> SizesResult:
     """The same with first and last value of each size in a mapping."""
     from ttools.sanitizer.sizes.analysis import Analysis

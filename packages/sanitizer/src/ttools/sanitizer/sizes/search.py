@@ -53,6 +53,7 @@ class Known:
         space = where.space(box)
         if space is None:
             return {}
+        space.ends = self._ends
         module = self.kernels.module(launch)
         return {p.key: p for p in unproved(launch, module, space, self.kernels.storages(launch))}
 
@@ -123,6 +124,8 @@ class Search:
     def _proved_until(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> int:
         """The least end of a range from `low` on for which there is no proof."""
         good, bad = low - 1, high
+        if key in self.problems({**box, symbol: (low, low)}):
+            return low
         while bad - good > 1:
             middle = (good + bad) // 2
             if key in self.problems({**box, symbol: (low, middle)}):

@@ -7,6 +7,8 @@ sound is in docs/design/all_sizes.md. Must not know kernels.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
@@ -33,10 +35,14 @@ class Space:
 
     Args:
         box: first and last value of each size.
+
+    Attributes:
+        ends: time of the monotonic clock after which nothing more is shown.
     """
 
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
         self.box = dict(box)
+        self.ends = math.inf
         self._ranges: dict[Symbol, Interval] = dict(box)
         self._facts: dict[Symbol, list[Poly]] = {}
         self.assumed: list[Poly] = []
@@ -103,8 +109,8 @@ class Space:
         if kind == "max":
             high = None if b is None or d is None else max(b, d)
             return max((x for x in (a, c) if x is not None), default=None), high
-        if c is None or c < 1:
-            return None, None
+        # Quotients are made only where their divisor is shown to be at least 1.
+        c, d = max(1, c or 1), None if d is None else max(1, d)
         if kind == "mod":
             high = None if d is None else d - 1
             if a is not None and a >= 0 and b is not None:
@@ -136,9 +142,7 @@ class Space:
         if kind not in ("floordiv", "mod"):
             return
         p, d = args
-        low = self.range(d)[0]
-        if low is None or low < 1:
-            return
+        yield d - 1  # it was shown where the atom was made
         quotient, rest = p.divided(d)
         if kind == "mod":
             yield from (s, d - 1 - s)
@@ -179,12 +183,15 @@ class _Proof:
         self._failed: set[Poly] = set()
 
     def shows(self, goal: Poly, depth: int) -> bool:
+        goal = _reduced(goal)
         low, high = self._space.range(goal)
         if low is not None and low >= 0:
             return True
         if high is not None and high < 0 and not self._facts:
             return False
         if goal in self._failed or depth <= 0 or self._steps <= 0:
+            return False
+        if time.monotonic() > self._space.ends:
             return False
         self._steps -= 1
         symbols = sorted(goal.symbols(), key=lambda s: (-s.level, -s.order))
@@ -207,10 +214,11 @@ class _Proof:
             sign = self._sign(a, depth)
             if not sign:
                 continue
-            for alpha, beta in self._bounds(symbol, sign, depth):
-                # |alpha| * goal >= rest, for alpha * symbol + beta >= 0 and a has that sign.
-                rest = b * abs(alpha) - a * beta if alpha > 0 else b * abs(alpha) + a * beta
-                if self.shows(rest, depth - 1):
+            for size, beta in self._bounds(symbol, sign):
+                # size * goal >= rest, as sign * size * symbol + beta >= 0 and a has that sign. The
+                # goal is an integer, so it is above -1 if size times it is above -size.
+                rest = b * size - sign * a * beta
+                if self.shows(rest + size - 1, depth - 1):
                     return True
         return False
 
@@ -230,23 +238,22 @@ class _Proof:
                 return -1
         return 0
 
-    def _bounds(self, symbol: Symbol, sign: int, depth: int) -> list[tuple[int, Poly]]:
-        """Facts `alpha * symbol + beta >= 0` that bound it from below (sign 1) or above."""
-        found: list[tuple[tuple[int, int], int, Poly]] = []
+    def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Poly, Poly]]:
+        """Facts `sign * size * symbol + beta >= 0` of it: lower bounds (sign 1) or upper ones."""
+        found: list[tuple[tuple[bool, int, bool], Poly, Poly]] = []
         for fact in [*self._facts, *self._space.facts_of(symbol)]:
             parts = fact.linear_in(symbol)
             if parts is None or not parts[0].terms:
                 continue
             alpha, beta = parts
-            number = alpha.constant
-            if number is None or (number > 0) != (sign > 0):
+            size = alpha if sign > 0 else -alpha
+            if (self._space.range(size)[0] or 0) < 1:
                 continue
             higher = sum(s.level > symbol.level for s in beta.symbols())
-            found.append(
-                ((higher, len(beta.terms) == 0 or beta.constant is not None), number, beta)
-            )
+            plain = len(beta.terms) == 0 or beta.constant is not None
+            found.append(((alpha.constant is None, higher, plain), size, beta))
         found.sort(key=lambda each: each[0])
-        return [(number, beta) for _, number, beta in dict.fromkeys(found)]
+        return [(size, beta) for _, size, beta in dict.fromkeys(found)]
 
     def _on_box(self, goal: Poly) -> bool:
         """Whether a polynomial of sizes only is at least 0 on the whole box."""
@@ -267,6 +274,14 @@ class _Proof:
             middle = (low + high) // 2
             pending += [{**box, widest: (low, middle)}, {**box, widest: (middle + 1, high)}]
         return not pending
+
+
+def _reduced(goal: Poly) -> Poly:
+    """`h + c // g` of `g * h + c`, which is at least 0 for the same integers."""
+    divisor = math.gcd(*(c for m, c in goal.terms.items() if m))
+    if divisor <= 1:
+        return goal
+    return Poly({m: c // divisor for m, c in goal.terms.items()})
 
 
 def _shifted_nonneg(goal: Poly, box: Mapping[Symbol, tuple[int, int]]) -> bool:

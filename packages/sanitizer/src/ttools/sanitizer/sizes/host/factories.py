@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ttools.sanitizer.sizes.algebra.polynomials import as_poly
+from ttools.sanitizer.sizes.host.operators import OPERATORS
 from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, poly_of
 from ttools.sanitizer.sizes.host.shapes import flat
 from ttools.sanitizer.sizes.host.storage import INDEX
@@ -132,7 +134,8 @@ def _cat(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
     first = tensors[0]
     shape = list(first.shape)
     shape[dim] = sum((each.shape[dim] for each in tensors[1:]), first.shape[dim])
-    return make(shape, first.dtype, random=any(each.storage.random for each in tensors))
+    dtype = functools.reduce(torch.promote_types, [each.dtype for each in tensors])
+    return make(shape, dtype, random=any(each.storage.random for each in tensors))
 
 
 def _stack(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
@@ -169,6 +172,8 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     operator = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
     if args and type(args[0]) is PhantomTensor and (name in _METHODS or operator != name):
         return getattr(args[0], operator)(*args[1:], **kwargs)
+    if name in OPERATORS and args and type(args[0]) is PhantomTensor:
+        return OPERATORS[name](*args, **kwargs)
     raise NotModelledError(f"`torch.{name}` of host code")
 
 

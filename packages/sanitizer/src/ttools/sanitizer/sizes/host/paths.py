@@ -234,7 +234,7 @@ class HostInt:
     __floordiv__, __rfloordiv__ = _binary(_floordiv)
     __mod__, __rmod__ = _binary(_mod)
     __divmod__, __rdivmod__ = _binary(lambda p, q: (_floordiv(p, q), _mod(p, q)))
-    __pow__, __rpow__ = _binary(_pow)
+    _int_pow, __rpow__ = _binary(_pow)
     __lshift__, __rlshift__ = _binary(_shift_left)
     __rshift__, __rrshift__ = _binary(_shift_right)
     __and__, __rand__ = _binary(_and)
@@ -262,6 +262,9 @@ class HostInt:
 
     def __rtruediv__(self, other: Any) -> Any:
         return Ratio(poly_of(other), self.poly) if _is_integer(other) else other / float(self)
+
+    def __pow__(self, other: Any) -> Any:
+        return float(self) ** other if isinstance(other, float) else self._int_pow(other)
 
     def __neg__(self) -> Any:
         return host_int(-self.poly)

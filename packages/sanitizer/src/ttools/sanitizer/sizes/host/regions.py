@@ -75,10 +75,11 @@ class Region:
 
     # ---- for proofs
     def substitution(self) -> dict[Symbol, Poly]:
-        """Sizes with a remainder, by the number of whole steps in them."""
-        return {
+        """Sizes with a remainder by the number of whole steps in them, those of one value by it."""
+        new = {
             s: as_poly(_counter(s, step)) * step + rest for s, (step, rest) in self.steps.items()
         }
+        return new | {s: as_poly(low) for s, (low, high) in self.box.items() if low == high}
 
     def space(self, box: Mapping[Symbol, tuple[int, int]] | None = None) -> Space | None:
         """The sizes of a part of it, for proofs; None if there are none."""

@@ -84,3 +84,32 @@ def view_strides(
         found.append(1)
         at += 1
     return found
+
+
+def strides_as_torch(
+    shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
+) -> list[Any] | None:
+    """The strides of any view that torch can make; None where it has to copy.
+
+    Axes that follow each other without gaps are one run of elements, which the axes wanted must
+    divide among themselves (ATen's `computeStride`).
+    """
+    if not shape:
+        return [1] * len(wanted)
+    found: list[Any] = [1] * len(wanted)
+    left, step = len(wanted) - 1, strides[-1]
+    run: Any = 1
+    covered: Any = 1
+    for axis in range(len(shape) - 1, -1, -1):
+        run = run * shape[axis]
+        if axis and (strides[axis - 1] == run * step or shape[axis - 1] == 1):
+            continue
+        while left >= 0 and (covered < run or wanted[left] == 1):
+            found[left] = covered * step
+            covered = covered * wanted[left]
+            left -= 1
+        if covered != run:
+            return None
+        if axis:
+            step, run, covered = strides[axis - 1], 1, 1
+    return found if left < 0 else None

@@ -6,6 +6,7 @@ Host code under `--sizes` gets these from torch's factories. What is not modelle
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,8 +19,9 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     modulo,
     substitute,
 )
+from ttools.sanitizer.sizes.host.operators import OPERATORS
 from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, poly_of
-from ttools.sanitizer.sizes.host.shapes import contiguous_strides, product
+from ttools.sanitizer.sizes.host.shapes import contiguous_strides, flat, product
 from ttools.sanitizer.sizes.host.storage import INDEX, Storage, is_constant
 from ttools.sanitizer.sizes.host.views import View
 
@@ -28,9 +30,9 @@ class PhantomTensor(View):
     """A tensor without memory; host code takes it for a `torch.Tensor`."""
 
     def reshape(self, *shape: Any) -> PhantomTensor:
-        if not self.is_contiguous():
-            return self.contiguous().view(*shape)
-        return self.view(*shape)
+        extents = self._resolved(flat(shape))
+        found = self._viewed(extents)
+        return self.clone().view(*extents) if found is None else found
 
     def flatten(self, start: int = 0, end: int = -1) -> PhantomTensor:
         rank = self.dim()
@@ -130,7 +132,7 @@ class PhantomTensor(View):
             dtype = torch.promote_types(dtype, other.dtype)
             phantom: Any = other
             if tuple(map(poly_of, phantom.shape)) != tuple(map(poly_of, shape)):
-                raise NotModelledError("arithmetic of tensors of different shapes")
+                return OPERATORS["add"](self, other)  # type: ignore[no-any-return]
             theirs = phantom.storage.content if phantom._whole() else None
         elif isinstance(other, float):
             dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
@@ -161,6 +163,14 @@ class PhantomTensor(View):
     def __neg__(self) -> PhantomTensor:
         return self * -1
 
+    def _changed(self, other: Any) -> PhantomTensor:
+        """An operation in place: the same elements, of which nothing is known any more."""
+        self.storage.forget()
+        return self
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = _changed
+    __iand__ = __ior__ = __ixor__ = _changed
+
     def _divided(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
         positive = isinstance(other, int) and poly_of(other).constant is not None and other > 0
         if positive:
@@ -176,10 +186,23 @@ class PhantomTensor(View):
     def __truediv__(self, other: Any) -> PhantomTensor:
         return make(self._shape, torch.get_default_dtype(), random=self.storage.random)
 
-    def _compared(self, other: Any) -> PhantomTensor:
-        return make(self._shape, torch.bool)
+    def _compared(self, other: Any) -> Any:
+        return OPERATORS["eq"](self, other)
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
+    __eq__ = __ne__ = _compared  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    def _bitwise(self, other: Any) -> Any:
+        return OPERATORS["mul"](self, other)
+
+    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _bitwise
+
+    def __invert__(self) -> PhantomTensor:
+        return make(self._shape, self.dtype)
+
+    def __pow__(self, other: Any) -> Any:
+        return OPERATORS["pow"](self, other)
 
     def cumsum(self, axis: int = 0, dim: int | None = None, dtype: Any = None) -> PhantomTensor:
         kind = dtype or (self.dtype if self.dtype.is_floating_point else torch.int64)
@@ -207,6 +230,8 @@ class PhantomTensor(View):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in OPERATORS:
+            return functools.partial(OPERATORS[name], self)
         if name.startswith("new_"):
             from ttools.sanitizer.sizes.host.factories import FACTORIES
 

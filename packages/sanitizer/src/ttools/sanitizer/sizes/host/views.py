@@ -5,7 +5,7 @@ Must not know what elements hold, nor how new tensors are made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +16,7 @@ from ttools.sanitizer.sizes.host.shapes import (
     flat,
     product,
     slice_ends,
+    strides_as_torch,
     view_strides,
 )
 from ttools.sanitizer.sizes.host.storage import Storage
@@ -105,7 +106,13 @@ class View:
     def item(self) -> Any:
         raise NotModelledError("what a tensor holds decides in host code (item)")
 
-    tolist = numpy = __int__ = __float__ = __index__ = __iter__ = item
+    tolist = numpy = __int__ = __float__ = __index__ = item
+
+    def __iter__(self) -> Iterator[Self]:
+        return iter(self.unbind(0))
+
+    def __setitem__(self, _index: Any, _value: Any) -> None:
+        self.storage.forget()
 
     # ---- the same elements
     def _same(self, *_: Any, **__: Any) -> Self:
@@ -125,12 +132,20 @@ class View:
         extents = self._resolved(flat(shape))
         if tuple(map(poly_of, extents)) == tuple(map(poly_of, self._shape)):
             return self
+        found = self._viewed(extents)
+        if found is None:
+            raise RuntimeError("view size is not compatible with input tensor's size and stride")
+        return found
+
+    def _viewed(self, extents: tuple[Any, ...]) -> Self | None:
+        """A view of that shape; None where there is none, so that it takes a copy."""
         strides = view_strides(self._shape, self._strides, extents)
         if strides is None:
-            if not self.is_contiguous():
-                raise NotModelledError("a view of a tensor that is not contiguous")
-            strides = contiguous_strides(extents)
-        return type(self)(self.storage, extents, strides, self.offset)
+            if self.is_contiguous() or self.numel() == 0:
+                strides = contiguous_strides(extents)
+            else:
+                strides = strides_as_torch(self._shape, self._strides, extents)
+        return None if strides is None else type(self)(self.storage, extents, strides, self.offset)
 
     def _resolved(self, shape: Sequence[Any]) -> tuple[Any, ...]:
         unknown = [n for n, e in enumerate(shape) if isinstance(e, int) and e == -1]

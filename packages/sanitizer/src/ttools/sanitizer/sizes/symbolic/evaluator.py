@@ -163,7 +163,9 @@ class Evaluator(Accesses):
             known = True
             ends = [self.space.range(c.value - first)[1] for c in upper.cases]
             least = max(1, self.space.range(by)[0] or 1)
-            if all(e is not None for e in ends):
+            # An end that may have wrapped bounds nothing before that is seen not to be.
+            sure = not (needs | all_needs(upper))
+            if sure and all(e is not None for e in ends):
                 trips = max(0, max(-(-(e or 0) // least) for e in ends))
         self.space.declare(k, 0, None if trips is None else max(0, trips - 1))
         ways = alternatives(negated(compare("ge", index, upper)))
@@ -180,7 +182,9 @@ class Evaluator(Accesses):
                 need = Need(op, case.value + by, -(1 << (width - 1)), (1 << (width - 1)) - 1)
                 self.result.needed.append((need, self.context))
         self.context = before
-        total = self._trips(k, first, upper.single, by, trips) if known else None
+        sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
+        end = upper.single if sure else None
+        total = self._trips(k, first, end, by, trips) if known else None
         self._results(op, total)
 
     def _trips(

@@ -1,0 +1,100 @@
+"""Host code: what tensors share, what views are made of, and what operators leave known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+from tests.sanitizer.sizes import kernels
+
+from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Symbol, as_poly, evaluate
+from ttools.sanitizer.sizes.analysis import Analysis
+from ttools.sanitizer.sizes.host.factories import FACTORIES
+from ttools.sanitizer.sizes.host.paths import HostInt, Path, on_path, poly_of
+
+
+def _copied(x: Any, y: Any, n: Any) -> None:
+    kernels.copy_kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+
+
+def _in_place(n: Any) -> None:
+    x = torch.randn(n + 1)
+    y = x[1:]
+    y += 1
+    _copied(x, y, n)
+
+
+def _by_method(n: Any) -> None:
+    x = torch.randn(n + 1)
+    _copied(x, x[1:].mul_(2.0), n)
+
+
+@pytest.mark.parametrize("run", [_in_place, _by_method])
+def test_operations_in_place_keep_the_memory(run: Callable[..., Any]) -> None:
+    (defect,) = Analysis(run, {"n": (1, 1000)}).analyse().defects
+    assert (defect.event.kind, defect.sizes) == ("race", {"n": 257})
+
+
+def _changed_item(n: Any) -> None:
+    index = torch.arange(n)
+    index[0] = 7
+    kernels.gather_kernel[(triton.cdiv(n, 64),)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
+
+
+def _changed_view(n: Any) -> None:
+    index = torch.arange(n + 1)
+    index[1:].add_(5)
+    kernels.gather_kernel[(triton.cdiv(n, 64),)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
+
+
+@pytest.mark.parametrize("run", [_changed_item, _changed_view])
+def test_what_was_changed_in_place_is_not_known(run: Callable[..., Any]) -> None:
+    assert Analysis(run, {"n": (1, 1000)}).analyse().verdict == "not proved"
+
+
+def _views(choose: random.Random, x: Any, n: Any) -> Any:
+    """A tensor after some views that host code may make of one of 4 * n rows of 8."""
+    for _ in range(choose.randrange(1, 5)):
+        axis = choose.randrange(x.dim())
+        x = choose.choice(
+            [
+                lambda x, _: x.transpose(0, -1),
+                lambda x, a: x.unsqueeze(a),
+                lambda x, _: x[::2],
+                lambda x, _: x[..., :2],
+                lambda x, _: x.reshape(-1),
+                lambda x, _: x.reshape(2, -1),
+                lambda x, _: x.reshape(*x.shape[:-1], 2, -1) if x.shape[-1] % 2 == 0 else x,
+                lambda x, _: x.flatten(),
+                lambda x, a: x.sum(a, keepdim=True),
+                lambda x, a: x.amax(a) if x.dim() > 1 else x,
+                lambda x, _: x * 2,
+                lambda x, _: x[..., None],
+            ]
+        )(x, axis)
+    return x
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_views_are_those_of_torch(seed: int) -> None:
+    size = Symbol("n", "size", SIZE)
+    value = random.Random(seed).randrange(1, 5)
+    real_base = torch.zeros(4 * value, 8)
+    real = _views(random.Random(seed), real_base, value)
+    with on_path(Path({size: value})):
+        base = FACTORIES["zeros"](4 * HostInt(as_poly(size)), 8)
+        made = _views(random.Random(seed), base, HostInt(as_poly(size)))
+        shape, strides, offset = (
+            [evaluate(poly_of(e), {size: value}) for e in each]
+            for each in (made.shape, made.stride(), [made.offset])
+        )
+    assert tuple(shape) == tuple(real.shape)
+    same = real.untyped_storage().data_ptr() == real_base.untyped_storage().data_ptr()
+    assert (made.storage is base.storage) == same
+    long = [n for n, extent in enumerate(shape) if extent > 1 and real.numel()]
+    assert [strides[n] for n in long] == [real.stride(n) for n in long]
+    assert offset == [real.storage_offset()]

@@ -1,0 +1,96 @@
+"""What is shown of polynomials against all values of their symbols."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from ttools.sanitizer.sizes.algebra.polynomials import (
+    LANE,
+    LOOP,
+    PROGRAM,
+    SIZE,
+    Poly,
+    Symbol,
+    as_poly,
+    evaluate,
+    floordiv,
+    maximum,
+    minimum,
+    modulo,
+)
+from ttools.sanitizer.sizes.algebra.proofs import Space
+
+
+def _term(choose: random.Random, symbols: list[Symbol], depth: int) -> Poly:
+    if depth == 0 or choose.random() < 0.3:
+        return choose.choice([as_poly(choose.choice(symbols)), as_poly(choose.randrange(-3, 4))])
+    one, other = (_term(choose, symbols, depth - 1) for _ in range(2))
+    divisor = choose.choice([as_poly(2), as_poly(3), as_poly(symbols[0]) + 1, other])
+    if divisor.constant is not None and divisor.constant < 1:
+        divisor = as_poly(4)
+    return choose.choice(
+        [
+            lambda: one + other,
+            lambda: one - other,
+            lambda: one * choose.choice([as_poly(2), as_poly(4), other]),
+            lambda: floordiv(one, divisor),
+            lambda: modulo(one, divisor),
+            lambda: minimum(one, other),
+            lambda: maximum(one, other),
+        ]
+    )()
+
+
+def _holds(poly: Poly, values: dict[Symbol, int]) -> bool | None:
+    """Whether it is at least 0; None where a divisor is none, as no value is made there."""
+    try:
+        return _positive_divisors(poly, values) and evaluate(poly, values) >= 0
+    except ZeroDivisionError:
+        return None
+
+
+def _positive_divisors(poly: Poly, values: dict[Symbol, int]) -> bool:
+    for symbol in poly.symbols():
+        if symbol.kind in ("floordiv", "mod") and evaluate(symbol.args[1], values) < 1:
+            raise ZeroDivisionError
+        for argument in symbol.args:
+            _positive_divisors(argument, values)
+    return True
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_shown_holds_for_all_values(seed: int) -> None:
+    choose = random.Random(seed)
+    for _ in range(12):
+        n = Symbol("n", "size", SIZE)
+        program, step, lane = (
+            Symbol(name, kind, level)
+            for name, kind, level in (
+                ("p", "program", PROGRAM),
+                ("k", "iteration", LOOP),
+                ("l", "lane", LANE),
+            )
+        )
+        symbols = [n, program, step, lane]
+        low, last = choose.randrange(3), choose.randrange(3, 7)
+        space = Space({n: (low, last)})
+        extent = choose.choice([as_poly(n), floordiv(as_poly(n) + 1, as_poly(2)), as_poly(n) + 1])
+        space.declare(program, 0, 8)
+        space.relate(program, extent - 1 - as_poly(program))
+        space.declare(step, 0, 2)
+        space.declare(lane, 0, 3)
+        facts = [_term(choose, symbols, 2) for _ in range(choose.randrange(3))]
+        goal = _term(choose, symbols, 3)
+        if choose.random() < 0.5:
+            facts.append(goal * choose.choice([2, 3]) + choose.randrange(3))
+        if not space.nonneg(goal, facts):
+            continue
+        ranges = (range(low, last + 1), range(9), range(3), range(4))
+        for numbers in itertools.product(*ranges):
+            values = dict(zip(symbols, numbers, strict=True))
+            given = [_holds(f, values) for f in (*facts, extent - 1 - as_poly(program))]
+            if all(given):
+                assert _holds(goal, values) is not False, (goal, facts, values)
