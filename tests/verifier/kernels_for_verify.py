@@ -41,9 +41,14 @@ def ignores_strides(x):
     return launched(x, torch.empty(x.shape[0], dtype=x.dtype), (x.shape[1], 1))
 
 
+@torch.compile(dynamic=True)
+def compiled(x):
+    return torch.sum(x, 1)
+
+
 def asks_torch(x):
     launched(x, torch.empty(x.shape[0], dtype=x.dtype), x.stride())
-    return torch.sum(x, 1)
+    return compiled(x)
 
 
 _kept: dict[object, torch.Tensor] = {}
@@ -64,3 +69,18 @@ def changes_input(x):
     out = right(x)
     x.zero_()
     return out
+
+
+@triton.jit
+def endless_kernel(o_ptr, n):
+    i = 0
+    while i != n:
+        i += 1
+        if n % 8 == 3:
+            i = 0
+    tl.store(o_ptr, i)
+
+
+def does_not_end(x):
+    endless_kernel[(1,)](torch.empty(1, dtype=torch.int32), x.shape[1])
+    return right(x)

@@ -35,6 +35,9 @@ COMPUTING = {
     "numpy": lambda x: torch.from_numpy(np.exp(x.numpy())),
     "asarray": lambda x: torch.from_numpy(np.exp(np.asarray(x))),
     "dlpack": lambda x: torch.as_tensor(np.exp(np.from_dlpack(x))),
+    "one by one": lambda x: torch.tensor([float(each) * 2 for each in x]),
+    "constants and an argument": lambda x: torch.arange(16) / 16 * x,
+    "into a constant": lambda x: torch.linspace(0, 1, 16).add_(x).exp(),
     "tolist": lambda x: torch.tensor([each * 2 for each in x.tolist()]),
 }
 PREPARING = {
@@ -42,6 +45,7 @@ PREPARING = {
     "allocates": torch.zeros_like,
     "asks": lambda x: torch.zeros(int((x > 0).sum())),
     "a single number": lambda x: x[0].item(),
+    "constants": lambda x: (torch.arange(16) / 16).exp()[:, None] * torch.tensor([1.0, 2.0]),
     "integers": lambda x: torch.arange(16).cumsum(0).tolist(),
 }
 

@@ -102,6 +102,16 @@ def test_a_failure_is_written_as_a_test_that_fails_without_us(tmp_path: Path) ->
     assert "AssertionError" in done.stdout or "assert one.shape" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_launch_that_does_not_end_is_waited_for_once() -> None:
+    word = f"{FILE}:does_not_end"
+    found = verify(word, f"{FILE}:reference", f"{FILE}:inputs", launch_seconds=2)
+    (failure,) = found.failures
+    assert failure.failure == "exception"
+    assert failure.sizes["N"] % 8 == 3
+    assert found.seconds < 30
+
+
 def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         verify("absent.py:f", "absent.py:g", "absent.py:inputs")

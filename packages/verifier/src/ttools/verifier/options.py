@@ -26,8 +26,8 @@ class VerifyOptions:
     cases: int = 400
     seed: int = 0
     seconds: float | None = None
-    launch_seconds: float = 30.0
-    answer_seconds: float = 180.0
+    launch_seconds: float = 20.0
+    answer_seconds: float = 60.0
     memory: int = 8 << 30
     network: bool = False
     shrink: int = 16

@@ -32,6 +32,8 @@ from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 
 #: Once a case has failed, so many more are tried, or until so many have failed.
 _MORE_CASES, _ENOUGH_FAILED = 12, 4
+#: Once a launch or a call did not end in its time, others get a tenth of it, and so few are tried.
+_SHARE_OF_TIME, _TRIES_OF_ENDLESS = 0.1, 4
 #: Random cases at the end of the plan.
 _MIXTURES = 12
 _MOST_CONFIGS = 8
@@ -84,7 +86,7 @@ class Judge:
         self._notes: dict[str, None] = {}
         self._unsupported: dict[str, None] = {}
         self._tried = self._failing = self._since = 0
-        self._unfinished = False
+        self._unfinished = self._is_endless = False
 
     def run(self) -> Verification:
         """Runs the plan.
@@ -100,8 +102,9 @@ class Judge:
                 each.end()
 
     # ---- processes
-    def _start(self, serve: Any) -> Worker:
-        worker = Worker(serve, self._limits)
+    def _start(self, serve: Any, share: float = 1.0) -> Worker:
+        limits = replace(self._limits, seconds=self._limits.seconds * share)
+        worker = Worker(serve, limits)
         self._workers.append(worker)
         return worker
 
@@ -111,8 +114,9 @@ class Judge:
         Raises:
             WorkerGoneError: loading it ended the process.
         """
-        candidate = Candidate(self._subject.candidate, self._options.launch_seconds)
-        worker = self._start(candidate.serve)
+        share = _SHARE_OF_TIME if self._is_endless else 1.0
+        candidate = Candidate(self._subject.candidate, self._options.launch_seconds * share)
+        worker = self._start(candidate.serve, share)
         answer = worker.ask({"do": "load"})
         if "broken" in answer:
             raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
@@ -204,12 +208,18 @@ class Judge:
             return trial
         if trial.unsupported:
             self._unsupported[trial.unsupported] = None
+            self._is_endless |= trial.is_endless
             self._renew()
             return None
         self._kinds["values"].add(case.values)
         self._kinds["views"] |= set(case.views.values())
         self._kinds["kernels"] |= set(trial.kernels)
-        if trial.problems:
+        if trial.is_endless:
+            self._is_endless, self._failing = True, _ENOUGH_FAILED
+            for problem in trial.problems:
+                self._add(problem, case)
+            self._renew()
+        elif trial.problems:
             self._failing += 1
             for problem in self._explained(case, trial):
                 self._add(problem, case)
@@ -289,7 +299,9 @@ class Judge:
                 continue
             with contextlib.suppress(WorkerGoneError, WorkerSlowError):
                 has_it = partial(self._problem_of, name)
-                found = shrunk(failed.case, self._domain, has_it, self._options.shrink)
+                most = self._options.shrink
+                tries = min(most, _TRIES_OF_ENDLESS) if self._is_endless else most
+                found = shrunk(failed.case, self._domain, has_it, tries)
                 if found is not None:
                     failed.case, failed.problem = found
 

@@ -49,6 +49,7 @@ class Trial:
         kernels: names of the kernels that ran.
         launches: how many there were.
         arguments: names of the arguments that are tensors.
+        is_endless: whether a launch or the call was ended because it took too long.
     """
 
     problems: list[Mismatch] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Trial:
     kernels: list[str] = field(default_factory=list)
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
+    is_endless: bool = False
 
     @property
     def classes(self) -> set[str]:
@@ -157,7 +159,8 @@ class Trials:
         if "error" in right:
             return Trial(skipped=f"the reference raises {_text(right['error'])}")
         if slow:
-            return Trial(unsupported=f"the candidate gave {gone.detail if gone else ''}")
+            why = f"the candidate gave {gone.detail if gone else ''}"
+            return Trial(unsupported=why, is_endless=True)
         if gone is not None:
             return Trial(problems=[gone])
         if "broken" in answer:
@@ -208,6 +211,10 @@ class Trials:
             trial.unsupported = answer["unsupported"]
             return trial
         trial.problems += _of_findings(answer["findings"])
+        if any(each["kind"] == "timeout" for each in answer["findings"]):
+            # What such a launch left behind says nothing more.
+            trial.is_endless = True
+            return trial
         if "error" in answer:
             error = answer["error"]
             where = f" at {error['where']}" if error["where"] else ""

@@ -54,11 +54,7 @@ class Candidate:
     def serve(self, channel: Channel) -> None:
         """Answers requests until there are no more."""
         torch.set_num_threads(1)
-        # Modes tell torch's compiler to pass them over, for which it would be imported: two seconds
-        # in each process, where nothing is compiled.
-        if "torch._dynamo" not in sys.modules:
-            name = "_disable_dynamo"
-            setattr(torch, name, lambda fn=None, recursive=True: fn)
+        module.leave_out_compiler()
         while True:
             request = channel.receive()
             try:

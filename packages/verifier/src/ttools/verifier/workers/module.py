@@ -8,7 +8,26 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ttools.core.process.script import load_module
+
+
+def leave_out_compiler() -> None:
+    """What `torch.compile` is asked for runs as it is: the same meaning, and each operator is seen.
+
+    Modes tell torch's compiler to pass them over, for which it would be imported: two seconds in
+    each process, where nothing is compiled.
+    """
+    torch.compile = _as_it_is
+    if "torch._dynamo" not in sys.modules:
+        name = "_disable_dynamo"
+        setattr(torch, name, lambda fn=None, recursive=True: fn)
+
+
+def _as_it_is(model: Any = None, **_: Any) -> Any:
+    """For `torch.compile`, also as a decorator with arguments."""
+    return (lambda given: given) if model is None else model
 
 
 def load(word: str) -> tuple[Any, Any]:

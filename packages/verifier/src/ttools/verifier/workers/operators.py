@@ -1,8 +1,9 @@
 """Sees which of torch's operators a program runs, and on how many elements.
 
-Allocation, views and copies are a wrapper's business. What computes is noted: operators on floats
-always, others for whoever knows that the reference needs them, or compares what they made with the
-result. Elements that leave torch, for NumPy or as Python's numbers, are computed with elsewhere.
+Allocation, views and copies are a wrapper's business, and so are tables of constants. What computes
+is noted: operators on floats always, others for whoever knows that the reference needs them, or
+compares what they made with the result. Elements that leave torch, for NumPy or as Python's
+numbers, are computed with elsewhere.
 """
 
 from __future__ import annotations
@@ -95,7 +96,6 @@ MOVING = frozenset(
         "lift_fresh",
         "lift_fresh_copy",
         "item",
-        "_local_scalar_dense",
         "is_pinned",
         "pin_memory",
         "record_stream",
@@ -122,10 +122,15 @@ MOVING = frozenset(
 _DRAWING = frozenset(
     ["rand", "randn", "randint", "rand_like", "randn_like", "uniform_", "normal_", "random_"]
 )
+#: They make constants. What else allocates may be for a kernel to write to.
+_CONSTANT = frozenset(["arange", "linspace", "logspace", "scalar_tensor", "lift_fresh", "eye"])
 
-
-#: By these, elements leave torch.
-LEAVING = frozenset(["numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_", "map2_"])
+#: By these, elements leave torch, one by one by the last.
+LEAVING = frozenset(
+    ["numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_", "map2_", "_local_scalar_dense"]
+)
+#: So few single elements may leave, as sizes and scales do.
+_SINGLE = 8
 #: Fewer elements that two tensors have in common may have them by chance.
 _TELLING = 8
 
@@ -137,17 +142,26 @@ class Seen:
         counts: by operator, the most elements of a float tensor that it computed or took away, of
             one that it answered a question about, and of any tensor.
         made: by the bytes of a tensor without floats, the operator that computed it.
+        constants: by identity, tensors that come from no argument and no kernel.
     """
 
     def __init__(self) -> None:
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.made: dict[bytes, str] = {}
+        self.constants: dict[int, torch.Tensor] = {}
+        self._single = 0
 
     def note(self, name: str, floats: int = 0, asked: int = 0, every: int = 0) -> None:
         """Notes that an operator met so many elements."""
         known = self.counts.get(name, (0, 0, 0))
         one, two, three = map(max, zip(known, (floats, asked, every), strict=True))
         self.counts[name] = one, two, three
+
+    def note_single(self, name: str) -> None:
+        """Notes that one more float was taken away."""
+        self._single += 1
+        if self._single >= _SINGLE:
+            self.note(name, floats=self._single, every=self._single)
 
     def origin(self, value: Any) -> str:
         """The operator that made a result without floats, empty if none did."""
@@ -192,12 +206,26 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.partition("::")[2]
-        if name not in MOVING and name not in _DRAWING:
-            self._note(name, (args, kwargs or {}), result)
+        taken, made = _tensors((args, kwargs or {})), _tensors(result)
+        if self._is_constant(name, taken):
+            self._seen.constants.update((id(each), each) for each in made)
+        elif name in LEAVING:
+            if any(map(_is_float, taken)) and not _asked_by_us():
+                self._seen.note_single(name)
+        elif name not in MOVING and name not in _DRAWING:
+            self._note(name, taken, made)
         return result
 
-    def _note(self, name: str, arguments: Any, result: Any) -> None:
-        taken, made = _tensors(arguments), _tensors(result)
+    def _is_constant(self, name: str, taken: list[torch.Tensor]) -> bool:
+        """Whether an operator makes constants, or of constants only."""
+        constants = self._seen.constants
+        if name in _CONSTANT or (taken and all(id(each) in constants for each in taken)):
+            return True
+        if name.endswith("_"):
+            constants.pop(id(taken[0]) if taken else 0, None)
+        return False
+
+    def _note(self, name: str, taken: list[torch.Tensor], made: list[torch.Tensor]) -> None:
         every = _most((*taken, *made))
         if any(map(_is_float, made)):
             self._seen.note(name, floats=every, every=every)

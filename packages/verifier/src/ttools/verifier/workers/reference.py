@@ -32,6 +32,7 @@ class Reference:
     def serve(self, channel: Channel) -> None:
         """Answers requests until there are no more."""
         torch.set_num_threads(1)
+        module.leave_out_compiler()
         while True:
             request = channel.receive()
             answer = getattr(self, "do_" + request["do"])(request)
