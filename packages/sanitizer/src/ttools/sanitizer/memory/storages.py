@@ -1,7 +1,7 @@
 """Sees storages that are made, or grow, without a tensor, which no operator of torch's tells of.
 
-`torch.UntypedStorage(8)` and its `resize_` leave memory as the allocator has it, and so do the typed
-storages that are made of it. Must not know what is done with the memory.
+`torch.UntypedStorage(8)` and its `resize_` leave memory as the allocator has it, and so do the
+typed storages that are made of it. Must not know what is done with the memory.
 """
 
 from __future__ import annotations
