@@ -63,9 +63,19 @@ def _by_storage() -> tuple[int, list[int], bool]:
     return copied.nbytes(), list(storage), type(copied) is torch.UntypedStorage
 
 
+def _compiled_resizing() -> torch.Tensor:
+    def resizing(x: torch.Tensor) -> torch.Tensor:
+        x.untyped_storage().resize_(0)
+        x.untyped_storage().resize_(80)
+        return x.fill_(1.0)
+
+    torch._dynamo.reset()
+    return torch.compile(resizing, backend="aot_eager", fullgraph=True)(torch.ones(20))
+
+
 _USES: list[Callable[[], Any]] = [
     _scripted, _traced, _mapped, _differentiated, _pickled, _fake, _by_default_device,
-    _by_storage,
+    _by_storage, _compiled_resizing,
 ]  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def see_storages(
         def constructed(cls: Any, *args: Any, **kwargs: Any) -> Any:
             storage = inherited(cls, *args, **kwargs)
             size = args[0] if args else kwargs.get("size")  # or the bytes themselves
-            if isinstance(size, Integral) and storage.device.type == "cpu":
+            if isinstance(size, Integral) and _address(storage) is not None:
                 made(BareStorage(storage))
             return storage
 
@@ -55,13 +55,21 @@ def see_storages(
 
     def resize(inherited: Any) -> Any:
         def resize_(self: Any, size: int) -> Any:
-            start, nbytes = int(self.data_ptr()), int(self.nbytes())
+            start, nbytes = _address(self), self.nbytes()
             result = inherited(self, size)
-            if self.device.type == "cpu" and self.nbytes() > nbytes:
-                grown(BareStorage(self), start, nbytes)
+            if start is not None and self.nbytes() > nbytes:
+                grown(BareStorage(self), start, int(nbytes))
             return result
 
         return resize_
 
     patches.wrap(torch.UntypedStorage, "__new__", construct)
     patches.wrap(torch.UntypedStorage, "resize_", resize)
+
+
+def _address(storage: Any) -> int | None:
+    """Where a storage of the host begins; None of one that stands for others, as a fake's does."""
+    try:
+        return int(storage.data_ptr()) if storage.device.type == "cpu" else None
+    except RuntimeError:
+        return None
