@@ -56,6 +56,8 @@ _TOO_MANY = (
     f"the launch makes more accesses than the {MOST_RECORDS:,} that races are looked for in: "
     "not all of it was checked"
 )
+#: A launch that had to be stopped is not to take much longer.
+_MOST_OF_STOPPED = 1 << 20
 #: Of the tensors that two accesses race in.
 _MOST_NAMED = 4
 #: The finding of two accesses that race stands at the one that ranks higher.
@@ -102,11 +104,14 @@ class Racecheck(Check):
         """Stores whose lanes overwrite each other, and races in the orders that are run."""
         monitor = self.checked.monitor
         assert monitor is not None
+        if monitor.stop is not None:
+            monitor.shorten_log(_MOST_OF_STOPPED)
+        near = _near(monitor)
         if monitor.log_is_full:
-            yield self.finding("unsupported", _TOO_MANY)
+            if monitor.stop is None:
+                yield self.finding("unsupported", _TOO_MANY)
             if self.checked.instruments.synchronised:
                 return  # what is missing may have ordered the rest
-        near = _near(monitor)
         found = []
         if len(near) or monitor.fails:
             found = list(lane_stores(self, monitor, near, _sites(monitor)))
