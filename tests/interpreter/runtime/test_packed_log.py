@@ -56,3 +56,15 @@ def test_it_takes_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not log.is_full
     log.add(np.zeros(3, access_dtype()))
     assert (len(log), log.is_full) == (3, True)
+
+
+def test_it_is_shortened_by_blocks() -> None:
+    log = PackedLog()
+    for lane in range(3):
+        records = np.zeros(2, access_dtype())
+        records["lane"] = lane
+        log.add(records)
+    log.shorten(6)
+    assert (len(log), log.is_full) == (6, False)
+    log.shorten(3)
+    assert (log.records()["lane"].tolist(), log.is_full) == ([0, 0], True)

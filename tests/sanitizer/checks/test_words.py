@@ -94,3 +94,27 @@ def test_a_number_that_a_conversion_cuts_is_called_a_value() -> None:
     (found,) = report.findings
     assert found.message.startswith("an int32 converted value wraps around")
     assert dict(found.variables) == {"value": str(1 << 32)}
+
+
+@triton.jit
+def smooth(a_ptr, b_ptr, n, steps, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    source, target = a_ptr, b_ptr
+    for _ in range(steps):
+        left = tl.load(source + i - 1, mask=i > 0, other=0.0)
+        tl.store(target + i, left / 2, mask=i < n)
+        source, target = target, source
+
+
+@pytest.mark.parametrize("is_one", [False, True])
+def test_a_race_in_buffers_that_take_turns_names_both(is_one: bool) -> None:
+    a = torch.rand(64)
+    b = a if is_one else torch.zeros(64)
+    with sanitize(checks="racecheck") as report:
+        smooth[(4,)](a, b, 64, 3, B=16)
+    (race,) = (f for f in report.findings if f.kind == "race")
+    also = [note for note in race.notes if "too" in note]
+    named = race.argument and race.argument.name
+    assert named in ("a_ptr", "b_ptr")
+    other = "b_ptr" if named == "a_ptr" else "a_ptr"
+    assert also == ([] if is_one else [f"elements of `{other}` are touched by both, too"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -55,8 +56,26 @@ def _by_default_device() -> torch.Tensor:
         return torch.empty(3).fill_(2)
 
 
+def _by_storage() -> tuple[int, list[int], bool]:
+    storage = pickle.loads(pickle.dumps(torch.ones(2))).untyped_storage().fill_(3)
+    copied = copy.deepcopy(storage)
+    copied.resize_(16)
+    return copied.nbytes(), list(storage), type(copied) is torch.UntypedStorage
+
+
+def _compiled_resizing() -> torch.Tensor:
+    def resizing(x: torch.Tensor) -> torch.Tensor:
+        x.untyped_storage().resize_(0)
+        x.untyped_storage().resize_(80)
+        return x.fill_(1.0)
+
+    torch._dynamo.reset()
+    return torch.compile(resizing, backend="aot_eager", fullgraph=True)(torch.ones(20))
+
+
 _USES: list[Callable[[], Any]] = [
-    _scripted, _traced, _mapped, _differentiated, _pickled, _fake, _by_default_device
+    _scripted, _traced, _mapped, _differentiated, _pickled, _fake, _by_default_device,
+    _by_storage, _compiled_resizing,
 ]  # fmt: skip
 
 

@@ -51,6 +51,8 @@ _MAKERS: list[Callable[[], torch.Tensor]] = [
     lambda: torch.empty(0).resize_(3, 4),
     lambda: torch.nn.Parameter(torch.empty(3, 4)),
     lambda: torch.empty(3, 4, requires_grad=True).detach(),
+    lambda: torch.zeros(0).set_(torch.UntypedStorage(48), 0, (3, 4)),
+    lambda: torch.zeros(0).set_(torch.UntypedStorage(size=48), 0, (12,)),
 ]
 
 
@@ -66,6 +68,8 @@ def test_what_hands_out_uninitialised_memory(
     "make",
     [
         lambda: torch.zeros(12),
+        lambda: torch.tensor([], dtype=torch.uint8).set_(torch.UntypedStorage([1, 2, 3, 4])),
+        lambda: torch.zeros(0).set_(torch.ones(3).untyped_storage().clone(), 0, (3,)),
         lambda: torch.tensor([1.0, 2.0]),
         lambda: torch.Tensor([1, 2, 3]),
         lambda: torch.zeros(2).new([1.0, 2.0]),
@@ -173,6 +177,14 @@ def test_growing_leaves_the_rest_as_it_was(memory: UninitialisedMemory) -> None:
     assert unwritten(memory, fresh) == [n != 1 for n in range(9)]
     fresh.resize_(3)
     assert unwritten(memory, fresh)[:3] == [True, False, True]
+
+
+def test_a_storage_grows_without_its_tensor(memory: UninitialisedMemory) -> None:
+    tensor = torch.ones(4)
+    tensor.untyped_storage().resize_(32)
+    assert unwritten(memory, tensor) == [n >= 4 for n in range(8)]
+    tensor.untyped_storage().resize_(8)
+    assert unwritten(memory, tensor) == [False, False]
 
 
 def test_what_another_watch_left_unwritten_is_adopted(memory: UninitialisedMemory) -> None:

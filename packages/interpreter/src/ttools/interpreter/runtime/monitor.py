@@ -351,6 +351,11 @@ class Monitor:
         """Whether accesses were left out of the log as there were too many."""
         return self._packed.is_full
 
+    def shorten_log(self, most: int) -> None:
+        """Leaves out accesses after so many, as if the log had been full."""
+        self.log().shorten(most)
+        self._footprints = self._runs = None
+
     def log(self) -> PackedLog:
         """The records as they were logged."""
         self.drain()

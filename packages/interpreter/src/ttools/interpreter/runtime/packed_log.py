@@ -44,6 +44,12 @@ class PackedLog:
             self._blocks.append((len(records), _packed(records)))
             self._length += len(records)
 
+    def shorten(self, most: int) -> None:
+        """Leaves out what comes after so many records; whole blocks stay or go."""
+        while self._blocks and self._length > most:
+            self._length -= self._blocks.pop()[0]
+            self.is_full = True
+
     def bounds(self, name: str) -> tuple[int, int]:
         """The lowest and the highest number in a column; `bytes` is one, too.
 

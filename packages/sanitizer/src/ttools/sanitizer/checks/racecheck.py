@@ -6,14 +6,16 @@ the programs, decide. Which accesses conflict is `races`' business.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import islice
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ttools.core.findings.findings import Finding, Related
+from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED
 from ttools.interpreter.runtime.access_log import tiles_of
@@ -54,6 +56,10 @@ _TOO_MANY = (
     f"the launch makes more accesses than the {MOST_RECORDS:,} that races are looked for in: "
     "not all of it was checked"
 )
+#: A launch that had to be stopped is not to take much longer.
+_MOST_OF_STOPPED = 1 << 20
+#: Of the tensors that two accesses race in.
+_MOST_NAMED = 4
 #: The finding of two accesses that race stands at the one that ranks higher.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
 _NONE: Mapping[int, int] = {}
@@ -98,11 +104,14 @@ class Racecheck(Check):
         """Stores whose lanes overwrite each other, and races in the orders that are run."""
         monitor = self.checked.monitor
         assert monitor is not None
+        if monitor.stop is not None:
+            monitor.shorten_log(_MOST_OF_STOPPED)
+        near = _near(monitor)
         if monitor.log_is_full:
-            yield self.finding("unsupported", _TOO_MANY)
+            if monitor.stop is None:
+                yield self.finding("unsupported", _TOO_MANY)
             if self.checked.instruments.synchronised:
                 return  # what is missing may have ordered the rest
-        near = _near(monitor)
         found = []
         if len(near) or monitor.fails:
             found = list(lane_stores(self, monitor, near, _sites(monitor)))
@@ -159,16 +168,19 @@ class Racecheck(Check):
         """The conflicts of one execution, each with its finding."""
         sites, (_, syncs) = _sites(monitor), monitor.footprints()
         united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
+        tensors: defaultdict[tuple[object, ...], dict[str, None]] = defaultdict(dict)
         for conflict in find_conflicts(
             near, sites, syncs if len(syncs) else None, earlier, warps=self.checked.launch.warps
         ):
             finding = self._conflict_finding(conflict, monitor.sites)
             # The copies of one operation are one location to the user.
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
+            names = islice(self._tensors(conflict, finding.argument), _MOST_NAMED)
+            tensors[key].update(dict.fromkeys(names))
             known = united.get(key)
             if known is None or finding.count > known[1].count:
                 united[key] = conflict, finding
-        return list(united.values())
+        return [(each, _with_others(f, tensors[key])) for key, (each, f) in united.items()]
 
     def _conflict_finding(self, conflict: Conflict, sites: Sequence[ProbeSite]) -> Finding:
         subject, addresses = self.checked.subject, self.checked.addresses
@@ -217,6 +229,23 @@ class Racecheck(Check):
             related=tuple(related),
             help=help_line,
         )
+
+    def _tensors(self, conflict: Conflict, named: Argument | None) -> Iterator[str]:
+        """The tensors in which the two conflict: several where buffers take turns.
+
+        Args:
+            conflict: of a finding.
+            named: the parameter that this names, of several for one tensor.
+        """
+        checked, at = self.checked, 0
+        while at < len(conflict.starts):
+            address = int(conflict.starts[at])
+            owner, storage = checked.addresses.owner(address), checked.addresses.around(address)
+            if owner is None or storage is None:
+                return
+            holds_witness = storage[0] <= conflict.start < storage[1]
+            yield named.name if named and holds_witness else checked.subject.names[owner]
+            at = int(np.searchsorted(conflict.starts, storage[1]))
 
     def _weak_atomics(self) -> Iterator[Related]:
         """The atomics that would order plain accesses if they were stronger."""
@@ -313,6 +342,15 @@ def _related(access: AccessRef, site: ProbeSite, beside: ProbeSite, subject: Sub
 
 def _lane(access: AccessRef, site: ProbeSite) -> tuple[int, ...]:
     return lane_indices(site.lane_at(access.lane), site.shape)
+
+
+def _with_others(finding: Finding, tensors: Iterable[str]) -> Finding:
+    """The finding of one tensor, with the names of those that it is about, too."""
+    if finding.argument is None:
+        return finding
+    others = ", ".join(f"`{name}`" for name in tensors if name != finding.argument.name)
+    more = (f"elements of {others} are touched by both, too",) if others else ()
+    return replace(finding, notes=(*finding.notes, *more))
 
 
 def _identical(finding: Finding) -> Finding:

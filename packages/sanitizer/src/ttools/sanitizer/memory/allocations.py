@@ -4,8 +4,8 @@ Every allocation of a tensor that does not fill it comes to a few operators of t
 While somebody watches, their kernels are replaced by ones that call them and tell of the result.
 So functions of torch are what they were to TorchScript, `torch.compile`, pickles and `is`, and the
 temporaries and results of composed operators are seen as well as `torch.empty`. Of operators that
-fill what they allocate themselves, those are seen that copy elements, and products of matrices. Not
-seen are storages made without a tensor.
+fill what they allocate themselves, those are seen that copy elements, and products of matrices.
+Storages that are made without a tensor come to no operator (`storages.py`).
 
 A tensor that Python has seen stays a `torch.Tensor`, of which torch's constructor makes none of a
 subclass (`subclasses.py`).
@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ttools.core.patches import Patches
+from ttools.sanitizer.memory.storages import see_storages
 from ttools.sanitizer.memory.subclasses import let_subclasses_be_made
 
 _ALLOCATING = ("empty.memory_format", "empty_strided")
@@ -35,10 +36,15 @@ class Watcher(Protocol):
     """Receives what happens to memory; from any thread."""
 
     def allocated(self, tensor: Any, first: int = 0) -> None:
-        """A tensor's storage was made on the host, uninitialised from byte `first` on."""
+        """A storage was made on the host, uninitialised from byte `first` on.
+
+        Args:
+            tensor: has it; in its place a `BareStorage` if no tensor does.
+            first: 0 unless it grew.
+        """
 
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
-        """A tensor's storage that had `nbytes` at address `start` became larger."""
+        """The storage of a tensor, or a bare one, had `nbytes` at `start` and became larger."""
 
     def copied(self, tensor: Any, sources: Sequence[Any]) -> None:
         """A tensor was made whose elements are some of those of others."""
@@ -53,7 +59,18 @@ class Watcher(Protocol):
 _watchers: list[Watcher] = []
 _lock = threading.Lock()
 _library: Any = None
-_constructors = Patches(let_subclasses_be_made)
+
+
+def _replaced_methods(patches: Patches) -> None:
+    let_subclasses_be_made(patches)
+    see_storages(
+        patches,
+        lambda storage: _tell(lambda watcher: watcher.allocated(storage)),
+        lambda *of: _tell(lambda watcher: watcher.grown(*of)),
+    )
+
+
+_methods = Patches(_replaced_methods)
 
 
 def watch(watcher: Watcher) -> None:
@@ -62,7 +79,7 @@ def watch(watcher: Watcher) -> None:
     with _lock:
         if not _watchers:
             _library = _replaced_kernels()
-            _constructors.__enter__()
+            _methods.__enter__()
         _watchers.append(watcher)
 
 
@@ -72,7 +89,7 @@ def unwatch(watcher: Watcher) -> None:
     with _lock:
         del _watchers[len(_watchers) - 1 - _watchers[::-1].index(watcher)]
         if not _watchers:
-            _constructors.__exit__()
+            _methods.__exit__()
             _library._destroy()
             _library = None
 

@@ -138,6 +138,7 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) 
         programs=len(_programs(records, pair, begin, end)),
         missing_barrier_site=release if release >= 0 else None,
         overlaps=overlaps,
+        starts=begin,
     )
 
 

@@ -4,7 +4,7 @@ Owns what the columns of the records mean to it, and the `Conflict` that comes o
 how either is produced.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -136,6 +136,7 @@ class Conflict:
         programs: Programs that touch bytes in conflict at one of the two sites.
         missing_barrier_site: The release that would need a barrier before it, if there is one.
         overlaps: What a replay needs, for an `overlapping_store`.
+        starts: Where the runs of bytes in conflict begin, in ascending order.
     """
 
     kind: ConflictKind
@@ -148,3 +149,4 @@ class Conflict:
     programs: int
     missing_barrier_site: int | None = None
     overlaps: Overlaps | None = None
+    starts: Ints = field(default_factory=lambda: np.empty(0, np.int64), compare=False, repr=False)
