@@ -204,7 +204,8 @@ def _counts(point: Mapping[str, Any]) -> LaunchCounts:
     lines, total = [], LineCounts(None)
     for each in point["lines"]:
         known = {name: value for name, value in each.items() if name not in ("line", "operations")}
-        place = SourceLocation(*each["line"], 0) if each["line"] else None
+        file, number = each["line"] or ("", 0)
+        place = SourceLocation(file, number, 0) if file else None
         lines.append(LineCounts(place, **known, operations=Counter(each["operations"])))
         total.add(lines[-1])
     return LaunchCounts(

@@ -302,7 +302,7 @@ def _exchange(m: _Machine, kind: list[str], sources: list[str], _: list[str]) ->
     value, lane = m.value(sources[0]), m.value(sources[1])
     if value is None or lane is None or kind[1] != "IDX":
         return None
-    return value[lane & 31]
+    return np.take(value, lane & 31)
 
 
 _RULES: dict[str, _Rule] = {

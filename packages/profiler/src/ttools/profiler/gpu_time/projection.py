@@ -32,11 +32,13 @@ WITHIN, AT_MOST = (0.73, 1.49), (0.55, 2.38)
 #: The instructions of the launches that the constants were fitted to, but those of arithmetic on
 #: integers, which are alike.
 _SEEN = frozenset(
-    (
-        "ATOMS BAR BSYNC DEPBAR DFMA F2FP F2I FADD FENCE FFMA FMUL HADD2 HFMA2 HGMMA I2F I2FP LDG "
-        "LDGDEPBAR LDGSTS LDL LDS LDSM MEMBAR MUFU POPC REDG REDUX SHFL STG STL STS STSM VOTE VOTEU "
-        "WARPGROUP "
-    ).split()
+    name
+    for names in (
+        "ATOMS BAR BSYNC DEPBAR DFMA F2FP F2I FADD FENCE FFMA FMUL HADD2 HFMA2 HGMMA I2F I2FP",
+        "LDG LDGDEPBAR LDGSTS LDL LDS LDSM MEMBAR MUFU POPC REDG REDUX SHFL STG STL STS STSM",
+        "VOTE VOTEU WARPGROUP",
+    )
+    for name in names.split()
 )
 _ALIKE = ("integer", "add", "move", "uniform", "product", "control")
 

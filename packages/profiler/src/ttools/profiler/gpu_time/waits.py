@@ -8,7 +8,7 @@ takes is only roughly known here: the model weighs them. Must not know any launc
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -64,7 +64,7 @@ def waits_of(code: MachineCode, turns: Sequence[float]) -> dict[str, float]:
         code: of the kernel.
         turns: of each loop, over all turns of those around it.
     """
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for number, times in (*enumerate(turns), (None, 1.0)):
         for unit, n in _body(code, number).items():
             found[unit] += n * times
