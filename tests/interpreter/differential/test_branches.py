@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import kernel_text
@@ -199,3 +200,53 @@ def test_which_loads_wait(then: str, waits: bool) -> None:
     loads = [op for op in conditional.walk() if op.name == "tt.load"]
     assert len(loads) == 1
     assert plan.is_stored(loads[0].results[0]) != waits
+
+
+#: Operations that read a whole tile from memory, and what NumPy makes of it.
+READERS: dict[str, tuple[str, Callable[[Array, int], Array]]] = {
+    "call": ("early(b, n)", lambda b, n: b + 1 if n > 2 else b - n),
+    "dot": ("tl.dot(b.to(tl.int8), b.to(tl.int8))", lambda b, n: b @ b),
+    "gather": ("tl.gather(b, b & 15, 0)", lambda b, n: np.take_along_axis(b, b & 15, 0)),
+    "map": ("tl.map_elementwise(larger, b, b * 2)", lambda b, n: np.maximum(b, 2 * b)),
+    "sum": ("b + tl.sum(b, 0)[None, :]", lambda b, n: b + b.sum(0)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_a_loop_leaves_is_both_read_and_yielded(reader: str) -> None:
+    expression, expected = READERS[reader]
+    text = f"""
+    @triton.jit
+    def early(t, n):
+        if n > 2:
+            return t + 1
+        return t - n
+
+    @triton.jit
+    def larger(a, b):
+        if a > b:
+            return a
+        return b
+
+    @triton.jit
+    def kernel(x_ptr, out_ptr, n):
+        at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+        a = tl.load(x_ptr + at)
+        b = tl.trans(a)
+        read = a
+        if n > 0:
+            for _ in range(n):
+                b = a - tl.trans(b)
+            read = {expression}
+        tl.store(out_ptr + at, read)
+        tl.store(out_ptr + 256 + at, b)
+    """
+    x = np.random.default_rng(8).integers(-9, 9, (16, 16)).astype(np.int32)
+    for n in (0, 1, 3):
+        out = torch.zeros(2, 16, 16, dtype=torch.int32)
+        kernel_text.kernel(text)[(1,)](torch.from_numpy(x), out, n)
+        b = x.T
+        for _ in range(n):
+            b = x - b.T
+        assert np.array_equal(out[0], expected(b, n) if n else x)
+        assert np.array_equal(out[1], b)

@@ -48,7 +48,8 @@ class Plan:
     fusion_groups: dict[Operation, FusionGroup] = field(default_factory=dict)
 
     def store(self, value: Value, *, widened: bool = False) -> None:
-        if value.is_tensor:
+        """Gives a tensor a slot of its own, unless it lies in another's already."""
+        if value.is_tensor and value not in self.shares:
             self.stored[value] = self.stored.get(value, True) and widened
 
     def is_stored(self, value: Value) -> bool:
