@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from ttools.verifier.cases.tensors import elements
 from ttools.verifier.oracle.comparison import compare_part, holds_poison
 from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers.results import described
@@ -89,3 +90,14 @@ def test_what_a_reference_converts_up_is_double() -> None:
     right = evaluate(lambda x: x.float().exp().to(x.dtype), {"x": x}, [])
     assert right["double"][0].dtype == "float64"
     assert right["given"][0]["dtype"] == "float16"
+
+
+def test_gradients_may_lose_what_rounding_what_comes_in_loses() -> None:
+    x = torch.tensor([[0.5, 0.25, 0.5]], dtype=torch.bfloat16).requires_grad_()
+    right = evaluate(lambda x: torch.softmax(x, -1), {"x": x}, [])
+    names = [each["name"] for each in right["given"]]
+    gradient = elements(right["double"][names.index("gradient of x")])
+    spread = elements(right["spread"][names.index("gradient of x")])
+    # Each is a difference of two numbers of this size, one of which comes in.
+    assert bool((spread >= 0.1 * gradient.abs().max()).all())
+    assert bool((spread > 0.05).all())

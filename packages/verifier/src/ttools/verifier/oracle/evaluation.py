@@ -103,7 +103,7 @@ def _spread(
         decisions = Decisions()
         moved_arguments = map_tensors(disturbed, arguments, torch.Tensor)
         with DoublePrecision(least), decisions:
-            moved = _parts(function, moved_arguments, inplace)
+            moved = _parts(function, moved_arguments, inplace, disturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
@@ -113,10 +113,15 @@ def _spread(
 
 
 def _parts(
-    function: Callable[..., Any], arguments: dict[str, Any], inplace: list[str]
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    inplace: list[str],
+    disturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
 ) -> list[tuple[str, Any]]:
     found = function(**arguments)
-    parts = [*results.flat(found), *results.gradients(found, arguments, results.weights_of(found))]
+    # What gradients are weighted by is an argument of the backward pass.
+    weights = [disturbed(each) for each in results.weights_of(found)]
+    parts = [*results.flat(found), *results.gradients(found, arguments, weights)]
     after = [
         (f"{name} after the call", each)
         for key in inplace
