@@ -13,6 +13,8 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttools.core.compilation import disassembly
+from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import read_device
 from ttools.profiler import Profile, profile
 from ttools.profiler.gpu_time.model import Constants, seconds_of
@@ -91,6 +93,20 @@ def test_frames_have_it_for_devices_of_nvidia() -> None:
     assert scaled["projected_outside"] == "scaled from h100 and h200 by published rates"
     assert scaled["projected_high_s"] == pytest.approx(scaled["projected_s"] * AT_MOST[1])
     assert "projected_s" not in profiled(256, 4, device="mi300x").frame
+
+
+def test_without_the_tools_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(tool: str) -> str:
+        raise TtoolsError(f"{tool} is not there")
+
+    monkeypatch.setattr(disassembly, "_path", missing)
+    x = torch.zeros(256)
+    with profile(device="h100") as prof:
+        copy_kernel[(1,)](x, x.clone(), 256, 1, BLOCK=128)
+    (row,) = prof.frame.to_dict("records")
+    assert row["projected_s"] != row["projected_s"]
+    assert row["bound_s"] > 0
+    assert prof.notes == {"copy_kernel": "cuobjdump is not there"}
 
 
 def test_kernels_unlike_those_that_were_measured_are_marked() -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.lock import LaunchCosts
-from ttools.core.compilation.stages import CompilationError, compile_for
+from ttools.core.compilation.stages import compile_for
+from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
 from ttools.core.reports.shown import Part, ShowsItself
@@ -204,7 +205,8 @@ class Profile(ContextDecorator, ShowsItself):
     def inspections(self) -> list[Inspection]:
         """What the target's compiler makes of each specialisation; compiled when first asked for.
 
-        Kernels that do not compile for the target are left out and named in `notes`.
+        Kernels that do not compile for the target, or whose machine code no tool here can read, are
+        left out and named in `notes`.
         """
         if self.target is None:
             return []
@@ -213,9 +215,12 @@ class Profile(ContextDecorator, ShowsItself):
                 continue
             self._compiled.append(source)
             try:
-                self._inspections.append(Inspection(compile_for(source, self.target)))
-            except CompilationError as error:
+                inspection = Inspection(compile_for(source, self.target))
+                _ = inspection.resources  # reads the machine code
+            except TtoolsError as error:
                 self._session.notes.setdefault(source.name, str(error))
+            else:
+                self._inspections.append(inspection)
         return self._inspections
 
     def costs_of(self, inspection: Inspection) -> LaunchCosts | None:
