@@ -240,30 +240,37 @@ def _argument_or_known(context: Context, value: int) -> Expr:
 
 
 def branch(context: Context) -> bool:
-    """A branch on a scalar whose sides give a tile different values."""
+    """A branch on a scalar whose sides give one or two tiles different values."""
     if context.depth > 2:
         return False
-    start = context.pick(lambda v: v.type.element.kind != "pointer")
-    if start is None:
+    found = [context.pick(lambda v: v.type.element.kind != "pointer")]
+    if context.chance(0.4):
+        found.append(context.pick(lambda v: bool(v.type.shape)))
+    starts = [start for start in found if start is not None]
+    if not starts:
         return False
     condition = _condition(context)
-    name = context.fresh("r")
-    context.add(Assign((name,), start))
-    facts, blocks = [start.fact], []
+    names = [context.fresh("r") for _ in starts]
+    facts = [start.fact for start in starts]
+    for name, start in zip(names, starts, strict=True):
+        context.add(Assign((name,), start))
+    blocks = []
     for _ in range(context.choose((1, 2))):
         with context.nested() as block:
+            if context.chance(0.3):
+                loop(context)
             _fill(context, context.rng.randint(1, 3), _INSIDE_LOADING)
             if context.chance(0.2):
                 branch(context)
-            side = context.pick(lambda v: v.type == start.type) or start
-            context.add(Assign((name,), side))
-            facts.append(side.fact)
+            for n, start in enumerate(starts):
+                side = context.pick(lambda v, start=start: v.type == start.type) or start  # type: ignore[misc]
+                context.add(Assign((names[n],), side))
+                facts[n] = either(facts[n], side.fact)
         blocks.append(tuple(block))
-    fact = facts[0]
-    for other in facts[1:]:
-        fact = either(fact, other)
     context.add(If(condition, blocks[0], blocks[1] if len(blocks) > 1 else ()))
-    context.scope.append(var(name, start.type, fact))
+    context.scope += [
+        var(name, start.type, fact) for name, start, fact in zip(names, starts, facts, strict=True)
+    ]
     return True
 
 
