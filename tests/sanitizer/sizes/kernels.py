@@ -199,3 +199,14 @@ def strided_kernel(x_ptr, y_ptr, s0, s1, M, N, B: tl.constexpr):
     mask = (r[:, None] < M) & (c[None, :] < N)
     x = tl.load(x_ptr + r[:, None] * s0 + c[None, :] * s1, mask=mask)
     tl.store(y_ptr + r[:, None] * N + c[None, :], x, mask=mask)
+
+
+@triton.jit
+def behind_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + (i - 1) % n, mask=i < n)
+    tl.store(y_ptr + i, x, mask=i < n)
+
+
+def behind(n):
+    behind_kernel[(triton.cdiv(n, 64),)](torch.randn(n), torch.empty(n), n, BLOCK=64)

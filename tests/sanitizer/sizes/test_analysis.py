@@ -50,6 +50,7 @@ def test_right_kernels_are_proved(
         (kernels.copy, 1 << 33, {("int_overflow", (2**31 + 1,))}),
         (kernels.rows, 100_000, {("int_overflow", (16_385,))}),
         (kernels.shift, 1 << 20, {("race", (130,))}),
+        (kernels.behind, 1 << 20, {("oob_load", (2,))}),
         (kernels.wrapped_end, 1 << 20, {("oob_load", (1 << 19,))}),
         (kernels.padded, 200, {("oob_store", (3,)), ("overlapping_store", (3,))}),
     ],

@@ -170,6 +170,8 @@ class Analysis:
                 continue
             if not search.settle(problem):
                 self._abstain(self._abstention(problem, where.box))
+        if any(problem.kind == "model" for problem in problems.values()):
+            search.explore()
         for problem in problems.values():
             if problem.kind in _HINDRANCES:
                 self._abstain(self._abstention(problem, where.box))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related, Severity
 from ttools.core.reports.report import Report
 from ttools.core.reports.sizes import SizesVerdict, Unproved, point_text
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import shape_of
-from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.result import Defect, Result
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.checks.check import Check
 
 _NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access"}
 
@@ -21,7 +24,7 @@ _NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access
 def make_report(result: Result, *, target: str = "", fail_on: Severity = "error") -> Report:
     """The report of an analysis."""
     findings = tuple(_finding(defect) for defect in result.defects)
-    known = {f.kind: CHECKS[f.check].kinds[f.kind].meaning for f in findings}
+    known = {f.kind: _check_of(f.kind).kinds[f.kind].meaning for f in findings}
     verdict = SizesVerdict(
         checked=result.checked,
         verdict=result.verdict,  # type: ignore[arg-type]
@@ -49,6 +52,13 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         kinds=known,
         sizes=verdict,
     )
+
+
+def _check_of(kind: str) -> type[Check]:
+    """The check that reports a kind; imported where something was found, as it takes its time."""
+    from ttools.sanitizer.checks.registry import CHECKS
+
+    return next(each for each in CHECKS.values() if kind in each.kinds)
 
 
 def _sentences(result: Result) -> Iterator[str]:
@@ -88,7 +98,7 @@ def _what(defect: Defect) -> str:
 def _finding(defect: Defect) -> Finding:
     event, launch = defect.event, defect.launch
     kind = event.kind
-    check = next(each for each in CHECKS.values() if kind in each.kinds)
+    check = _check_of(kind)
     declaration = check.kinds[kind]
     access = "load" if "load" in event.op.name else "store" if "store" in event.op.name else ""
     severity: Severity = declaration.severity

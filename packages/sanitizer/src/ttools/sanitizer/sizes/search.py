@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol
@@ -15,6 +15,8 @@ from ttools.sanitizer.sizes.result import Defect
 from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem, unproved
 
 _MOST_STEPS = 12
+#: Sizes that run one after the other where nothing is proved.
+_MOST_NEAR = 24
 
 
 class Known:
@@ -88,6 +90,45 @@ class Search:
             return self._on_line(problem, symbol, dict(self._where.box)) is not False
         return self._in_box(problem)
 
+    def explore(self) -> None:
+        """Looks for defects where something hinders proofs, so that no problem names them."""
+        whole = len(self._where.box) == 1
+        for point in self._near():
+            trial = self.trial(point)
+            for key in {trial.key(event) for event in trial.events}:
+                if key not in self._known.defects:
+                    self._known.found(trial, point, key, least=whole)
+            whole = whole and trial.is_whole
+        for point in self._candidates():
+            if self._known.is_late():
+                return
+            trial = self.trial(point)
+            for event in trial.events:
+                key = trial.key(event)
+                if key not in self._known.defects:
+                    self._lower(key, point)
+
+    def _near(self) -> Iterator[Point]:
+        """The first points along one size."""
+        if len(self._where.box) != 1:
+            return
+        ((symbol, (value, _)),) = self._where.box.items()
+        for _ in range(_MOST_NEAR):
+            point = self._next_point(symbol, dict(self._where.box), value)
+            if point is None or self._known.is_late():
+                return
+            yield point
+            value = point[symbol] + 1
+
+    def _lower(self, key: Key, start: Point) -> None:
+        """Notes a defect at a point, and at lower ones where halving each size finds it."""
+        self._known.found(self.trial(start), start, key, least=False)
+        for symbol, (low, _) in self._where.box.items():
+            box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
+            found = self._sampled(key, symbol, box, low, start[symbol])
+            if isinstance(found, dict):
+                start = found
+
     # ---- one size
     def _on_line(self, problem: Problem, symbol: Symbol, box: Box) -> Point | bool:
         """Along one size, all others being fixed: the least failing point.
@@ -116,7 +157,7 @@ class Search:
             low = point[symbol] + 1
             if low > high:
                 return True
-        return self._sampled(problem, symbol, box, low, high)
+        return self._sampled(key, symbol, box, low, high)
 
     def _note(self, trial: Trial) -> None:
         self.uncertain += [op for op in trial.uncertain if op not in self.uncertain]
@@ -147,13 +188,11 @@ class Search:
         point = {**rest, symbol: n}
         return point if n <= high and self._where.holds(point) else None
 
-    def _sampled(
-        self, problem: Problem, symbol: Symbol, box: Box, low: int, high: int
-    ) -> Point | bool:
+    def _sampled(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> Point | bool:
         """Tries sizes here and there, and halves between right and wrong ones."""
         values = [low, low + 1, low + 2, high, high - 1, (low + high) // 2]
         values += [v + d for e in range(4, 40) for v in (1 << e,) for d in (-1, 0, 1, 7)]
-        key, wrong = problem.key, None
+        wrong = None
         for value in sorted({v for v in values if low <= v <= high}):
             point = self._next_point(symbol, box, value)
             if point is None or self._known.is_late():
