@@ -101,3 +101,14 @@ def test_gradients_may_lose_what_rounding_what_comes_in_loses() -> None:
     # Each is a difference of two numbers of this size, one of which comes in.
     assert bool((spread >= 0.1 * gradient.abs().max()).all())
     assert bool((spread > 0.05).all())
+
+
+def test_gradients_that_cancel_may_keep_a_rounding_error() -> None:
+    """A norm over one column: its gradient is the difference of equal products."""
+    x = torch.tensor([[0.7]]).requires_grad_()
+    right = evaluate(lambda x: torch.layer_norm(x, (1,)), {"x": x}, [])
+    (given,) = (each for each in right["given"] if each["name"] == "gradient of x")
+    double, spread = right["double"][1], right["spread"][1]
+    for error, wrong in ((9e-7, []), (1e-3, ["wrong_values"])):
+        part = described("gradient of x", torch.tensor([[error]]), {})
+        assert [each.failure for each in compare_part(given, double, spread, part)] == wrong

@@ -55,3 +55,14 @@ def test_decisions_about_arguments_are_exact(function: Callable[..., object]) ->
 )
 def test_decisions_about_what_was_computed_may_differ(function: Callable[..., object]) -> None:
     assert jumps(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [torch.sign, lambda x: x + torch.round(x), lambda x: torch.nn.functional.hardshrink(x, 0.5)],
+)
+def test_decisions_do_not_hide_gradients(function: Callable[..., object]) -> None:
+    found = evaluate(function, {"x": X.clone().requires_grad_()}, [])
+    names = [each["name"] for each in found["given"]]
+    assert names == ["result", "gradient of x"]
+    assert len(found["spread"]) == len(found["double"]) == 2

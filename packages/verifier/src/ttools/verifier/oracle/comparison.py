@@ -110,14 +110,17 @@ def wrong_elements(
         return _wrong_integers(plain, double, spread, value)
     own = value.double()
     nearest = torch.full_like(own, float("inf"))
+    # Gradients are weighted by numbers of size one, whose rounding errors may be what is left of
+    # them: of a norm over one column, for instance.
+    floor = RELATIVE[plain.dtype] if given["name"].startswith("gradient of ") else 0.0
     for right in (plain, None if double is None else elements(double)):
         if right is not None:
-            nearest = torch.minimum(nearest, _in_tolerances(own, right, spread, plain.dtype))
+            nearest = torch.minimum(nearest, _in_tolerances(own, right, spread, plain.dtype, floor))
     return nearest > 1, nearest
 
 
 def _in_tolerances(
-    own: torch.Tensor, right: torch.Tensor, spread: Any, dtype: torch.dtype
+    own: torch.Tensor, right: torch.Tensor, spread: Any, dtype: torch.dtype, floor: float
 ) -> torch.Tensor:
     """The error of each element, in tolerances; infinite where one is NaN or infinite only."""
     limits = torch.finfo(dtype)
@@ -131,7 +134,7 @@ def _in_tolerances(
     # Where one part cannot be exact its neighbours in the sum cannot, either.
     relative = RELATIVE[dtype]
     allowed = _SLACK * relative * scale + relative * _OF_LARGEST * min(largest, limits.max)
-    allowed = allowed + max(limits.tiny, 0.0)
+    allowed = allowed + max(limits.tiny, floor)
     error = (own - wide).abs() / allowed
     # What rounds to infinity is infinity, and may as well be the largest number.
     beyond = size + allowed >= limits.max

@@ -90,7 +90,7 @@ def _spread(
         if not tensor.is_floating_point():
             decisions.follow(moved, moved)
             return moved
-        decisions.follow(moved, moved.detach().clone())
+        decisions.follow(moved, in_double(tensor))
         sign = torch.randint(0, 2, tensor.shape, generator=generator, device="cpu").double() * 2 - 1
         size = 0.5 + torch.rand(
             tensor.shape, generator=generator, dtype=torch.float64, device="cpu"
