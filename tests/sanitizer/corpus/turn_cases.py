@@ -143,3 +143,37 @@ def orthogonal(x_ptr, N: tl.constexpr, B: tl.constexpr):
 @clean
 def rows_are_made_orthogonal_in_place() -> None:
     orthogonal[(1,)](torch.rand(4, 32), N=4, B=32)
+
+
+@triton.jit
+def turn_drawn_rows(x_ptr, o_ptr, next_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    row = tl.atomic_add(next_ptr, 1)
+    while row < n:
+        x = tl.load(x_ptr + row * B + i)
+        tl.store(o_ptr + row * B + B - 1 - i, x)  # BUG: intra_program_race
+        row = tl.atomic_add(next_ptr, 1)
+
+
+@buggy("intra_program_race", "o_ptr")
+def drawn_rows_are_turned_around_in_place(fixed: bool) -> None:
+    x, drawn = torch.rand(4, 16), torch.zeros(1, dtype=torch.int32)
+    turn_drawn_rows[(2,)](x, torch.zeros(4, 16) if fixed else x, drawn, 4, B=16)
+
+
+@triton.jit
+def move_under_lock(x_ptr, lock_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    x = tl.load(x_ptr + i)
+    if FIXED:
+        tl.debug_barrier()
+    tl.store(x_ptr + 1 + i, x)  # BUG: intra_program_race
+    tl.debug_barrier()
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+@buggy("intra_program_race", "x_ptr")
+def queue_is_moved_up_under_a_lock(fixed: bool) -> None:
+    move_under_lock[(2,)](torch.rand(17), torch.zeros(1, dtype=torch.int32), FIXED=fixed, B=16)

@@ -51,8 +51,8 @@ _MAKERS: list[Callable[[], torch.Tensor]] = [
     lambda: torch.empty(0).resize_(3, 4),
     lambda: torch.nn.Parameter(torch.empty(3, 4)),
     lambda: torch.empty(3, 4, requires_grad=True).detach(),
-    lambda: torch.zeros(0).set_(torch.UntypedStorage(48), 0, (3, 4)),
-    lambda: torch.zeros(0).set_(torch.UntypedStorage(size=48), 0, (12,)),
+    lambda: torch.zeros(0).set_(torch.UntypedStorage(48), 0, (3, 4), (4, 1)),
+    lambda: torch.zeros(0).set_(torch.UntypedStorage(size=48), 0, (12,), (1,)),
 ]
 
 
@@ -69,7 +69,7 @@ def test_what_hands_out_uninitialised_memory(
     [
         lambda: torch.zeros(12),
         lambda: torch.tensor([], dtype=torch.uint8).set_(torch.UntypedStorage([1, 2, 3, 4])),
-        lambda: torch.zeros(0).set_(torch.ones(3).untyped_storage().clone(), 0, (3,)),
+        lambda: torch.zeros(0).set_(torch.ones(3).untyped_storage().clone(), 0, (3,), (1,)),
         lambda: torch.tensor([1.0, 2.0]),
         lambda: torch.Tensor([1, 2, 3]),
         lambda: torch.zeros(2).new([1.0, 2.0]),

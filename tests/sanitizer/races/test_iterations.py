@@ -81,3 +81,31 @@ def test_the_store_is_the_first_access_of_the_finding(kind):
     launch.epochs[0] += 1
     launch.access(0, 0, 0, elements=8, lane=1)
     assert _found(launch) == ({(1, 0)} if kind == "load" else {(0, 1)})
+
+
+@pytest.mark.parametrize(
+    ("between", "exchanges", "warps", "expected"),
+    [
+        ("nothing", False, 4, {(0, 1)}),
+        ("nothing", True, 1, {(0, 1)}),
+        ("nothing", True, 4, set()),  # an exchange may lie between
+        ("release", False, 4, set()),
+        ("barrier", False, 4, set()),
+    ],
+)
+def test_in_launches_that_synchronise_nothing_may_lie_between(
+    between, exchanges, warps, expected
+) -> None:
+    launch = Launch([ROWS, TILE, Site("atomic", 4)])
+    launch.lock(0, 2)
+    launch.access(0, 0, 0, elements=8, lane=0)
+    if between == "barrier":
+        launch.barrier(0)
+    elif between == "release":
+        launch.unlock(0, 2)
+    launch.access(0, 1, 0, elements=8, lane=1)
+    launch.lock(1, 2)
+    records, syncs = launch.records()
+    conflicts = find_conflicts(records, launch.sites, syncs, warps=warps, exchanges=exchanges)
+    found = {(c.first.site, c.second.site) for c in conflicts if c.kind == "intra_program_race"}
+    assert found == expected

@@ -12,8 +12,10 @@ from ttools.interpreter.dialects.traits import (
     BARRIER,
     CALL,
     CAST,
+    CROSS_THREAD,
     READS,
     STRUCTURED,
+    VIEW,
     WRITES,
 )
 from ttools.interpreter.ir import (
@@ -77,6 +79,11 @@ class Provenance:
 def synchronises(op: Operation) -> bool:
     """Whether other programs can be observed through this operation."""
     return op.has(BARRIER, ATOMIC) or (op.has(READS) and bool(op.attributes.get("isVolatile")))
+
+
+def exchanges_values(op: Operation) -> bool:
+    """Whether threads give each other what they hold: what is only seen otherwise stays there."""
+    return op.has(CROSS_THREAD) and not op.has(VIEW) and op.name != "tt.cat"
 
 
 def waits(loop: Operation) -> bool:

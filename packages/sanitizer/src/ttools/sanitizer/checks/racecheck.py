@@ -18,6 +18,8 @@ import numpy as np
 from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED
+from ttools.interpreter.analysis.effects import exchanges_values
+from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.access_log import tiles_of
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
@@ -169,9 +171,15 @@ class Racecheck(Check):
         sites, (_, syncs) = _sites(monitor), monitor.footprints()
         united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
         tensors: defaultdict[tuple[object, ...], dict[str, None]] = defaultdict(dict)
-        for conflict in find_conflicts(
-            near, sites, syncs if len(syncs) else None, earlier, warps=self.checked.launch.warps
-        ):
+        conflicts = find_conflicts(
+            near,
+            sites,
+            syncs if len(syncs) else None,
+            earlier,
+            warps=self.checked.launch.warps,
+            exchanges=self.checked.kernel.fact(_exchanges),
+        )
+        for conflict in conflicts:
             finding = self._conflict_finding(conflict, monitor.sites)
             # The copies of one operation are one location to the user.
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
@@ -279,6 +287,11 @@ def _sites(monitor: Monitor) -> list[Site]:
     if sites is None:
         sites = _known_sites[monitor.table] = sites_of(monitor)
     return sites
+
+
+def _exchanges(module: Module) -> bool:
+    """Whether the threads of a program give each other values somewhere in a kernel."""
+    return any(exchanges_values(op) for each in module.functions.values() for op in each.walk())
 
 
 def _near(monitor: Monitor) -> Records:

@@ -39,6 +39,7 @@ def find_conflicts(
     earlier: Mapping[int, int] | None = None,
     *,
     warps: int = 4,
+    exchanges: bool = True,
 ) -> list[Conflict]:
     """The races of one launch, one `Conflict` for each kind and unordered pair of sites.
 
@@ -49,6 +50,7 @@ def find_conflicts(
         earlier: of accesses that acquire what was published before: their `seq`, and up to which
             `seq` that was.
         warps: Of a program: those of several wait for each other where they exchange values.
+        exchanges: Whether the kernel has operations that do so.
 
     Returns:
         Sorted by kind, then sites.
@@ -78,8 +80,16 @@ def find_conflicts(
     if len(chosen):
         parts.append(_reindexed(thread_rows(records.take(chosen), sites, classes), chosen))
     timed = len(clocks.syncs) > 0
-    if syncs is None or not len(syncs):  # else epochs do not count iterations
-        parts.append(iteration_rows(records, sites, classes, waits_at_exchanges=warps > 1))
+    synchronises = syncs is not None and len(syncs) > 0
+    if not (synchronises and exchanges and warps > 1):
+        rows = iteration_rows(
+            records,
+            sites,
+            classes,
+            waits_at_exchanges=warps > 1,
+            synchronises=synchronises,
+        )
+        parts.append(rows)
     return [_conflict(each, records, sites, timed) for each in _by_pair(join(parts), records)]
 
 

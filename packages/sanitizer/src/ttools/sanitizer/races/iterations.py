@@ -5,6 +5,9 @@ to load, and in the next iteration of a loop load what others have still to stor
 iterations, the `epoch` of a launch that does not synchronise, says which came first. Where threads
 of several warps exchange values they wait for each other: there the count goes on to the next
 multiple of `STRETCH`. Which lanes one thread has is `threads`' rule.
+
+The epoch of a launch that synchronises counts what orders programs, and exchanges are not seen.
+There a load and a store of one epoch are looked at, in kernels without exchanges.
 """
 
 from collections.abc import Sequence
@@ -23,18 +26,26 @@ STRETCH = 1 << 16
 
 
 def iteration_rows(
-    records: Records, sites: Sequence[Site], classes: Ints, *, waits_at_exchanges: bool
+    records: Records,
+    sites: Sequence[Site],
+    classes: Ints,
+    *,
+    waits_at_exchanges: bool,
+    synchronises: bool = False,
 ) -> Rows:
     """Every pair of sites at which a load meets what another thread stores, before or after it.
 
     Args:
-        records: Sorted by start, of a launch without synchronisation.
+        records: Sorted by start.
         sites: In program order.
         classes: of each site.
         waits_at_exchanges: Whether an exchange of values lets threads wait for each other.
+        synchronises: Whether the launch does; then it must not exchange values in this way.
     """
     clashes = iteration_clashes(sites, classes) & reach_into(records, len(sites))
-    stretch = column(records, "epoch") // STRETCH if waits_at_exchanges else 0 * records["program"]
+    stretch = column(records, "epoch")
+    if not synchronises:
+        stretch = stretch // STRETCH if waits_at_exchanges else 0 * stretch
     return join([_pair(records, stretch, sites, *pair) for pair in np.argwhere(clashes).tolist()])
 
 

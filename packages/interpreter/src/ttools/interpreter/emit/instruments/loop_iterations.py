@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from ttools.interpreter.abi.probe_layout import IMPLIES_BARRIER
-from ttools.interpreter.dialects.traits import CROSS_THREAD, VIEW, WRITES
+from ttools.interpreter.analysis.effects import exchanges_values
+from ttools.interpreter.dialects.traits import WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import SHADOW, Prober, call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags
@@ -30,7 +31,7 @@ def mark_cross_thread(e: Emitter, function: Operation) -> None:
     if not _logs_unordered(e.prober) or not _updates(e.prober, function):
         return
     for op in function.walk():
-        if _exchanges(op):
+        if exchanges_values(op):
             e.afterwards[op] = lambda: _pass(e, _STRETCH)
         elif op.has(WRITES) and access_flags(op) & IMPLIES_BARRIER:
             e.afterwards[op] = lambda: _pass_barrier(e)
@@ -48,11 +49,6 @@ def _pass(e: Emitter, fill: int) -> None:
 
 def _pass_barrier(e: Emitter) -> None:
     call(e.b, "pass_barrier")
-
-
-def _exchanges(op: Operation) -> bool:
-    """Whether threads give each other what they hold: what is only seen otherwise stays there."""
-    return op.has(CROSS_THREAD) and not op.has(VIEW) and op.name != "tt.cat"
 
 
 def _logs_unordered(prober: Prober | None) -> TypeGuard[Prober]:
