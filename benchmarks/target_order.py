@@ -1,6 +1,6 @@
 """How `ttools tune --target` orders configurations, beside times that were recorded on a GPU.
 
-    python benchmarks/target_order.py benchmarks/spaces/h200.json [--only softmax,attention]
+    python benchmarks/target_order.py benchmarks/spaces/h200.json [--only softmax] [--every 4]
 
 Each problem's configurations for one shape are projected as the tuner does, without a GPU. Printed
 are Spearman's rank correlation with the recorded medians, how much longer the configuration that
@@ -42,10 +42,12 @@ SHAPES: Mapping[str, Mapping[str, int]] = {
 }
 
 
-def projected(problem: TuningProblem, row: Recorded, device: Any) -> Iterator[tuple[float, float]]:
-    """Recorded and projected seconds of the configurations that ran."""
+def projected(
+    problem: TuningProblem, row: Recorded, device: Any, every: int
+) -> Iterator[tuple[float, float]]:
+    """Recorded and projected seconds of the configurations that ran, or of one in so many."""
     arguments, grid = problem.inputs(**row.shape)
-    for candidate in row.space:
+    for candidate in row.space[::every]:
         median = row.medians[candidate.key]
         if median is None:
             continue
@@ -65,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", type=Path)
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
+    parser.add_argument("--every", type=int, default=1, help="one configuration in so many")
     options = parser.parse_args()
     device = device_called(json.loads(options.path.read_text())["device"].split(":")[1])
     assert device is not None
@@ -78,7 +81,7 @@ def main() -> None:
         torch.manual_seed(0)
         row = rows[problem.name, tuple(SHAPES[problem.name].values())]
         with device_map("cuda=cpu,capability=9.0"):
-            pairs = list(projected(problem, row, device))
+            pairs = list(projected(problem, row, device, options.every))
         if pairs:
             correlations.append(report(str(row), np.array(pairs)))
     print(f"{'mean':40}{statistics.fmean(correlations):8.3f}")

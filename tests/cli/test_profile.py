@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def test_text(ttools: Run, script: str) -> None:
     assert done.stdout.startswith("right: True\n")
     assert "Kernels on the CPU" in done.stdout
     assert "At least, on h100" in done.stdout
-    assert "a bound, no prediction" in done.stdout
+    assert "a bound, no prediction" in " ".join(done.stdout.split())
+    assert re.search(r"\d us \(\d.* us to \d.* us\)", done.stdout)
     assert "Compiled for sm_90" in done.stdout
     (kernel,) = [line for line in done.stdout.splitlines() if "8 kB" in line and "100%" in line]
     assert "2.3%" in kernel

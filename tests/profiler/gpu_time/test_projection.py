@@ -88,9 +88,9 @@ def test_frames_have_it_for_devices_of_nvidia() -> None:
     assert row["projected_s"] > row["bound_s"]
     assert row["projected_low_s"] == pytest.approx(row["projected_s"] * WITHIN[0])
     assert row["projected_high_s"] == pytest.approx(row["projected_s"] * WITHIN[1])
-    assert row["projected_outside"] == ""
+    assert row["projected_outside"] is None
     (scaled,) = profiled(256, 4, device="a100").frame.to_dict("records")
-    assert scaled["projected_outside"] == "scaled from h100 and h200 by published rates"
+    assert scaled["projected_outside"] == "is scaled from h100 and h200 by published rates"
     assert scaled["projected_high_s"] == pytest.approx(scaled["projected_s"] * AT_MOST[1])
     assert "projected_s" not in profiled(256, 4, device="mi300x").frame
 

@@ -104,9 +104,9 @@ def access_of(quality: AccessQuality) -> Access:
 
 def _outside(inspection: Inspection, code: MachineCode | None, device: Device) -> Iterator[str]:
     if device.name not in _FITTED:
-        yield f"scaled from {' and '.join(_FITTED)} by published rates"
+        yield f"is scaled from {' and '.join(_FITTED)} by published rates"
     if code is None:
-        yield "estimated from counts, as its machine code is not read"
+        yield "is estimated from counts, as its machine code is not read"
         return
     executed = {each.name: unit_of(each) for each in code.instructions if not each.rare}
     if "local" in executed.values():

@@ -91,7 +91,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "projected_s": ("projected", "time"),
     "projected_low_s": ("from", "time"),
     "projected_high_s": ("to", "time"),
-    "projected_outside": ("less sure, as it", "text"),
+    "projected_outside": ("less sure: it", "text"),
     "registers": ("registers", "count"),
     "spilled": ("spilled", "bytes"),
     "shared": ("shared", "bytes"),

@@ -57,7 +57,7 @@ class Profile(ContextDecorator, ShowsItself):
         Where there is a target, kernels are compiled for it when a frame is first asked for. A run
         on the CPU for a device of NVIDIA's has the columns `projected_s`, `projected_low_s` and
         `projected_high_s`, a time there and the interval it is in nine times in ten, of the launch
-        that requests most, and `projected_outside`, why it is less sure than that.
+        that requests most, and `projected_outside`, why it is less sure than that, or None.
         """
         on_device = self.timed_on == "the GPU"
         frame = kernel_frame(
@@ -75,7 +75,9 @@ class Profile(ContextDecorator, ShowsItself):
             frame["projected_s"] = [each.seconds if each else nothing for each in known]
             frame["projected_low_s"] = [each.low if each else nothing for each in known]
             frame["projected_high_s"] = [each.high if each else nothing for each in known]
-            frame["projected_outside"] = ["; ".join(e.outside) if e else "" for e in known]
+            frame["projected_outside"] = [
+                "; ".join(each.outside) or None if each else None for each in known
+            ]
         return frame
 
     def _projected(self) -> dict[tuple[str, str], Projection]:
