@@ -124,8 +124,10 @@ class Analysis:
             self._abstain(self._host_abstention(str(error), error, where.box))
             return path, None
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
-            text = f"{type(error).__name__}: {error}".strip().rstrip(":").split("\n")[0]
-            reason = f"host code raises {text}"
+            lines = str(error).strip().split("\n")
+            # Triton's compiler says last what is wrong, after the source.
+            line = lines[-1 if type(error).__name__ == "CompilationError" else 0]
+            reason = f"host code raises {type(error).__name__}: {line}".rstrip(": ")
             self._abstain(self._host_abstention(reason, error, where.box))
             return path, None
         self.result.assumptions += [

@@ -98,7 +98,7 @@ def _reduction(name: str) -> Callable[..., PhantomTensor]:
         keeps = kwargs.get("keepdim", args[1] if len(args) > 1 else False)
         rank = tensor.dim()
         listed = axes if isinstance(axes, (tuple, list)) else [axes]
-        gone = set(range(rank)) if axes is None else {int(a) % rank for a in listed}
+        gone = set(range(rank)) if axes is None else {a % rank for a in listed if a is not None}
         shape = [
             1 if n in gone else e for n, e in enumerate(tensor.shape) if keeps or n not in gone
         ]

@@ -190,7 +190,7 @@ class PhantomTensor(View):
         return OPERATORS["eq"](self, other)
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
-    __eq__ = __ne__ = _compared  # type: ignore[assignment]
+    __eq__ = __ne__ = _compared
     __hash__ = object.__hash__
 
     def _bitwise(self, other: Any) -> Any:
