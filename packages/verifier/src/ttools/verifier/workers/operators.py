@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ttools.core.patches import Patches
 from ttools.verifier.cases.tensors import raw_bytes
 
 #: Operators that allocate, move elements or look at them, by their names without overloads.
@@ -175,20 +176,17 @@ class Seen:
 @contextmanager
 def watched(seen: Seen) -> Iterator[None]:
     """Notes what this thread and those that it begins do with torch."""
-    run = threading.Thread.run
 
-    def watched_run(self: threading.Thread) -> None:
-        with _Operators(seen), _Leaving(seen):
-            run(self)
+    def watched_run(run: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+        def run_watched(self: threading.Thread) -> None:
+            with _Operators(seen), _Leaving(seen):
+                run(self)
 
-    threading.Thread.run = watched_run  # type: ignore[method-assign]
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(_Operators(seen))
-            stack.enter_context(_Leaving(seen))
-            yield
-    finally:
-        threading.Thread.run = run  # type: ignore[method-assign]
+        return run_watched
+
+    with Patches() as patches, _Operators(seen), _Leaving(seen):
+        patches.wrap(threading.Thread, "run", watched_run)
+        yield
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
