@@ -83,7 +83,9 @@ class _Conditions:
                 found += [self._missing(each) for each in missing]
         programs = [p for p in self._evaluated.programs if p.terms]
         for conflict in conflicts(self._space, instances, programs):
-            found.append(self._conflict(conflict))
+            both = (conflict.first, conflict.second)
+            if not any(self._never(instance.facts) for instance in both):
+                found.append(self._conflict(conflict))
         return found
 
     def _problem(self, kind: str, op: Operation, reason: str) -> Problem:
@@ -102,16 +104,15 @@ class _Conditions:
         self, access: Access, case: Case, facts: Sequence[Fact]
     ) -> tuple[list[Problem], Instance | None]:
         usable, missing = self._discharged(facts, case.needs)
-        if self._never(usable):
-            return [], None
         if missing:
-            return [self._missing(need) for need in missing], None
+            return self._unless_never(usable, *map(self._missing, missing)), None
         if case.base is None or case.base < 0:
             reason = "the address is not known to derive from one argument"
-            return [self._problem("model", access.op, reason)], None
+            return self._unless_never(usable, self._problem("model", access.op, reason)), None
         memory = self._launch.arguments[case.base]
         if not isinstance(memory, Memory):
-            return [self._problem("model", access.op, "the address of no tensor")], None
+            problem = self._problem("model", access.op, "the address of no tensor")
+            return self._unless_never(usable, problem), None
         at = memory.offset + case.value
         nonneg = self._space.nonneg
         problems = []
@@ -128,7 +129,14 @@ class _Conditions:
             name = self._launch.names[case.base]
             reason = f"element {case.value} is not shown to be in the view `{name}`"
             problems.append(self._problem("view_oob", access.op, reason))
-        return problems, Instance(access, memory, at, tuple(usable))
+        left = self._unless_never(usable, *problems)
+        if problems and not left:
+            return [], None
+        return left, Instance(access, memory, at, tuple(usable))
+
+    def _unless_never(self, facts: Sequence[Poly], *problems: Problem) -> list[Problem]:
+        """The problems of an access that may be reached: asked last, as it takes long to show."""
+        return list(problems) if problems and not self._never(facts) else []
 
     def _missing(self, need: Need) -> Problem:
         if need.kind == "wrap":
