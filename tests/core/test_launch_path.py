@@ -176,7 +176,7 @@ def test_the_launcher_may_be_found_anew() -> None:
 
 #: Where attributes are set that are our own or a parsed program's, or put back as they were.
 _OWN = {"patches.py": 2, "values.py": 6, "eager_source.py": 1, "ending.py": 1}
-#: The verifier's own processes, where what a candidate replaced is put back, and torch compiles nothing.
+#: The verifier's own processes: what a candidate replaced is put back, torch compiles nothing.
 _OWN |= {"module.py": 1, "patched.py": 1}
 
 
