@@ -44,6 +44,34 @@ def test_kernels_of_idle_executors_and_exit_functions(tmp_path: Path, started_tt
     assert done.stdout.splitlines() == ["500.0", "no finding in 1 kernel, 5 launches"]
 
 
+UNSUPPORTED = """
+import atexit
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def unknown(x):
+    tl.store(x, tl.inline_asm_elementwise("no.such $0, $1;", "=r,r", [3], tl.int32, True, 1))
+
+atexit.register(print, "the last step")
+unknown[(1,)](torch.zeros(1, dtype=torch.int32))
+"""
+
+
+@pytest.mark.parametrize("command", ["interpret", "sanitize"])
+def test_a_script_that_an_unsupported_kernel_ends_takes_its_last_steps(
+    tmp_path: Path, started_ttools: Run, command: str
+) -> None:
+    (tmp_path / "script.py").write_text(UNSUPPORTED)
+    done = started_ttools(command, "script.py")
+    assert done.returncode == 3
+    assert done.stdout.startswith("the last step\n")
+    assert "script.py:9:" in done.stderr
+    assert "unsupported" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 COLD_COMPILE = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset

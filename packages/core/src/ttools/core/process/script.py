@@ -97,7 +97,11 @@ def run_target(target: Target, execute: Execute = exec) -> int:
         module = _main_module(program)
         sys.modules["__main__"] = module
         with ScriptEnd() as end:
-            code = _execute(program, module, execute)
+            try:
+                code = _execute(program, module, execute)
+            except TtoolsError:
+                end.finish()  # it ends the script, too
+                raise
             try:
                 end.finish()
             except KeyboardInterrupt:
