@@ -13,6 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ttools.core.device_map import kernels
+
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices"),
     pytest.mark.usefixtures("mapped"),
@@ -137,3 +139,17 @@ def test_data_parallel_training_with_gloo(monkeypatch: pytest.MonkeyPatch) -> No
         assert model.module.weight.grad.tolist() == [[1] * 3] * 2
     finally:
         distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("name", ["broadcast_", "allreduce_", "allgather_"])
+def test_collectives_release_python_s_lock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gloo's threads need it to let go of tensors, with the queue's lock in their hands.
+
+    What torch calls from Python releases it, a kernel that is taken from torch's table does not.
+    """
+    taken: list[str] = []
+    monkeypatch.setattr(kernels, "own_kernel", lambda name, key="CPU": taken.append(name))
+    kernels._Computation(f"c10d::{name}", "CPU", None)
+    assert taken == []
+    kernels._Computation("aten::mm", "CPU", None)
+    assert taken == ["aten::mm"]
