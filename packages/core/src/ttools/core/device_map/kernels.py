@@ -95,7 +95,7 @@ class _Computation:
         self._name = name
         self._compute = self._compute_with_numbers = function or _composed(name)
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
-        # Kernels that allocate may be replaced for a time, by who watches memory. Taken so they hold
+        # Kernels that allocate may be replaced for a time, by who watches memory. So they hold
         # Python's lock, for which gloo's threads may wait with the lock of its queue in hand.
         is_collective = name.startswith("c10d::")
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
