@@ -118,7 +118,7 @@ SUITES = {
         selection=Selection(
             sample=1,
             smallest=True,
-            at_most={"T": 256, "B": 2, "H": 4, "HQ": 8, "HV": 8, "D": 64, "cu_seqlens": 256},
+            at_most={"T": 256, "B": 2, "H": 4, "HQ": 16, "HV": 8, "D": 64, "cu_seqlens": 256},
             known_keys=True,
         ),
     ),

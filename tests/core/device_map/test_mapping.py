@@ -349,8 +349,9 @@ def test_nothing_is_left_behind() -> None:
     assert not {name for _, name in changed}
     assert (x + x).cpu().tolist() == [2, 2]
     assert not torch.cuda.is_available()
-    with pytest.raises(AssertionError, match="not compiled with CUDA"):
-        torch.ones(2, device="cuda")
+    if torch.version.cuda is None:
+        with pytest.raises(AssertionError, match="not compiled with CUDA"):
+            torch.ones(2, device="cuda")
 
 
 def test_an_error_ends_the_map_too() -> None:

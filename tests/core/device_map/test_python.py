@@ -52,8 +52,9 @@ def test_tensors_that_outlive_their_map() -> None:
     assert x.grad is not None
     assert x.grad.device == x.device
     assert x.to("cpu").tolist() == [1, 1, 1]
-    with pytest.raises(AssertionError, match="not compiled with CUDA"):
-        torch.ones(2).cuda()
+    if torch.version.cuda is None:
+        with pytest.raises(AssertionError, match="not compiled with CUDA"):
+            torch.ones(2).cuda()
     asked: list[int] = []
     from ttools.core.device_map.mapping import map_devices
 

@@ -197,11 +197,7 @@ class _Mapping:
         self.patches.callback(end)
         self._replace(replacements(torch, self.counting))
         self._replace(tensor_replacements(torch))
-        # A torch for CUDA would take the tensors to cuDNN, whose memory the host's is not.
-        self.patches.callback(
-            functools.partial(torch._C._set_cudnn_enabled, torch._C._get_cudnn_enabled())
-        )
-        torch._C._set_cudnn_enabled(False)
+        self._choose_libraries(torch._C)
         # torch calls it when a device is first named, or never again if it has.
         self.patches.replace(torch.cuda, "_lazy_init", self.use)
         files = torch.serialization._package_registry
@@ -209,6 +205,22 @@ class _Mapping:
         files.insert(0, entry)
         self.patches.callback(lambda: files.remove(entry))
         self._send_between_processes(sending)
+
+    def _choose_libraries(self, switches: Any) -> None:
+        """A torch for CUDA would take the tensors to libraries whose memory the host's is not.
+
+        A script may ask for one kernel of attention only; torch's own composition stands in.
+        """
+        for get, switch, value in (
+            ("_get_cudnn_enabled", "_set_cudnn_enabled", False),
+            ("_get_cudnn_sdp_enabled", "_set_sdp_use_cudnn", False),
+            ("_get_math_sdp_enabled", "_set_sdp_use_math", True),
+        ):
+            original = getattr(switches, switch)
+            self.patches.callback(functools.partial(original, getattr(switches, get)()))
+            original(value)
+            if "sdp" in switch:
+                self.patches.replace(switches, switch, lambda enabled: None)
 
     def _send_between_processes(self, sending: Callable[[Any], Any]) -> None:
         import torch.multiprocessing  # registers how tensors are sent

@@ -22,6 +22,7 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "_thnn_fused_lstm_cell_backward_impl", _lstm_cell_backward
     yield "_thnn_fused_gru_cell", _gru_cell
     yield "_thnn_fused_gru_cell_backward", _gru_cell_backward
+    yield "_fused_rms_norm_backward", _rms_norm_backward
     # torch's own composition of attention, not that of another library.
     yield "_fused_sdp_choice", lambda *args, **kwargs: 0
     for library in ("cudnn", "miopen"):
@@ -98,6 +99,20 @@ def _from_float(op: Any) -> Callable[..., Any]:
         return op(grad, output, axis, grad.dtype).to(dtype)
 
     return backward
+
+
+def _rms_norm_backward(
+    grad: Any, x: Any, shape: Any, inverse: Any, weight: Any, wanted: Any
+) -> tuple[Any, Any]:
+    """Gradients of the operand and the weight; `inverse` is that of each row's root mean square."""
+    axes = list(range(-len(shape), 0))
+    normed, grad = x.float() * inverse, grad.float()
+    scaled = grad if weight is None else grad * weight.float()
+    to_x = inverse * (scaled - normed * (scaled * normed).mean(axes, keepdim=True))
+    to_weight = None
+    if weight is not None and wanted[1]:
+        to_weight = (grad * normed).reshape(-1, *shape).sum(0).to(weight.dtype)
+    return to_x.to(x.dtype) if wanted[0] else None, to_weight
 
 
 def _lstm_cell(

@@ -51,7 +51,9 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
     for name, function in instead.items():
         if _schema(name) is not None and (key == "CPU" or name in own):
             yield name, computed_on_cpu(name, key=key, function=function)
-    for name in sorted((own | composed) - instead.keys() - {"aten::resize_"}):
+    # Those that a torch for CUDA has for GPUs only, which are refused.
+    theirs = {name for name in _registrations(BACKENDS[key]) if name.startswith(_NAMESPACES)}
+    for name in sorted((own | composed | theirs) - instead.keys() - {"aten::resize_"}):
         schema = _schema(name)
         if schema is None:
             continue

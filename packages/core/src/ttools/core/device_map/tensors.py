@@ -27,6 +27,8 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     yield tensor, "is_pinned", lambda self, device=None: hasattr(_storage(self), "_ttools_pinned")
     yield tensor, "record_stream", lambda self, stream: None
     yield tensor, "type", _type(tensor.type)
+    overload = torch._ops.OpOverload
+    yield overload, "redispatch", _redispatch(torch, overload.redispatch)
     yield torch, "Generator", _generator(torch)
     yield torch, "set_default_tensor_type", _default_type(torch, torch.set_default_tensor_type)
     profile = torch.autograd.profiler.profile
@@ -37,6 +39,30 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     yield storage, "cuda", lambda self, device=None, non_blocking=False: _storage_on_cuda(self)
     for kind in _KINDS:
         yield torch.cuda, f"{kind}Tensor", _legacy_type(torch, kind)
+
+
+# ---- operators
+
+
+def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Libraries call torch's own kernel past theirs by the keys of no backend.
+
+    That kernel is a composite, which may call CUDA's functions directly.
+    """
+    from ttools.core.device_map.kernels import computed_on_cpu
+
+    # `CompositeExplicitAutograd` is an alias, which leaves the set empty.
+    no_backend = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
+    computed = functools.cache(computed_on_cpu)
+
+    def redispatch(self: Any, keys: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if keys == no_backend:
+            leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+            if any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves):
+                return computed(self.name())(*args, **kwargs)
+        return original(self, keys, *args, **kwargs)
+
+    return redispatch
 
 
 # ---- tensors
