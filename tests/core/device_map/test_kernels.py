@@ -218,6 +218,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def test_sparse_tensors(layout: str) -> None:
     dense = torch.eye(4) + torch.ones(4, 4).triu(3)
     x = LAYOUTS[layout](dense.cuda())
+    narrow = LAYOUTS[layout](dense.cuda().bfloat16())
+    assert narrow.dtype == narrow.to_dense().dtype == torch.bfloat16
     assert x.is_cuda
     assert x.layout is LAYOUTS[layout](dense).layout
     assert x.values().is_cuda if layout != "coo" else x.coalesce().indices().is_cuda
@@ -295,6 +297,22 @@ def test_gradients_of_the_norm_that_gpus_compute_at_once(weighted: bool, axes: i
     assert (to_weight is None) is (weight is None)
     if weighted:
         torch.testing.assert_close(to_weight.cpu(), wanted[1])
+
+
+def test_conjugates_where_a_library_has_kernels_of_its_own() -> None:
+    x = torch.tensor([1 + 2j, 3 - 1j], device="cuda")
+    conjugate, imaginary = x.conj(), x.conj().imag
+    assert conjugate.is_conj()
+    assert imaginary.is_neg()
+
+    def called(x: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("for scripts to call")
+
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        library.impl("_conj", called, "CUDA")
+        library.impl("_neg_view", called, "CUDA")
+        assert (conjugate + 0).cpu().tolist() == [1 - 2j, 3 + 1j]
+        assert (imaginary + 0).cpu().tolist() == [-2, 1]
 
 
 @pytest.mark.parametrize("backend", torch.nn.attention.SDPBackend.__members__.values())

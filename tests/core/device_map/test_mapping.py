@@ -192,7 +192,7 @@ def test_properties_and_memory() -> None:
 
 
 @pytest.mark.usefixtures("mapped")
-def test_random_state_is_the_cpu_s() -> None:
+def test_random_state_comes_back() -> None:
     torch.cuda.manual_seed_all(3)
     state = torch.cuda.get_rng_state()
     first = torch.rand(4, device="cuda")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,65 @@ def test_generators_draw_what_the_cpu_s_do() -> None:
 
     assert draw("cuda") == draw("cpu")
     assert torch.Generator("cuda").device == torch.device("cuda", 0)
+
+
+def test_the_state_of_a_generator_is_a_seed_and_an_offset() -> None:
+    def state(generator: Any) -> list[int]:
+        values: list[int] = generator.get_state().view(torch.int64).tolist()
+        return values
+
+    generator = torch.Generator("cuda").manual_seed(3)
+    assert state(generator) == state(generator) == [3, 0]
+    torch.rand(2, device="cuda", generator=generator)
+    assert state(generator) == state(generator) == [3, 4]
+    saved = generator.get_state()
+    drawn = torch.rand(2, device="cuda", generator=generator)
+    assert state(generator) == [3, 8]
+    assert generator.initial_seed() == 3
+    elsewhere = torch.Generator("cuda")
+    elsewhere.set_state(saved)
+    assert torch.equal(torch.rand(2, device="cuda", generator=elsewhere.clone_state()), drawn)
+    elsewhere.set_offset(0)
+    assert state(elsewhere) == state(generator.manual_seed(3)) == [3, 0]
+    assert elsewhere.get_offset() == 0
+    # As libraries do that draw in kernels of their own.
+    own = torch.cuda.default_generators[0]
+    own.set_state(torch.tensor([5, 12]).view(torch.uint8))
+    assert state(own) == [5, 12]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda device: torch.rand(4, device=device),
+        lambda device: torch.nn.functional.dropout(torch.ones(64, device=device)),
+        lambda device: torch.randint(0, 99, (4,), device=device),
+        lambda device: torch.rand_like(torch.ones(4, device=device)),
+        lambda device: torch.randperm(9, device=device),
+        lambda device: torch.empty(4, device=device).exponential_(),
+    ],
+)
+def test_the_device_draws_from_a_generator_of_its_own(draw: Callable[[str], Any]) -> None:
+    torch.manual_seed(7)
+    first = draw("cuda")
+    torch.manual_seed(7)
+    on_cpu = draw("cpu")
+    assert torch.equal(first, draw("cuda"))
+    torch.manual_seed(7)
+    assert torch.equal(on_cpu, draw("cpu"))
+    torch.cuda.manual_seed(7)
+    with torch.random.fork_rng():
+        draw("cpu")
+        draw("cuda")
+    assert torch.equal(first, draw("cuda"))
+
+
+def test_storages_grow_where_a_tensor_is_set_to_more_than_they_have() -> None:
+    x = torch.arange(3.0, device="cuda")
+    assert x.set_(x.untyped_storage(), 1, (2, 3)).shape == (2, 3)
+    assert x.flatten()[:2].tolist() == [1, 2]
+    empty = torch.empty(0, device="cuda")
+    assert empty.set_(empty.untyped_storage(), 0, (4,)).fill_(2).tolist() == [2] * 4
 
 
 def test_pinned_memory() -> None:

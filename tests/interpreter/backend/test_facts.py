@@ -23,6 +23,17 @@ def test_extent_is_the_whole_storage() -> None:
     assert storage_extent(x.data_ptr()) is None
 
 
+def test_pointers_that_are_their_own_storage() -> None:
+    class Pointer:
+        def data_ptr(self) -> int:
+            return 64
+
+        def untyped_storage(self) -> Pointer:
+            return self
+
+    assert storage_extent(Pointer()) is None
+
+
 def test_reinterpreted_tensors_have_their_base_s_extent() -> None:
     import triton
 

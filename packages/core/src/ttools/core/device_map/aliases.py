@@ -9,6 +9,8 @@ computed.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,6 +40,17 @@ _PARTS = {
 }
 
 
+def own_kernel(name: str, key: str = "CPU") -> Callable[..., Any]:
+    """The CPU's kernel itself, for tensors of any device where it only looks at sizes."""
+    call = torch.library.get_kernel(name, key).call_boxed
+    return partial(call, dispatch_keys(key))
+
+
+def dispatch_keys(key: str) -> Any:
+    """The set of one dispatch key."""
+    return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+
+
 def check_capsules() -> None:
     """Checks that capsules are laid out as this file takes them.
 
@@ -51,6 +64,10 @@ def check_capsules() -> None:
     managed = pointer(capsule, b"dltensor")
     if _words[(id(capsule) >> 3) + _POINTER] != managed or _words[(managed >> 3) + 1] != _DL_CPU:
         raise LookupError("this Python keeps capsules in another way")
+
+
+# Not the operators, of which a script may have kernels of its own for CUDA.
+_conjugated, _negated = own_kernel("aten::_conj"), own_kernel("aten::_neg_view")
 
 
 def to_cuda(tensor: torch.Tensor) -> Any:
@@ -78,9 +95,9 @@ def _with_device(tensor: Any, kind: int) -> Any:
     if tensor.layout is not _STRIDED:
         return _sparse_with_device(tensor, kind)
     if tensor.is_conj():
-        return _with_device(tensor.conj(), kind).conj()
+        return _conjugated(_with_device(_conjugated(tensor), kind))
     if tensor.is_neg():
-        return _with_device(tensor._neg_view(), kind)._neg_view()
+        return _negated(_with_device(_negated(tensor), kind))
     try:
         capsule = _to_dlpack(tensor)
     except (BufferError, RuntimeError) as error:
@@ -100,9 +117,13 @@ def _sparse_with_device(tensor: Any, kind: int) -> Any:
     if tensor.layout is not torch.sparse_coo:
         parts.append(_with_device(tensor.values(), kind))
         return torch.ops.aten._sparse_compressed_tensor_unsafe(
-            *parts, tensor.shape, layout=tensor.layout, device=parts[0].device
+            *parts,
+            tensor.shape,
+            dtype=tensor.dtype,
+            layout=tensor.layout,
+            device=parts[0].device,
         )
     parts.append(_with_device(tensor._values(), kind))
     return torch.ops.aten._sparse_coo_tensor_unsafe(
-        *parts, tensor.shape, is_coalesced=tensor.is_coalesced()
+        *parts, tensor.shape, dtype=tensor.dtype, is_coalesced=tensor.is_coalesced()
     )

@@ -195,26 +195,6 @@ def _properties_field(field: str) -> Callable[..., Any]:
     return answer
 
 
-def _random(torch: ModuleType) -> dict[str, Any]:
-    """Random state: the device's generator is the CPU's."""
-    generator = torch.default_generator
-
-    def set_state(state: Any, device: object = None) -> None:
-        generator.set_state(state)
-
-    return {
-        "manual_seed": lambda seed: generator.manual_seed(int(seed)),
-        "manual_seed_all": lambda seed: generator.manual_seed(int(seed)),
-        "seed": lambda: generator.seed(),
-        "seed_all": lambda: generator.seed(),
-        "initial_seed": lambda: generator.initial_seed(),
-        "get_rng_state": lambda device=None: generator.get_state(),
-        "get_rng_state_all": lambda: [generator.get_state()],
-        "set_rng_state": set_state,
-        "set_rng_state_all": lambda states: set_state(states[0]),
-    }
-
-
 # Questions that do not yet ask for a device: a script may go on without one.
 _QUERIES: dict[str, Any] = {
     "is_available": _answer(True),
@@ -314,8 +294,10 @@ def replacements(
         torch: The torch module.
         used: Wraps a function so that calling it counts as asking for a device.
     """
+    from ttools.core.device_map.generators import default_generator, of_cuda
+
     cuda = torch.cuda
-    functions = {**_QUERIES, **_random(torch)}
+    functions = {**_QUERIES, **of_cuda()}
     for name, value in _DEVICE.items():
         functions[name] = value if isinstance(value, type) else used(value)
     # Most functions are also attributes of the submodule that defines them.
@@ -325,7 +307,7 @@ def replacements(
     for name in ("start", "stop"):
         yield cuda.profiler, name, _answer(None)
     yield cuda.profiler, "profile", _range
-    yield cuda, "default_generators", (torch.default_generator,)
+    yield cuda, "default_generators", (default_generator(),)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         for name, function in _ACCELERATOR.items():

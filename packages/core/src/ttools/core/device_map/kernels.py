@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 
-from ttools.core.device_map.aliases import to_cuda, to_host
+from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, to_host
+from ttools.core.device_map.generators import default_generator, drawing
 from ttools.core.device_map.memory import ask_for_device
 from ttools.core.errors import UnsupportedError
 
@@ -40,16 +40,6 @@ Kernel = Callable[..., Any]
 #: The CPU tensors of one call with those that they stand for.
 Hosts = list[tuple[Any, Any]]
 Convert = Callable[[Any, Hosts], Any]
-
-
-def own_kernel(name: str, key: str = "CPU") -> Kernel:
-    """The CPU's kernel itself, for tensors of any device where it only looks at sizes."""
-    call = torch.library.get_kernel(name, key).call_boxed
-    return partial(call, _keys(key))
-
-
-def _keys(key: str) -> Any:
-    return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
 
 
 def operator(name: str) -> Any:
@@ -83,6 +73,14 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
     return kernel
 
 
+def _drawing(compute: Kernel) -> Kernel:
+    def computed(*args: Any, **kwargs: Any) -> Any:
+        with drawing():
+            return compute(*args, **kwargs)
+
+    return computed
+
+
 def _takes_tensors(schema: Any) -> bool:
     return any("Tensor" in str(each.type) for each in schema.arguments)
 
@@ -93,6 +91,10 @@ class _Computation:
     def __init__(self, name: str, key: str, function: Kernel | None) -> None:
         schema = operator(name)._schema
         self._name = name
+        draws = torch.Tag.nondeterministic_seeded in operator(name).tags
+        self._takes_generator = any(
+            each.kwarg_only and "Generator" in str(each.type) for each in schema.arguments
+        )
         self._compute = self._compute_with_numbers = function or _composed(name)
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
         # Kernels that allocate may be replaced for a time, by who watches memory. So they hold
@@ -100,6 +102,8 @@ class _Computation:
         is_collective = name.startswith("c10d::")
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
             self._compute = own_kernel(name, key)
+        if draws and not self._takes_generator:
+            self._compute = self._compute_with_numbers = _drawing(self._compute)
         free = _ON_EITHER.get(schema.name.removeprefix("aten::"), set())
         #: Where tensors may be, and what converts other operands.
         self._tensors: list[tuple[int, bool]] = []
@@ -159,7 +163,7 @@ class _Computation:
         for number, convert in self._by_position:
             if number < count:
                 operands[number] = convert(args[number], hosts)
-        named = self._converted(kwargs, hosts) if kwargs else kwargs
+        named = self._converted(kwargs, hosts) if kwargs or self._takes_generator else kwargs
         if not hosts:
             ask_for_device()
         result = compute(*operands, **named)
@@ -184,6 +188,8 @@ class _Computation:
         }
         if named.get("pin_memory"):
             named["pin_memory"] = None
+        if self._takes_generator and named.get("generator") is None:
+            named["generator"] = default_generator()
         return named
 
     def _operands_returned(self, result: Any, args: Any, kwargs: Any) -> Any:
@@ -248,7 +254,7 @@ def _aliased(argument: Any) -> str:
 def _composed(name: str) -> Kernel:
     """The operator itself, which is made of others on the CPU."""
     op = operator(name)
-    autocast = _keys("AutocastCPU")
+    autocast = dispatch_keys("AutocastCPU")
 
     def composed(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -297,7 +303,8 @@ def _each(action: Callable[[Any, Any], None], value: Any, host: Any) -> None:
             _each(action, one, other)
 
 
-set_storage = own_kernel("aten::set_.source_Storage_storage_offset")
+SET = "aten::set_.source_Storage_storage_offset"
+set_storage = own_kernel(SET)
 
 
 def _assign(tensor: Any, host: Any) -> None:
@@ -327,17 +334,28 @@ def _update(tensor: Any, host: Any) -> None:
 
 
 def resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
-    """`resize_`: memory is the CPU's to allocate, which a CUDA storage does not know."""
+    """`resize_`."""
     shaped = torch.empty(
         size, device="meta", memory_format=memory_format or torch.contiguous_format
     )
-    strides = shaped.stride()
+    offset = tensor.storage_offset()
+    return set_to(tensor, tensor.untyped_storage(), offset, list(size), shaped.stride())
+
+
+def set_to(
+    tensor: Any, storage: Any, offset: int, size: list[int], strides: Sequence[int] = ()
+) -> Any:
+    """`set_` to a part of a storage, of which a larger copy is made if that is not all there.
+
+    Memory is the CPU's to allocate, which a CUDA storage does not know.
+    """
+    if len(strides) < len(size):
+        strides = torch.empty(size, device="meta").stride()
     needed = 1 + sum((extent - 1) * step for extent, step in zip(size, strides, strict=True))
-    needed = (tensor.storage_offset() + (needed if 0 not in size else 0)) * tensor.element_size()
-    storage = tensor.untyped_storage()
+    needed = (offset + (needed if 0 not in size else 0)) * tensor.element_size()
     if needed > storage.nbytes():
         larger = torch.empty(needed, dtype=torch.uint8, device=_CPU)
         before = set_storage(to_cuda(larger[:0]), storage, 0, [storage.nbytes()], [1])
         larger[: storage.nbytes()] = to_host(before)
         storage = to_cuda(larger).untyped_storage()
-    return set_storage(tensor, storage, tensor.storage_offset(), list(size), list(strides))
+    return set_storage(tensor, storage, offset, list(size), list(strides))

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from ttools.core.device_map import numerics
-from ttools.core.device_map.kernels import Kernel, computed_on_cpu, own_kernel, resize
+from ttools.core.device_map.aliases import own_kernel
+from ttools.core.device_map.kernels import SET, Kernel, computed_on_cpu, resize, set_to
 
 _registrations = torch._C._dispatch_get_registrations_for_dispatch_key
 #: Operators of the process groups have kernels for CUDA, which want streams and NCCL.
@@ -48,12 +49,13 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
             if name.startswith("aten::")
         )
         yield "aten::resize_", resize
+        yield SET, set_to
     for name, function in instead.items():
         if _schema(name) is not None and (key == "CPU" or name in own):
             yield name, computed_on_cpu(name, key=key, function=function)
     # Those that a torch for CUDA has for GPUs only, which are refused.
     theirs = {name for name in _registrations(BACKENDS[key]) if name.startswith(_NAMESPACES)}
-    for name in sorted((own | composed | theirs) - instead.keys() - {"aten::resize_"}):
+    for name in sorted((own | composed | theirs) - instead.keys() - {"aten::resize_", SET}):
         schema = _schema(name)
         if schema is None:
             continue

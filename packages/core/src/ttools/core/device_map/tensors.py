@@ -1,6 +1,6 @@
 """What torch's Python does with devices by itself, past the dispatcher.
 
-Pinned memory, generators, storages in files and between processes, and older names of tensors of
+Pinned memory, storages in files and between processes, and older names of tensors of
 CUDA devices: all that a backend does not reach. `mapping.py` puts these replacements in place.
 """
 
@@ -22,6 +22,8 @@ Replacement = tuple[Any, str, Any]
 
 def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     """Every (owner, attribute, value) that maps what tensors and storages do in Python."""
+    from ttools.core.device_map.generators import Generator
+
     tensor, storage = torch.Tensor, torch.UntypedStorage
     yield tensor, "pin_memory", _pin_memory
     yield tensor, "is_pinned", lambda self, device=None: hasattr(_storage(self), "_ttools_pinned")
@@ -29,7 +31,7 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     yield tensor, "type", _type(tensor.type)
     overload = torch._ops.OpOverload
     yield overload, "redispatch", _redispatch(torch, overload.redispatch)
-    yield torch, "Generator", _generator(torch)
+    yield torch, "Generator", Generator
     yield torch, "set_default_tensor_type", _default_type(torch, torch.set_default_tensor_type)
     profile = torch.autograd.profiler.profile
     yield profile, "__init__", _without_device(profile.__init__)
@@ -129,31 +131,6 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, *args, **kwargs)
 
     return init
-
-
-def _generator(torch: ModuleType) -> type:
-    """`torch.Generator`, of which one of a mapped device is the CPU's."""
-    original = torch.Generator
-
-    class _AnyGenerator(type(original)):  # type: ignore[misc]
-        def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, original)
-
-    class Generator(original, metaclass=_AnyGenerator):  # type: ignore[misc, valid-type]
-        """A generator of random numbers; its device may be a mapped one."""
-
-        def __new__(cls, device: Any = "cpu") -> Any:
-            device = torch.device(device)
-            made = original.__new__(cls, "cpu" if device.type == "cuda" else device)
-            made._device = torch.device("cuda", 0) if device.type == "cuda" else device
-            return made
-
-        @property
-        def device(self) -> Any:
-            """The device that it was asked for."""
-            return self._device
-
-    return Generator
 
 
 # ---- storages

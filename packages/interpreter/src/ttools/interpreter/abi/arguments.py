@@ -75,8 +75,10 @@ def _check_memory(value: Any) -> None:
 
 def _is_freed(value: Any) -> bool:
     """Whether the storage of a tensor with elements was resized to nothing."""
-    storage = getattr(value, "untyped_storage", None)
-    return storage is not None and value.numel() > 0 and storage().nbytes() == 0
+    try:
+        return value.numel() > 0 and value.untyped_storage().nbytes() == 0
+    except AttributeError:  # a pointer of another library, which may have some of a tensor's names
+        return False
 
 
 _SCALARS: dict[str, Callable[[Any], int]] = {

@@ -31,10 +31,10 @@ def storage_extent(argument: Any) -> Extent:
     """
     try:
         storage = argument.untyped_storage()
+        start, size = storage.data_ptr(), storage.nbytes()
     except AttributeError:
         return _wrapped_extent(argument)
-    start = storage.data_ptr()
-    return start, start + storage.nbytes()
+    return start, start + size
 
 
 def _wrapped_extent(argument: Any) -> Extent:

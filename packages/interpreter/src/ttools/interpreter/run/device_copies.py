@@ -169,7 +169,7 @@ class HostCopies:
         if index not in self._plan.pointers or not hasattr(tensor, "untyped_storage"):
             return value
         storage = tensor.untyped_storage()
-        if on_host(storage) or not storage.nbytes():
+        if not hasattr(storage, "device") or on_host(storage) or not storage.nbytes():
             return value
         copy = self._holding(storage.data_ptr()) or self._add(_bytes_of(storage))
         copy.parameters.add(index)

@@ -1,0 +1,164 @@
+"""Random numbers of the mapped device, apart from the CPU's.
+
+A generator of CUDA's counts: its state is a seed and an offset, which libraries read and write to
+draw numbers in kernels of their own. Here it draws as the CPU's does, whose state is long, and
+begins anew at each offset that somebody has seen. Must not know which operators draw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+_Original: Any = torch.Generator
+#: A seed and an offset.
+_STATE = struct.Struct("<QQ")
+#: How far an offset goes on where numbers were drawn; CUDA's are multiples of four.
+_STEP = 4
+
+
+class _AnyGenerator(type(_Original)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Original)
+
+
+class Generator(_Original, metaclass=_AnyGenerator):  # type: ignore[misc]
+    """`torch.Generator`, whose device may be a mapped one."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        """One that draws as the CPU's, for a mapped device, or one of another device."""
+        device = torch.device(device)
+        if device.type == "cuda":
+            return _Original.__new__(DeviceGenerator, "cpu")
+        return _Original.__new__(cls, device)
+
+
+class DeviceGenerator(Generator):
+    """One of a mapped device."""
+
+    _seed = _offset = 0
+    #: The CPU generator's state at this offset.
+    _state = b""
+
+    @property
+    def device(self) -> Any:
+        """The mapped device."""
+        return torch.device("cuda", 0)
+
+    def get_state(self) -> Any:
+        """The seed and the offset, of eight bytes each, as of CUDA's generators."""
+        now, seed = self.long_state(), self.initial_seed()
+        if now == _long_state(seed, 0):
+            self._remember(seed, 0, now)
+        elif now != self._state or seed != self._seed:
+            self._begin(seed, _STEP + (self._offset if seed == self._seed else 0))
+        return _tensor(_STATE.pack(self._seed, self._offset))
+
+    def set_state(self, state: Any) -> None:
+        """Goes to a seed and an offset, or to a state of the CPU's."""
+        value = _bytes(state)
+        if len(value) == _STATE.size:
+            self._begin(*_STATE.unpack(value))
+        else:
+            self.set_long_state(value)
+
+    def get_offset(self) -> int:
+        """The offset alone."""
+        self.get_state()
+        return self._offset
+
+    def set_offset(self, offset: int) -> None:
+        """Goes to another offset of this seed."""
+        self._begin(self.initial_seed(), offset)
+
+    def clone_state(self) -> Any:
+        """Another generator with this one's state."""
+        other = Generator("cuda")
+        other.set_state(self.get_state())
+        return other
+
+    def long_state(self) -> bytes:
+        """The state of the CPU's generator that draws."""
+        return _bytes(super().get_state())
+
+    def set_long_state(self, value: bytes) -> None:
+        """Goes to a state of the CPU's generator."""
+        super().set_state(_tensor(value))
+
+    def _begin(self, seed: int, offset: int) -> None:
+        state = _long_state(seed, offset)
+        self.set_long_state(state)
+        self._remember(seed, offset, state)
+
+    def _remember(self, seed: int, offset: int, state: bytes) -> None:
+        self._seed, self._offset, self._state = seed, offset, state
+
+
+def _long_state(seed: int, offset: int) -> bytes:
+    """The state of a generator of the CPU at an offset of a seed, which it calls its first seed."""
+    first = seed
+    if offset:
+        digest = hashlib.blake2b(_STATE.pack(seed, offset), digest_size=8).digest()
+        first = int.from_bytes(digest, "little")
+    fresh = _Original("cpu")
+    fresh.manual_seed(first)
+    # ATen's `CPUGeneratorImplStateLegacy` begins with the first seed.
+    return struct.pack("<Q", seed) + _bytes(fresh.get_state())[8:]
+
+
+# Neither is an operator, which a script's modes would see.
+
+
+def _bytes(state: Any) -> bytes:
+    return bytes(state.numpy().tobytes())
+
+
+def _tensor(value: bytes) -> Any:
+    return torch.from_numpy(np.frombuffer(bytearray(value), np.uint8))
+
+
+@cache
+def default_generator() -> Any:
+    """The mapped device's own."""
+    made = Generator("cuda")
+    made.manual_seed(torch.default_generator.initial_seed())
+    return made
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Has operators that take no generator draw from the device's, on the CPU."""
+    host, device = torch.default_generator, default_generator()
+    before = host.get_state()
+    host.set_state(_tensor(device.long_state()))
+    try:
+        yield
+    finally:
+        device.set_long_state(_bytes(host.get_state()))
+        host.set_state(before)
+
+
+def of_cuda() -> dict[str, Callable[..., Any]]:
+    """What `torch.cuda` has of random numbers, by name."""
+
+    def set_state(state: Any, device: object = None) -> None:
+        default_generator().set_state(state)
+
+    return {
+        "manual_seed": lambda seed: default_generator().manual_seed(int(seed)),
+        "manual_seed_all": lambda seed: default_generator().manual_seed(int(seed)),
+        "seed": lambda: default_generator().seed(),
+        "seed_all": lambda: default_generator().seed(),
+        "initial_seed": lambda: default_generator().initial_seed(),
+        "get_rng_state": lambda device=None: default_generator().get_state(),
+        "get_rng_state_all": lambda: [default_generator().get_state()],
+        "set_rng_state": set_state,
+        "set_rng_state_all": lambda states: set_state(states[0]),
+    }
