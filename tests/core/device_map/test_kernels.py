@@ -276,6 +276,9 @@ def test_composites_called_past_the_backend_compute_on_the_cpu() -> None:
     assert y.tolist() == [1, 1, 1]
     assert torch.ops.aten.copy_.default.redispatch(no_backend, y, torch.zeros(3)).is_cuda
     assert y.tolist() == [0, 0, 0]
+    copied = torch.ops.aten._to_copy.default.redispatch(no_backend, x, device=torch.device("cpu"))
+    assert copied.is_cpu
+    assert torch.ops.aten.detach.default.redispatch(no_backend, x).is_cuda
 
 
 @pytest.mark.parametrize("weighted", [True, False])

@@ -189,10 +189,10 @@ def test_the_device_draws_from_a_generator_of_its_own(draw: Callable[[str], Any]
 
 
 def test_storages_grow_where_a_tensor_is_set_to_more_than_they_have() -> None:
-    x = torch.arange(3.0, device="cuda")
+    x: Any = torch.arange(3.0, device="cuda")
     assert x.set_(x.untyped_storage(), 1, (2, 3)).shape == (2, 3)
     assert x.flatten()[:2].tolist() == [1, 2]
-    empty = torch.empty(0, device="cuda")
+    empty: Any = torch.empty(0, device="cuda")
     assert empty.set_(empty.untyped_storage(), 0, (4,)).fill_(2).tolist() == [2] * 4
 
 

@@ -62,8 +62,17 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
         if _looks_at_sizes(schema, key):
             if name in own:
                 yield name, own_kernel(name, key)
-        elif name in own or not (_converts(schema) or _changes_sizes(schema)):
+        elif name in own or not _is_torch_s(schema):
             yield name, computed_on_cpu(name, key=key)
+
+
+def is_computed(schema: Any) -> bool:
+    """Whether an operator that torch makes of others is computed on the CPU, or left to torch."""
+    return not (_looks_at_sizes(schema, "CPU") or _is_torch_s(schema))
+
+
+def _is_torch_s(schema: Any) -> bool:
+    return _converts(schema) or _changes_sizes(schema)
 
 
 def _schema(name: str) -> Any:

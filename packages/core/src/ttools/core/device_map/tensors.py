@@ -52,13 +52,14 @@ def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
     That kernel is a composite, which may call CUDA's functions directly.
     """
     from ttools.core.device_map.kernels import computed_on_cpu
+    from ttools.core.device_map.registry import is_computed
 
     # `CompositeExplicitAutograd` is an alias, which leaves the set empty.
     no_backend = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
     computed = functools.cache(computed_on_cpu)
 
     def redispatch(self: Any, keys: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if keys == no_backend:
+        if keys == no_backend and is_computed(self._schema):
             leaves = torch.utils._pytree.tree_leaves((args, kwargs))
             if any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves):
                 return computed(self.name())(*args, **kwargs)

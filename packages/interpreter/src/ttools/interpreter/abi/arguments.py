@@ -76,7 +76,7 @@ def _check_memory(value: Any) -> None:
 def _is_freed(value: Any) -> bool:
     """Whether the storage of a tensor with elements was resized to nothing."""
     try:
-        return value.numel() > 0 and value.untyped_storage().nbytes() == 0
+        return bool(value.numel() > 0 and value.untyped_storage().nbytes() == 0)
     except AttributeError:  # a pointer of another library, which may have some of a tensor's names
         return False
 
