@@ -112,6 +112,8 @@ class _Session:
             **os.environ,
             **options.environment,
             "PYTHONPATH": os.pathsep.join(path),
+            # A checkout may have a package `tools` of its own.
+            "PYTHONSAFEPATH": "1",
             REPORT: str(self._report),
             DONE: str(self._done),
             SELECTION: json.dumps(asdict(options.selection)),

@@ -174,4 +174,28 @@ SUITES = {
         environment={"GEMS_VENDOR": "nvidia"},
         arguments=("--mode", "quick", "--ref", "cpu"),
     ),
+    "vllm": Suite(
+        title="vLLM",
+        folder="tests",
+        files=(
+            *("lora/test_punica_ops", "lora/test_fused_moe_lora_kernel"),
+            *("kernels/attention/test_prefix_prefill", "kernels/attention/test_lightning_attn"),
+            "kernels/attention/test_triton_decode_attention",
+            "kernels/attention/test_triton_prefill_attention",
+            "kernels/attention/test_triton_unified_attention",
+            "kernels/attention/test_merge_attn_states",
+            *("kernels/mamba/test_mamba_ssm_ssd", "kernels/mamba/test_mamba_ssm"),
+            *("kernels/mamba/test_causal_conv1d", "kernels/fla/test_fla_layernorm_guard"),
+            "kernels/fla/test_fused_recurrent_packed_decode",
+            *("kernels/moe/test_count_expert_num_tokens", "kernels/moe/test_batched_moe"),
+            "kernels/quantization/test_awq_triton",
+            "kernels/quantization/test_triton_scaled_mm",
+        ),
+        packages=("transformers",),
+        selection=Selection(sample=6, smallest=True, known_keys=True),
+        device_map="cuda=cpu,capability=9.0,sms=132",
+        # vLLM leaves Triton out where there is no driver of a GPU, unless none is to be seen.
+        environment={"CUDA_VISIBLE_DEVICES": ""},
+        arguments=("-p", "tools.libraries.without_vllm_binaries"),
+    ),
 }

@@ -1,0 +1,1 @@
+"""Commands for work on the repository itself; not installed."""
