@@ -48,7 +48,8 @@ def profiled(n: int, programs: int, stride: int = 1, device: str = "h100") -> Pr
 
 def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
     prof = profiled(n, programs, stride, device)
-    ((sample, inspection, found),) = qualities(prof.samples, prof.inspections)
+    ((form, inspection, found),) = qualities(prof.samples, prof.inspections)
+    sample = form.sample
     assert sample.counts is not None
     accesses = [
         Access(
@@ -146,7 +147,8 @@ def test_the_page_and_json_can_hold_it() -> None:
 
 def test_projecting_takes_the_largest_launch() -> None:
     prof = profiled(256, 4)
-    ((sample, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+    ((form, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+    sample = form.sample
     assert sample.counts is not None
     own = project(sample.counts, inspection, read_device("h100"), accesses)
     assert own.seconds == prof.frame["projected_s"].iloc[0]

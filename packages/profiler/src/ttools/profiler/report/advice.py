@@ -14,6 +14,7 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.location import SourceLocation
 from ttools.profiler.access.requests import AccessQuality
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.report.forms import Form
 
 Kind = Literal[
     "uncoalesced_access",
@@ -36,7 +37,7 @@ _OCCUPANCY = 0.25
 #: How often a program must load a byte.
 _AGAIN = 2.0
 #: What moves less than this share of a launch's bytes is not worth a hint.
-_MATTERS = 0.05
+MATTERS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,7 @@ class Evidence:
         inspection: what the target's compiler made of it.
         accesses: to memory, by a launch.
         counts: of that launch; None where they are unknown.
+        form: the launches that do the same; None where there are no samples.
     """
 
     kernel: str
@@ -79,11 +81,12 @@ class Evidence:
     inspection: Inspection
     accesses: Sequence[AccessQuality]
     counts: LaunchCounts | None
+    form: Form | None = None
 
     def matters(self, moved: float) -> bool:
         """Whether so many bytes are worth a hint."""
         total = self.counts.total.bytes if self.counts else 0
-        return moved >= _MATTERS * total
+        return moved >= MATTERS * total
 
 
 def advise(evidence: Evidence) -> list[Hint]:
