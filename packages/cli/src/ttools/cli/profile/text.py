@@ -74,7 +74,9 @@ class _Told:
         key = row["kernel"], row["config"]
         forms, own = self._forms.get(key, []), self._own(row)
         letters = _letters(own)
-        place = f"  {shown_path(row['file'], self._root)}:{row['line']:.0f}" if row["file"] else ""
+        place = ""
+        if isinstance(row["file"], str):  # kernels of libraries have no source
+            place = f"  {shown_path(row['file'], self._root)}:{row['line']:.0f}"
         name = f"{row['kernel']} [{row['config']}]" if row["config"] else row["kernel"]
         facts = [
             ("speed of light", self._speed_of_light(row, forms)),
