@@ -61,7 +61,7 @@ def projected(
             continue
         counts = form.sample.counts
         assert counts is not None
-        yield median / 1e9, project(counts, inspection, device, accesses).seconds
+        yield median / 1e9, project(counts, inspection, device, accesses, cold=True).seconds
 
 
 def main() -> None:

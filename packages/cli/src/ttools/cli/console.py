@@ -163,7 +163,7 @@ def write_tables(
         plain.print(table)
     # Without the spaces that fill lines up: the text is for other programs, or to be pasted.
     text = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
-    write_text(text, output, None if shown is None else shown.file)
+    write_text(text, output, sys.stderr if shown is not None and shown.stderr else None)
 
 
 def require_folder(*outputs: Path | None) -> None:
