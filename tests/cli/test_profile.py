@@ -317,7 +317,7 @@ def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
 
 def test_compare_shows_ten_of_a_verdict(called_ttools: Run, tmp_path: Path) -> None:
     kernels = {f"kernel_{n}": 1e-3 for n in range(96)}
-    profile_file(tmp_path / "base.json", **kernels)
+    profile_file(tmp_path / "base.json", "GPU", **kernels)
     done = called_ttools("profile", "compare", "base.json", "base.json", COLUMNS="80")
     assert "86 more `same` left out; --format json has all" in done.stdout
     assert done.stdout.count("kernel_") == 10

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from tests.forked_python import PYTHON
 
-from ttools.cli import progress
 from ttools.cli.progress import State, Ticker
 
 FILE = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
@@ -31,13 +30,13 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(progress.time, "monotonic", clock)
+    monkeypatch.setattr("ttools.cli.progress.time.monotonic", clock)
     return clock
 
 
-def state(done: int, what: str = "tuning k", **given: object) -> State:
+def state(done: int, what: str = "tuning k", waits: bool = False) -> State:
     facts = ("best 55.1 us", "3 rejected")
-    return State(what=what, done=done, total=96, unit="configurations", facts=facts, **given)
+    return State(what=what, done=done, total=96, unit="configurations", facts=facts, waits=waits)
 
 
 def test_a_pipe_has_a_line_every_ten_seconds(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,10 @@ def verify_command(
 
     with ticking() as tick:
         found = verify_here(
-            subject, settings, write_tests, lambda *tried: tick(_state(*tried, settings.cases))
+            subject,
+            settings,
+            write_tests,
+            lambda tried, failing: tick(_state(tried, failing, settings.cases)),
         )
     if form == "json":
         write_json(found.as_dict(), output)

@@ -110,7 +110,7 @@ class Profile(ContextDecorator, ShowsItself):
 
     def _form_rows(self) -> list[dict[str, Any]]:
         samples = self._session.samples
-        projecting = is_projected(self.device) and not self._on_device
+        device = None if self._on_device or not is_projected(self.device) else self.device
         judged = {id(e.form.sample): e for e in self._evidence() if e.form is not None}
         rows = []
         for forms in forms_of(samples, self._variants() if self.target else {}).values():
@@ -119,8 +119,8 @@ class Profile(ContextDecorator, ShowsItself):
                 found = judged.get(id(form.sample))
                 row = form_row(form, names.get(id(form.source), ""), self.device, found)
                 # Kernels for another target than the device's would be projected wrongly.
-                if projecting and found and found.inspection.target == self.device.target:
-                    row |= _projected(found, self.device)
+                if device and found and found.inspection.target == device.target:
+                    row |= _projected(found, device)
                 rows.append(row)
         return rows
 
