@@ -109,7 +109,7 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
     from ttools.tuner.store.ranking import reason
 
     shown, problem = Shown(entry), entry.problem
-    found = new_table(f"{problem} ({shown.counts()} tried)", ("", "config"), shown.columns)
+    found = new_table(f"{problem} ({shown.counts()})", ("", "config"), shown.columns)
     for row in shown.able():
         found.add_row(*map(escape, row))
     won = reason(entry)
