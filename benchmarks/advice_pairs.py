@@ -66,6 +66,15 @@ def product_kernel(
 
 
 @triton.jit
+def histogram_kernel(x_ptr, out_ptr, ONCE: tl.constexpr, BINS: tl.constexpr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    if ONCE:
+        tl.atomic_add(out_ptr + tl.arange(0, BINS), tl.histogram(x, BINS))
+    else:
+        tl.atomic_add(out_ptr + x, 1)
+
+
+@triton.jit
 def settle(x, TURNS: tl.constexpr):
     """Work enough that masked lanes cost more than the memory traffic."""
     for _ in tl.static_range(TURNS):
@@ -230,6 +239,23 @@ def _again(device: str, small: bool) -> tuple[Launch, Launch]:
     return launch(False), launch(True)
 
 
+def _contended(device: str, small: bool) -> tuple[Launch, Launch]:
+    torch.manual_seed(0)
+    programs, bins, block = 4 if small else 4096, 16, 1024
+    x = torch.randint(0, bins, (programs * block,), device=device, dtype=torch.int32)
+
+    def launch(once: bool) -> Launch:
+        out = torch.zeros(bins, device=device, dtype=torch.int32)
+
+        def run() -> None:
+            out.zero_()
+            histogram_kernel[(programs,)](x, out, ONCE=once, BINS=bins, BLOCK=block)
+
+        return Launch(run, out)
+
+    return launch(False), launch(True)
+
+
 PAIRS = (
     Pair("uncoalesced_access", _uncoalesced),
     Pair("narrow_access", _narrow),
@@ -238,4 +264,5 @@ PAIRS = (
     Pair("matrix_units_unused", _matrix_units),
     Pair("mask_overhead", _masks),
     Pair("loaded_again", _again),
+    Pair("contended_atomic", _contended),
 )

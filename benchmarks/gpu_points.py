@@ -185,7 +185,12 @@ def _point(point: Mapping[str, Any], device: Device) -> Point:
         device=device,
         counts=_counts(point),
         sass=point["sass"],
-        blocks=Blocks(warps=point["warps"], resident=point["occupancy"]["blocks"]),
+        blocks=Blocks(
+            warps=point["warps"],
+            resident=point["occupancy"]["blocks"],
+            shared=point["resources"]["shared"],
+            spilled=point["resources"]["spilled"] * point["resources"]["threads"],
+        ),
         accesses=[
             Access(
                 kind=each["kind"],

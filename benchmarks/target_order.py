@@ -55,12 +55,13 @@ def projected(
         try:
             with profile(on="cpu", device=device, line_times=False) as prof:
                 tuned.fn[grid](**arguments, **candidate.values)
-            ((sample, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+            ((form, inspection, accesses),) = qualities(prof.samples, prof.inspections)
         except (TtoolsError, ValueError) as error:
             print(f"   {candidate.key}: {error}", flush=True)
             continue
-        assert sample.counts is not None
-        yield median / 1e9, project(sample.counts, inspection, device, accesses).seconds
+        counts = form.sample.counts
+        assert counts is not None
+        yield median / 1e9, project(counts, inspection, device, accesses, cold=True).seconds
 
 
 def main() -> None:

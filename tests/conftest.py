@@ -57,6 +57,8 @@ def _folder_of_caches() -> Path:
 
 _CACHES = _folder_of_caches()
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
+# On a busy machine any command may take the ten seconds after which it tells how far it is.
+os.environ.setdefault("TTOOLS_PROGRESS", "off")
 # A stale object of an earlier run would hide a defect of today's compiler.
 os.environ["TRITON_CACHE_DIR"] = str(_CACHES / "triton")
 os.environ["TTOOLS_CACHE_DIR"] = str(_CACHES / "ttools")

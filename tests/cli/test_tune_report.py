@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
 
 from ttools.cli.tune.report import write_as_text
 from ttools.tuner.measure.trial import Trial
@@ -34,3 +37,57 @@ def test_short_tables_are_whole(tmp_path: Path) -> None:
     text = text_of(10, 1, tmp_path / "text")
     assert "left out" not in text
     assert text.count("BLOCK=") == 11
+
+
+VALUES = {"BLOCK_N": 128, "GROUP_M": 8, "num_warps": 4, "num_stages": 3}
+
+
+def trial(n: int, seconds: float | None) -> Trial:
+    return Trial(
+        values={"BLOCK_M": 2**n, **VALUES},
+        status="wrong" if seconds is None else "ok",
+        reason="100 of 1,000 elements of `c_ptr` differ, " * 3 if seconds is None else "",
+        samples=() if seconds is None else (seconds,) * 9,
+    )
+
+
+def test_what_is_the_same_is_told_once(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    trials = [*(trial(n, 1e-3 * (9 - n)) for n in range(6)), trial(7, None)]
+    entry = TuningEntry(
+        problem=PROBLEM,
+        trials=trials,
+        winner=trials[5].key,
+        present=trials[3].key,
+        location=("kernels.py", 7),
+    )
+    write_as_text([entry], None)
+    text = capfd.readouterr().out
+    assert text.startswith("k  kernels.py:7\n")
+    assert "  in all  BLOCK_N=128, GROUP_M=8, num_warps=4, num_stages=3\n" in text
+    assert re.search(r"\n  winner  BLOCK_M=32 .*4 ms .* 1\.00\n", text)
+    assert text.count("BLOCK_N=128") == 1
+    assert "  BLOCK_M=128  wrong: 100 of 1,000 elements of `c_ptr` differ" in text
+    table, line = text.split("\n\n")
+    assert max(map(len, table.splitlines())) <= 80
+    assert line == (
+        "# k, 2.25 times as fast as the first configuration, 1.50 times as fast as the "
+        "present one\n"
+        "triton.Config({'BLOCK_M': 32, 'BLOCK_N': 128, 'GROUP_M': 8}, num_warps=4, num_stages=3)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("present", "said"), [(5, "the present one still"), (7, "the present one was not timed")]
+)
+def test_the_present_configuration(
+    capfd: pytest.CaptureFixture[str], present: int, said: str
+) -> None:
+    trials = [*(trial(n, 1e-3 * (9 - n)) for n in range(6)), trial(7, None)]
+    key = config_key({"BLOCK_M": 2**present, **VALUES})
+    write_as_text(
+        [TuningEntry(problem=PROBLEM, trials=trials, winner=trials[5].key, present=key)], None
+    )
+    assert f", {said}\n" in capfd.readouterr().out

@@ -150,6 +150,100 @@ def test_a_benchmark_function_decides(tmp_path: Path) -> None:
     }
 
 
+def test_times_of_another_benchmark_function_are_not_used_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def decorated(do_bench: Any) -> Any:
+        return ttools.tuner.tune(
+            [config(64), config(128)],
+            ["n"],
+            do_bench=do_bench,
+            options=HERE,
+            store=tmp_path / "store.sqlite",
+        )(add_to_kernel)
+
+    def first_is_best(launch, quantiles):
+        asked.append("first")
+        return torch.tensor([1.0 + len(asked), 1.0, 9.0])
+
+    def second_is_best(launch, quantiles):
+        asked.append("second")
+        return 9.0 - len(asked)
+
+    for do_bench, block, times in ((first_is_best, 64, 2), (second_is_best, 128, 4)):
+        kernel = decorated(do_bench)
+        launch(kernel)
+        assert kernel.best_config.kwargs["BLOCK"] == block
+        assert len(asked) == times
+    launch(decorated(second_is_best))
+    assert len(asked) == 4, "its own are"
+
+
+@pytest.mark.parametrize("decorator", [triton.autotune, ttools.tuner.tune])
+def test_a_drop_in_prints_calls_and_refuses_as_autotune_does(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    decorator: Any,
+) -> None:
+    """Triton's own class and ours side by side, with its cache on disk in the store's place."""
+    heard: list[dict[str, Any]] = []
+    monkeypatch.setenv("TRITON_PRINT_AUTOTUNING", "1")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        triton.knobs.autotuning, "listener", lambda **told: heard.append(told), raising=False
+    )
+    ours = decorator is not triton.autotune
+    own = {"options": HERE, "store": tmp_path / "store.sqlite"} if ours else {"cache_results": True}
+
+    def bench(call: Any, quantiles: tuple[float, ...]) -> list[float]:
+        call()
+        return [1.0, 0.5, 2.0]
+
+    def decorated() -> Any:
+        configs = [config(64), config(128)]
+        positional = (configs, ["n"], None, None, ["total_ptr"], None, None, None, None, False)
+        return decorator(*positional, bench, **own)(add_to_kernel)
+
+    kernel = decorated()
+    launch(kernel)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-4:-2] == [
+        "Triton autotuning for function add_to_kernel,",
+        "with key as (1000, 'torch.float32', 'torch.float32'),",
+    ]
+    assert lines[-1] == f"best config selected: {kernel.best_config};"
+    assert list(kernel.configs_timings.values()) == [pytest.approx([1.0, 0.5, 2.0])] * 2
+    assert kernel.bench_time > 0
+    assert kernel.cache_results is not ours
+    (told,) = heard
+    assert set(told) >= {"fn", "key", "best_config", "configs_timings", "duration", "cache_hit"}
+    assert (told["cache_hit"], told["duration"] > 0) == (False, True)
+    # ---- another process, as it were
+    launch(decorated())
+    assert "best config selected" not in capsys.readouterr().out
+    assert (heard[1]["cache_hit"], heard[1]["duration"]) == (True, None)
+    # ---- what is given twice
+    with pytest.raises(ValueError, match="Conflicting meta-parameters: BLOCK"):
+        decorated()[(1,)](torch.ones(8), torch.ones(8), 9, BLOCK=64)
+    # ---- one configuration is left
+    heard.clear()
+    capsys.readouterr()
+    pruned = decorator(
+        [config(64), config(128)],
+        ["n"],
+        {"early_config_prune": lambda configs, named, **options: configs[1:]},
+        **own,
+    )(add_to_kernel)
+    launch(pruned)
+    assert pruned.best_config.kwargs["BLOCK"] == 128
+    assert not heard
+    assert capsys.readouterr().out == ""
+    # ---- none are given
+    empty = decorator([], ["n"], **own)(add_to_kernel)
+    assert len(empty.configs) == 1
+
+
 def test_configurations_are_timed_for_as_long_as_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

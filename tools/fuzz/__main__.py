@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tools.fuzz.report import Campaign, as_json, markdown
 
+from ttools.cli.progress import State, ticking
 from ttools.fuzz.generate import generate
 from ttools.fuzz.generate.context import Features
 from ttools.fuzz.script import script
@@ -46,18 +47,26 @@ def main(arguments: list[str] | None = None) -> int:
     results = options.results.open("a") if options.results else None
     seeds = _seeds(options, first)
     run = verdicts_here(seeds, work) if options.in_process else None
-    for verdict in run or verdicts(seeds, work, options.processes):
-        campaign.add(verdict)
-        if results:
-            results.write(json.dumps(as_json(verdict)) + "\n")
-            results.flush()
-        _tell(verdict, options)
+    with ticking() as tick:
+        for verdict in run or verdicts(seeds, work, options.processes):
+            campaign.add(verdict)
+            tick(_state(campaign, options))
+            if results:
+                results.write(json.dumps(as_json(verdict)) + "\n")
+                results.flush()
+            _tell(verdict, options)
     _shrink(campaign, work, options)
     report = markdown(campaign)
     print(report)
     if options.markdown:
         options.markdown.write_text(report)
     return 1 if campaign.failed else 0
+
+
+def _state(campaign: Campaign, options: argparse.Namespace) -> State:
+    most = options.kernels or (None if options.seconds else 100)
+    facts = (f"{len(campaign.failures)} failed",)
+    return State(what="fuzzing", done=campaign.kernels, total=most, unit="kernels", facts=facts)
 
 
 def _parser() -> argparse.ArgumentParser:

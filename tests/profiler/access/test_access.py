@@ -84,6 +84,36 @@ def test_sectors_are_those_of_the_addresses(
     assert row["ideal_per_request"] == pytest.approx(fewest / requests)
 
 
+@triton.jit
+def column_kernel(x_ptr, out_ptr, K, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    n = tl.arange(0, BLOCK_N)
+    total = tl.zeros((BLOCK_N,), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        inside = (k < K)[:, None]
+        x = tl.load(x_ptr + n[None, :] * K + k[:, None], mask=inside, other=0)
+        total += tl.sum(x.to(tl.float32), 0)
+    tl.store(out_ptr + n, total)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32])
+@pytest.mark.parametrize("depth", [128, 101])
+def test_tiles_that_are_walked_in_strips_are_whole(dtype: torch.dtype, depth: int) -> None:
+    """The strips of a tile of bytes are narrower than a sector, but no access of their own."""
+    x, out = torch.ones(32, depth, dtype=dtype), torch.zeros(32)
+    with profile(target="sm_90", line_times=False) as prof:
+        column_kernel[(1,)](x, out, depth, BLOCK_N=32, BLOCK_K=64)
+    assert (out == depth).all()
+    (sample,) = prof.samples
+    assert sample.counts is not None
+    trace = sample.counts.accesses[0]
+    k, n = np.arange(128)[:, None], np.arange(32)[None, :]
+    expected = np.where(k < depth, x.data_ptr() + x.element_size() * (n * depth + k), -1)
+    assert trace.addresses.tolist() == expected.reshape(2, -1).tolist()
+    if depth == 128:
+        assert prof.accesses["efficiency"][0] == 1.0
+
+
 def test_what_programs_share_and_touch_again() -> None:
     table, out = torch.ones(256), torch.zeros(2)
     with profile(target="sm_80") as prof:

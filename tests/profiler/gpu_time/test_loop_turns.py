@@ -31,6 +31,24 @@ def test_constants_win_over_counts() -> None:
     assert loop_turns(code, counted(1, 99), warps=4) == [16]
 
 
+def test_a_comparison_that_does_not_decide_the_branch_is_no_counter() -> None:
+    """A mask's predicate is used again for the branch; its register once held minus infinity."""
+    body = (
+        *("IADD3 R1, R1, 0x30, RZ", "ISETP.NE.U32.AND P0, PT, R1, RZ, PT"),
+        *("UISETP.GE.AND UP0, UPT, UR5, UR28, UPT", "PLOP3.LUT P0, PT, PT, PT, UP0, 0x80, 0x0"),
+        "@!P0 BRA `(.L_x_1)",
+    )
+    code = loop(*body, before="IMAD.MOV.U32 R1, RZ, RZ, -0x800000")
+    assert loop_turns(code, counted(1, 32), warps=4) == [32]
+    # What is handed on may still be a counter.
+    constant = (
+        *("UIADD3 UR5, UR5, 0x4, URZ", "UISETP.GE.AND UP0, UPT, UR5, 0x40, UPT"),
+        *("PLOP3.LUT P0, PT, PT, PT, UP0, 0x80, 0x0", "@!P0 BRA `(.L_x_1)"),
+    )
+    code = loop(*constant, before="UMOV UR5, URZ")
+    assert loop_turns(code, counted(1, 99), warps=4) == [16]
+
+
 @given(
     copies=st.integers(1, 8),
     turns=st.integers(1, 50),

@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.core.compilation import disassembly
+from ttools.core.compilation.machine_code import read_machine_code
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import read_device
 from ttools.profiler import Profile, profile
+from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.projection import AT_MOST, WITHIN, is_projected, project
 from ttools.profiler.gpu_time.work import Access, Blocks, Work, work_of
@@ -48,7 +50,8 @@ def profiled(n: int, programs: int, stride: int = 1, device: str = "h100") -> Pr
 
 def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
     prof = profiled(n, programs, stride, device)
-    ((sample, inspection, found),) = qualities(prof.samples, prof.inspections)
+    ((form, inspection, found),) = qualities(prof.samples, prof.inspections)
+    sample = form.sample
     assert sample.counts is not None
     accesses = [
         Access(
@@ -71,6 +74,38 @@ def test_work_of_a_launch() -> None:
     assert work(256, 33, stride=8).cache == pytest.approx(one.cache * 4.5)
     # A load for each turn of 128 elements; the remainder of an unrolled loop is made in any case.
     assert work(4096, 33).far - one.far == 30
+
+
+@pytest.mark.parametrize(
+    ("shared", "spilled", "away"),
+    [
+        (0, 0, 0.0),
+        (0, 16 << 10, 0.0),  # the L1 cache has 256 KiB beside no shared memory
+        (228 << 10, 280 << 10, 1.0),
+        (0, 256 << 10, 0.5),
+    ],
+)
+def test_spilled_registers_cross_to_the_last_cache_where_the_first_is_full(
+    shared: int, spilled: int, away: float
+) -> None:
+    text = ["LDG.E R4, desc[UR4][R2.64]", "STL.64 [R1], R4", "LDL.LU R6, [R1]", "EXIT"]
+    body = "\n".join(f"        /*{16 * n:04x}*/   {each} ;" for n, each in enumerate(text))
+    total = LineCounts(None, 1, loaded=4 * 128)
+    counts, device = LaunchCounts(132, total, (total,), 512), read_device("h100")
+    blocks = Blocks(warps=4, resident=1, shared=shared, spilled=spilled)
+    found = work_of(counts, read_machine_code(body), blocks, [], device)
+    local = 132 * 4 * 32 * (8 + 4)
+    moved = 4 * 128 + local * away
+    assert found.cache * device.bandwidth == pytest.approx(moved, rel=0.01)
+    assert found.memory * device.bandwidth == pytest.approx(512)
+
+
+def test_nothing_is_in_the_cache_where_configurations_are_timed() -> None:
+    prof = profiled(256, 4)
+    ((form, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+    assert form.sample.counts is not None
+    given = form.sample.counts, inspection, read_device("h100"), accesses
+    assert project(*given, cold=True).seconds > project(*given).seconds
 
 
 def test_where_machine_code_is_not_read_counts_stand_for_it() -> None:
@@ -146,7 +181,8 @@ def test_the_page_and_json_can_hold_it() -> None:
 
 def test_projecting_takes_the_largest_launch() -> None:
     prof = profiled(256, 4)
-    ((sample, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+    ((form, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+    sample = form.sample
     assert sample.counts is not None
     own = project(sample.counts, inspection, read_device("h100"), accesses)
     assert own.seconds == prof.frame["projected_s"].iloc[0]

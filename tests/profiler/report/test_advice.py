@@ -42,6 +42,7 @@ GIVEN = {
     "matrix_units_unused": ("total = tl.dot(", None),
     "mask_overhead": ("x = tl.load(x_ptr + row * columns", 1 - 520 / 1024),
     "loaded_again": ("weight = tl.load(weight_ptr", 16.0),
+    "contended_atomic": ("tl.atomic_add(out_ptr + x, 1)", None),
 }
 
 
@@ -194,6 +195,99 @@ def test_each_specialisation_is_looked_at(pairs: ModuleType) -> None:
         for launch in (after, before, after):
             launch.run()
     assert {hint.kind for hint in prof.advice} >= {"uncoalesced_access"}
-    # Both request the same, so accesses are those of the first, which moves no sectors in vain.
-    assert set(prof.accesses["efficiency"]) == {1.0}
+    # Accesses are those of both, of which one moves sectors in vain.
+    assert set(prof.accesses["efficiency"]) == {1.0, 0.125}
+    assert sorted(prof.forms["launches"]) == [1, 2]
     assert len(prof.inspections) == 2
+
+
+@triton.jit
+def interleaved_kernel(x_ptr, out_ptr, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    at = PARTS * (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    total = tl.load(x_ptr + at)
+    for part in tl.static_range(1, PARTS):
+        total += tl.load(x_ptr + at + part)
+    tl.store(out_ptr + at // PARTS, total)
+
+
+@triton.jit
+def interleaved_tile_kernel(x_ptr, out_ptr, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + PARTS * row[:, None] + tl.arange(0, PARTS)[None, :])
+    tl.store(out_ptr + row, tl.sum(x, 1))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parts", "given"),
+    [
+        (interleaved_kernel, 2, False),  # the other half is in the L1 cache, which is fast enough
+        (interleaved_kernel, 8, True),
+        (interleaved_tile_kernel, 8, False),  # as is advised
+    ],
+)
+def test_parts_of_pairs_that_others_load(kernel: Any, parts: int, given: bool) -> None:
+    x, out = torch.rand(parts << 12), torch.zeros(1 << 12)
+    with profile(target="sm_90") as prof:
+        kernel[(4,)](x, out, PARTS=parts, BLOCK=1024)
+    torch.testing.assert_close(out, x.view(-1, parts).sum(1))
+    hints = [hint for hint in prof.advice if hint.kind == "uncoalesced_access"]
+    assert bool(hints) is given
+    assert all("from the L1 cache" in hint.evidence for hint in hints)
+
+
+@pytest.mark.parametrize(("width", "given"), [(4, True), (8, False)])
+def test_tiles_narrower_than_a_sector(pairs: ModuleType, width: int, given: bool) -> None:
+    x, out = torch.rand(64, 512), torch.zeros(512)
+    with profile(target="sm_90") as prof:
+        pairs.column_sum_kernel[(512 // width,)](x, out, 64, 512, BLOCK_M=32, BLOCK_N=width)
+    torch.testing.assert_close(out, x.sum(0))
+    hints = [hint for hint in prof.advice if hint.kind == "uncoalesced_access"]
+    assert bool(hints) is given
+    assert all("at least 8 elements along axis 1" in hint.advice for hint in hints)
+
+
+@triton.jit
+def gather_kernel(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + offs, mask=offs < n, other=0)
+    tl.store(out_ptr + offs, tl.load(x_ptr + index, mask=offs < n), mask=offs < n)
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_what_follows_data_promises_nothing(in_order: bool) -> None:
+    x, out = torch.rand(1 << 14), torch.zeros(1 << 12)
+    index = torch.arange(1 << 12) if in_order else torch.randint(0, 1 << 14, (1 << 12,))
+    with profile(target="sm_90") as prof:
+        gather_kernel[(4,)](x, index, out, 1 << 12, BLOCK=1024)
+    torch.testing.assert_close(out, x[index])
+    assert {hint.kind for hint in prof.advice} == (set() if in_order else {"uncoalesced_access"})
+
+
+@triton.jit
+def cross_kernel(x_ptr, out_ptr, height, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    y = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]
+    x = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    inside = (y > 0) & (y < height - 1) & (x > 0) & (x < width - 1)
+    at = x_ptr + y * width + x
+    total = tl.load(at, mask=inside) + tl.load(at - width, mask=inside)
+    total += tl.load(at + width, mask=inside) + tl.load(at - 1, mask=inside)
+    total += tl.load(at + 1, mask=inside)
+    tl.store(out_ptr + y * width + x, total, mask=inside)
+
+
+@triton.jit
+def transpose_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = (row[:, None] < rows) & (column[None, :] < columns)
+    x = tl.load(x_ptr + row[:, None] * columns + column[None, :], mask=inside)
+    tl.store(out_ptr + column[None, :] * rows + row[:, None], x, mask=inside)
+
+
+def test_nothing_is_said_where_nothing_helps() -> None:
+    """Stencils and transposes: the cache, or the compiler's layouts, serve them."""
+    x, out = torch.rand(1 << 14), torch.zeros(1 << 14)
+    with profile(target="sm_90") as prof:
+        cross_kernel[(1, 16)](x, out, 128, 128, ROWS=8, COLUMNS=128)
+        transpose_kernel[(2, 2)](x, out, 128, 128, BLOCK=64)
+    assert prof.advice == []

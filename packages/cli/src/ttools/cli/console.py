@@ -15,10 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
 from ttools.core.errors import (
     InvalidKernelError,
@@ -64,6 +63,11 @@ def set_verbosity(verbosity: Verbosity) -> None:
     """Chooses what `say` and `show_error` write from now on."""
     global _verbosity
     _verbosity = verbosity
+
+
+def verbosity() -> Verbosity:
+    """What `set_verbosity` chose."""
+    return _verbosity
 
 
 def say(kind: str, message: str) -> None:
@@ -144,15 +148,22 @@ def new_table(title: str | None, left: Iterable[str], right: Iterable[str]) -> T
 
 
 def write_tables(
-    tables: Iterable[Table | Tree], output: Path | None, console: Console | None = None
+    tables: Iterable[RenderableType], output: Path | None, console: Console | None = None
 ) -> None:
     """Writes tables to a file as plain text, or to a console, standard output by default."""
+    shown = (console or stdout()) if output is None else None
+    if shown is not None and shown.is_terminal:
+        for table in tables:
+            shown.print(table)
+        return
     file = io.StringIO()
-    shown = (console or stdout()) if output is None else Console(file=file, width=_FILE_WIDTH)
+    width = shown.width if shown else _FILE_WIDTH
+    plain = Console(file=file, width=width, force_terminal=False)
     for table in tables:
-        shown.print(table)
-    if output is not None:
-        write_text(file.getvalue(), output)
+        plain.print(table)
+    # Without the spaces that fill lines up: the text is for other programs, or to be pasted.
+    text = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+    write_text(text, output, sys.stderr if shown is not None and shown.stderr else None)
 
 
 def require_folder(*outputs: Path | None) -> None:

@@ -1,73 +1,172 @@
-"""What a long run shows while it lasts: launches so far, on a terminal's standard error.
+"""What a long run shows while it lasts: a bar in a terminal, a line every ten seconds in a pipe.
 
 Owns when and how. The script's own output must arrive untouched: where it shares the terminal, a
-line that redraws itself would tear it, so there progress is whole lines, ever less often.
+line that redraws itself would tear it, so a bar is there only while the script waits, and lines
+otherwise. `--quiet` and `TTOOLS_PROGRESS=off` show nothing.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
-from rich.live import Live
-from rich.spinner import Spinner
+from ttools.cli.console import verbosity
+from ttools.core.configuration import read
 
-from ttools.cli.console import say, stderr
+VARIABLE = "TTOOLS_PROGRESS"
+#: Shorter runs show nothing.
+_BAR_AFTER_S = 2.0
+_LINE_EVERY_S = 10.0
+_REDRAWN_EVERY_S = 0.3
+_BAR_WIDTH = 16
+_CLEAR = "\r\x1b[2K"
 
-_FIRST_LINE_S = 10.0
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """How far a run is.
+
+    Attributes:
+        what: is done, as `tuning add_kernel`; the rate is of what follows equal ones.
+        done: so many.
+        total: of so many, at most; None where that is unknown.
+        unit: what is counted, in the plural.
+        facts: what else there is to say: the best so far, how many were rejected.
+        waits: whether the script waits meanwhile, and writes nothing.
+    """
+
+    what: str
+    done: int
+    total: int | None = None
+    unit: str
+    facts: tuple[str, ...] = ()
+    waits: bool = False
+
+
+class Ticker:
+    """Shows the state of a run from time to time.
+
+    Args:
+        shared: whether the user's program runs meanwhile, and may write to the same terminal.
+    """
+
+    def __init__(self, *, shared: bool) -> None:
+        self._stream = sys.stderr
+        self._terminal = self._stream.isatty()
+        self._shared = shared and self._terminal and sys.stdout.isatty()
+        self._began = self._stage_began = time.monotonic()
+        self._next_line = self._began + _LINE_EVERY_S
+        self._next_bar = self._began + _BAR_AFTER_S
+        self._what, self._at_first = "", 0
+        self._drawn = False
+
+    def is_due(self) -> bool:
+        """Whether a state would be shown, as it takes time to find out."""
+        return time.monotonic() >= (self._next_bar if self._terminal else self._next_line)
+
+    def tick(self, state: State) -> None:
+        """Shows it, if it is time to."""
+        now = time.monotonic()
+        if state.what != self._what:
+            self._what, self._at_first, self._stage_began = state.what, state.done, now
+        if self._terminal and (state.waits or not self._shared):
+            if now >= self._next_bar:
+                self._next_bar = now + _REDRAWN_EVERY_S
+                width = shutil.get_terminal_size().columns - 1
+                self._write(_CLEAR + self._bar(state, now)[:width])
+                self._drawn = True
+            return
+        self.clear()
+        if now >= self._next_line:
+            self._next_line = now + _LINE_EVERY_S
+            self._write(f"note: {self._told(state, now)} after {now - self._began:.0f} s\n")
+
+    def clear(self) -> None:
+        """Takes the bar away."""
+        if self._drawn:
+            self._write(_CLEAR)
+            self._drawn = False
+
+    def _bar(self, state: State, now: float) -> str:
+        if not state.total:
+            return self._told(state, now)
+        full = min(_BAR_WIDTH, _BAR_WIDTH * state.done // state.total)
+        return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {self._told(state, now)}"
+
+    def _told(self, state: State, now: float) -> str:
+        of = f" of {state.total:,}" if state.total else ""
+        parts = [f"{state.what}: {state.done:,}{of} {state.unit}"]
+        taken, done = now - self._stage_began, state.done - self._at_first
+        rate = done / taken if taken > 0 and done > 0 else 0.0
+        if rate:
+            parts.append(f"{rate:.3g}/s" if rate < 1000 else f"{rate:,.0f}/s")
+        if rate and state.total:
+            parts.append(f"{_duration((state.total - state.done) / rate)} left")
+        return ", ".join([*parts, *state.facts])
+
+    def _write(self, text: str) -> None:
+        """Without the stream's lock, which a process that is forked now would inherit held."""
+        encoded = text.encode(self._stream.encoding or "utf-8", "replace")
+        try:
+            os.write(self._stream.fileno(), encoded)
+        except (OSError, ValueError):  # it is no file
+            with suppress(OSError, ValueError):
+                self._stream.write(text)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def is_shown() -> bool:
+    """Whether anything is."""
+    return verbosity() != "quiet" and read(VARIABLE) != "off"
 
 
 @contextmanager
-def progress(state: Callable[[], str]) -> Iterator[None]:
-    """Shows `state()` from time to time while the context lasts; nothing without a terminal.
+def progress(state: Callable[[], State], *, shared: bool = True) -> Iterator[None]:
+    """Shows `state()` from time to time while the context lasts.
 
     Args:
         state: what to show now; called by another thread.
+        shared: whether the user's program runs meanwhile, and may write to the same terminal.
     """
-    if not sys.stderr.isatty():
+    if not is_shown():
         yield
         return
-    with _lines(state) if sys.stdout.isatty() else _status(state):
-        yield
+    ticker, done = Ticker(shared=shared), threading.Event()
 
+    def run() -> None:
+        while not done.wait(_REDRAWN_EVERY_S):
+            if ticker.is_due():
+                ticker.tick(state())
 
-def _status(state: Callable[[], str]) -> Live:
-    """One line that redraws itself, and is gone in the end."""
-    spinner = Spinner("dots", state())
-
-    def renderable() -> Spinner:
-        spinner.update(text=state())
-        return spinner
-
-    return Live(
-        get_renderable=renderable,
-        console=stderr(),
-        transient=True,
-        # rich would send what the script prints to standard error.
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-
-
-@contextmanager
-def _lines(state: Callable[[], str]) -> Iterator[None]:
-    done = threading.Event()
-    thread = threading.Thread(target=_say_until, args=(state, done), daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
+        ticker.clear()
 
 
-def _say_until(state: Callable[[], str], done: threading.Event) -> None:
-    """A line after some seconds, and after each time twice as long."""
-    began = time.monotonic()
-    pause = _FIRST_LINE_S
-    while not done.wait(pause):
-        say("note", f"{state()} after {time.monotonic() - began:.0f} s")
-        pause *= 2
+@contextmanager
+def ticking(*, shared: bool = False) -> Iterator[Callable[[State], None]]:
+    """Takes states as they come, without a thread: for processes that fork others."""
+    if not is_shown():
+        yield lambda _: None
+        return
+    ticker = Ticker(shared=shared)
+    try:
+        yield ticker.tick
+    finally:
+        ticker.clear()

@@ -45,6 +45,11 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(name="TTOOLS_DOT", meaning="matrix products: as-written, exact or tensor-core"),
     Variable(name="TTOOLS_MAX_PARKED", meaning="how many programs of a launch may wait at once"),
     Variable(name="TTOOLS_OPT", meaning="LLVM's optimisation level, 0 to 3"),
+    Variable(
+        name="TTOOLS_PROGRESS",
+        meaning="`off` shows no bars in terminals, and no lines of progress in pipes",
+        choices=("off", "auto"),
+    ),
     Variable(name="TTOOLS_QUIET", meaning="`1` hides the line that says that kernels run here"),
     Variable(name="TTOOLS_THREADS", meaning="threads of a launch; default torch.get_num_threads()"),
     Variable(

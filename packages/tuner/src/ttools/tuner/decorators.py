@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from ttools.core.errors import UsageError
 from ttools.interpreter.backend.autotuners import tuning_key
 from ttools.interpreter.run.interpretation import active_run
 from ttools.tuner.measure import gpu_launch
-from ttools.tuner.measure.timing import Timing
+from ttools.tuner.measure.timing import Timing, name_of
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.run import TuningRun
@@ -73,8 +74,9 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         with self.new_run() as run:
             launched = triton_versions.autotuner_class().run(self, *args, **kwargs)
         self.bench_time = time.perf_counter() - began
-        self.configs_timings = self._timings(run)
-        self._report(key)
+        if run.results:  # else a single configuration was left, as Triton has it
+            self.configs_timings = self._timings(run)
+            self._report(key, cached=not any(result.new for result in run.results))
         for result in run.results:
             for note in result.notes:
                 warnings.warn(f"{result.problem}: {note}", RuntimeWarning, stacklevel=4)
@@ -93,10 +95,15 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
             if each.key in trials
         }
 
-    def _report(self, key: tuple[Any, ...]) -> None:
-        """What Triton prints and calls after a tuning, where that is asked for."""
+    def _report(self, key: tuple[Any, ...], cached: bool) -> None:
+        """What Triton prints and calls after a tuning, where that is asked for.
+
+        Args:
+            key: of the launch.
+            cached: whether the store knew it all, as Triton's own cache on disk may.
+        """
         name = triton_versions.kernel_name(self)
-        if triton_versions.prints_autotuning():
+        if triton_versions.prints_autotuning() and not cached:
             lines = [
                 f"Autotuning kernel {name} with config {config}: {median:.6g} ms"
                 for config, (median, *_) in self.configs_timings.items()
@@ -115,8 +122,8 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
                 key=key,
                 best_config=self.best_config,
                 configs_timings=self.configs_timings,
-                duration=self.bench_time,
-                cache_hit=False,
+                duration=None if cached else self.bench_time,
+                cache_hit=cached,
             )
 
 
@@ -157,8 +164,9 @@ def tune(
         warmup: milliseconds of launches before those that are timed.
         rep: milliseconds of launches that are timed.
         use_cuda_graph: accepted; on a GPU short launches are timed in graphs anyway.
-        do_bench: times configurations in our place; called as Triton calls it, in the process that
-            measures, with memory put back before, not between its launches.
+        do_bench: times configurations in our place; called as Triton calls it, once for each, in
+            the process that measures, with memory put back before, not between its launches. Its
+            times are used again with the same function only, by name and text.
         cache_results: accepted; results are always remembered.
         options: what is tried and for how long.
         store: the file of all trials; by default one in the user's cache.
@@ -173,10 +181,12 @@ def tune(
     if unknown:
         raise UsageError(f"tune() has no argument `{min(unknown)}`")
     timing = Timing(warmup=warmup, rep=rep, do_bench=do_bench)
+    wanted = options or TuneOptions()
     if on not in (None, "cpu", "gpu"):
         raise UsageError(f"on={on!r}: must be cpu or gpu")
-    if not isinstance(options or TuneOptions(), TuneOptions):
+    if not isinstance(wanted, TuneOptions):
         raise UsageError(f"options must be TuneOptions, not a {type(options).__name__}")
+    wanted = replace(wanted, checks=replace(wanted.checks, timed_by=name_of(do_bench)))
     chosen = list(configs) if isinstance(configs, Iterable) else [configs]
     if not all(hasattr(each, "all_kwargs") for each in chosen):
         raise UsageError("configs must be a list of triton.Config")
@@ -184,7 +194,7 @@ def tune(
     def decorate(kernel: Any) -> Any:
         def new_run() -> TuningRun:
             return TuningRun(
-                options,
+                wanted,
                 store=None if locked else Path(store or default_store()),
                 lock=None if lock is None else Path(lock),
                 locked=locked,
@@ -205,6 +215,9 @@ def tune(
             do_bench=do_bench,
         )
         tuned.new_run, tuned.timing = new_run, timing
+        # Triton's own attributes, which it sets from arguments that its constructor warns of.
+        tuned.num_warmups, tuned.num_reps = warmup, rep
+        tuned.use_cuda_graph, tuned.cache_results = use_cuda_graph, cache_results
         return tuned
 
     return decorate

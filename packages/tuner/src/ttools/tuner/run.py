@@ -110,7 +110,7 @@ class TuningRun(ShowsItself):
         self._winners: dict[Problem, str | None] = {}
         self._parameters: set[str] = set()
         self._one_at_a_time = threading.RLock()
-        self._prepared = False
+        self._prepared = self._searching = False
         # What the program allocates is marked, and the marks go where its launches are made again.
         marks = options.checks.sanitize and not locked
         self._unwritten = UninitialisedMemory() if marks else nullcontext()
@@ -123,6 +123,15 @@ class TuningRun(ShowsItself):
             self._tuning = self._interpretation = interpret(
                 only=only, threads=threads, observer=self.clock, tune=self.tune
             )
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether a launch waits for its kernel to be tuned."""
+        return self._searching
+
+    def planned(self, result: TuningResult) -> int:
+        """How many configurations of a problem are tried at most."""
+        return self._options.budget(result.space)
 
     @property
     def warnings(self) -> list[str]:
@@ -176,7 +185,11 @@ class TuningRun(ShowsItself):
         problem = problem_of(launch, self._device)
         with self._one_at_a_time:
             if problem not in self._winners:
-                self._winners[problem] = self._winner(problem, launch, space)
+                self._searching = True
+                try:
+                    self._winners[problem] = self._winner(problem, launch, space)
+                finally:
+                    self._searching = False
         key = self._winners[problem]
         chosen = next((each for each in space if each.key == key), space[0])
         launch.choose(chosen.config)
@@ -232,11 +245,12 @@ class TuningRun(ShowsItself):
         if self._options.checks.reference:
             load_reference(self._options.checks.reference)  # before a worker fails to
         known = self._store.entry(problem) if self._store else TuningEntry(problem=problem)
+        stored = [] if self._store is None else self._store.entries(problem.kernel)
+        result.present = self._present(problem, stored)
         self._announce(f"{problem}: {self._options.plan(len(space))}")
         is_done = known.complete and known.winner is not None  # hardly anything is left to try
         bench = self._bench(launch, result, [] if is_done else space)
         try:
-            stored = [] if self._store is None else self._store.entries(problem.kernel)
             Tuning(
                 result,
                 space,
@@ -261,6 +275,18 @@ class TuningRun(ShowsItself):
         if result.trials and result.winner is None:
             result.notes.append("no configuration can win; the launch is made in the first one")
         return result.winner.key if result.winner else None
+
+    def _present(self, problem: Problem, stored: Sequence[TuningEntry]) -> str | None:
+        """The configuration in use: the lock file's, else the store's latest winner.
+
+        Other sources of the kernel and other versions count, as the program may have them still.
+        """
+        wanted = problem.kernel, problem.key, problem.device
+        winners = [(e.problem, e.winner) for e in stored if e.winner is not None]
+        if self._lock is not None:
+            winners += [(each, config_key(v)) for each, v in self._lock.winners.items()]
+        alike = [(p, key) for p, key in winners if (p.kernel, p.key, p.device) == wanted]
+        return alike[-1][1] if alike else None
 
     def _bench(
         self, launch: TunedLaunch, result: TuningResult, expected: Sequence[Candidate]

@@ -46,6 +46,7 @@ class TuningResult(ShowsItself):
         notes: what the user should know.
         bound: by so many percent may the best one found be slower than the best of all, with
             confidence; None if that was not asked.
+        present: key of the configuration that was in use before; None if that is unknown.
     """
 
     problem: Problem
@@ -59,6 +60,7 @@ class TuningResult(ShowsItself):
     complete: bool = False
     notes: list[str] = field(default_factory=list)
     bound: float | None = None
+    present: str | None = None
 
     def _shown(self) -> Iterator[Part]:
         from ttools.tuner.report.shown import shown_tuning
@@ -74,6 +76,7 @@ class TuningResult(ShowsItself):
             final=self.final,
             complete=self.complete,
             location=self.location,
+            present=self.present,
         )
 
 

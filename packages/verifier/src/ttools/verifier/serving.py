@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from ttools.verifier.result import Verification
 
 
 def verify_here(
-    subject: dict[str, str], options: VerifyOptions, write_tests: Path | None = None
+    subject: dict[str, str],
+    options: VerifyOptions,
+    write_tests: Path | None = None,
+    tell: Callable[[int, int], None] = lambda tried, failing: None,
 ) -> Verification:
     """Verifies in this process, whose children candidate and reference become.
 
@@ -25,6 +29,7 @@ def verify_here(
         subject: `candidate`, `reference` and `inputs`, as `FILE.py:NAME`.
         options: how much is tried.
         write_tests: a folder for test files.
+        tell: is called with how many cases were tried and how many failed, before each.
 
     Raises:
         UsageError: reference or inputs cannot be loaded.
@@ -33,7 +38,7 @@ def verify_here(
     from ttools.verifier.workers.warm_up import warm_up
 
     warm_up()
-    return Judge(Subject(**subject), options, write_tests).run()
+    return Judge(Subject(**subject), options, write_tests, tell).run()
 
 
 def main() -> None:

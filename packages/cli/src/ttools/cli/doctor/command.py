@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import require_folder, stderr, stdout, write_json, write_tables
+from ttools.cli.console import require_folder, stdout, write_json, write_tables
 from ttools.core.environment import Result, examine
 from ttools.core.errors import UsageError
 
@@ -77,21 +77,19 @@ def _table(results: Sequence[Result]) -> Table:
 
 def _self_test(seconds: float) -> None:
     """Runs random kernels; the exit status is 1 when one does not do as it should."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
+    from ttools.cli.progress import State, ticking
     from ttools.fuzz.self_test import self_test
+
+    def state(part: float, outcome: Outcome) -> State:
+        failed = f"{len(outcome.failures)} failed"
+        facts = f"{100 * part:.0f}% of the time", failed
+        return State(what="self-test", done=outcome.kernels, unit="kernels", facts=facts)
 
     # Another machine at another time tries other kernels; the seeds are in the report.
     first = time.time_ns() // 1_000_000 % 10**9
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=stderr(), transient=True) as progress:
-        task = progress.add_task("starting", total=1.0)
+    with ticking() as tick:
         outcome = self_test(
-            seconds,
-            first=first,
-            progress=lambda part, so_far: progress.update(
-                task, completed=part, description=f"{so_far.kernels} kernels"
-            ),
+            seconds, first=first, progress=lambda part, so_far: tick(state(part, so_far))
         )
     _tell(outcome)
     raise typer.Exit(exit_codes.FINDINGS if outcome.failures else exit_codes.OK)

@@ -16,6 +16,7 @@ from ttools.cli.console import require_folder, say, write_json, write_text
 from ttools.cli.inspect import options as inspect_options
 from ttools.cli.inspect.locking import lock_or_check
 from ttools.cli.kernel_file import load_kernel
+from ttools.cli.progress import State, progress
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
 from ttools.cli.work import run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
@@ -71,7 +72,11 @@ def inspect_command(
         inspected = _Inspected(Path(folder), signature, launch, only or [], lock is not None)
         status, sources = _sources(words or [], module, code, inspected, device_map)
         try:
-            found = [each for name in targets for each in inspect_sources(sources, name)]
+            found: list[Inspection] = []
+            of = len(sources) * len(targets)
+            with progress(lambda: _compiled(len(found), of), shared=False):
+                for name in targets:
+                    inspect_sources(sources, name, found)
             beside = None
             if against is not None:
                 beside = _against(against, found, inspected)
@@ -85,6 +90,10 @@ def inspect_command(
             say("error", str(error))
             raise typer.Exit(1) from None
     raise typer.Exit(status)
+
+
+def _compiled(done: int, of: int) -> State:
+    return State(what="compiled", done=done, total=of, unit="kernels")
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,10 @@ def _sources(
     take_over_from_upstream("ttools captures launches")
     from ttools.core.compilation.specialisation import captured
 
-    with captured(names=inspected.only) as sources, inspected.running():
+    seen = progress(
+        lambda: State(what="captured", done=len(sources), unit="compilations that launches need")
+    )
+    with captured(names=inspected.only) as sources, inspected.running(), seen:
         status = run_work(work, device_map)
     if not sources:
         which = f" named {', '.join(inspected.only)}" if inspected.only else ""

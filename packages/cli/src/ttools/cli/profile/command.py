@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from ttools.cli import options
@@ -10,9 +12,12 @@ from ttools.cli.console import require_folder, say
 from ttools.cli.devices import given_device
 from ttools.cli.profile import options as profile_options
 from ttools.cli.profile import report as profile_report
-from ttools.cli.progress import progress
+from ttools.cli.progress import State, progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
 from ttools.core.process.child_launches import child_launches
+
+if TYPE_CHECKING:
+    from ttools.profiler import Profile
 
 
 def profile_command(
@@ -74,7 +79,7 @@ def profile_command(
         hook=hook,
         proton_file=proton_file,
     )
-    seen = progress(lambda: f"profiled {profiled.seen:,} launches")
+    seen = progress(lambda: State(what="profiled", done=profiled.seen, unit="launches"))
     with child_launches() as children, seen, profiled:
         status = run_work(work, device_map, quiet=True)
     if children.kernels:
@@ -82,6 +87,8 @@ def profile_command(
     elif not profiled.launches and not profiled.notes and not status:
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
         say("note", f"no {wanted} was launched, so nothing was profiled")
+    with progress(lambda: _judged(profiled), shared=False):
+        profiled.judge()
     if form in ("text", "markdown"):
         if profiled.launches or output is not None:
             profile_report.write_tables_of(profiled, form, output, lines=lines, tree=tree)
@@ -90,3 +97,11 @@ def profile_command(
     for kernel, note in profiled.notes.items():
         say("note", f"{kernel}: {note}")
     raise typer.Exit(status)
+
+
+def _judged(profiled: Profile) -> State:
+    """While counts are made and kernels compiled, once the program has ended."""
+    done, of = profiled.judged
+    return State(
+        what="judging kernels", done=done, total=of or None, unit="specialisations and forms"
+    )

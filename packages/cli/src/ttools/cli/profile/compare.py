@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import RenderableType
 from rich.table import Table
 from typer.core import TyperCommand
 
 from ttools.cli import exit_codes, options
+from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph
 from ttools.cli.console import new_table, require_folder, say, write_json, write_tables, write_text
 from ttools.cli.markdown import markdown
-from ttools.cli.profile.report import seconds
+from ttools.cli.profile.units import seconds
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,7 +120,7 @@ def profile_compare_command(
     elif form == "markdown":
         write_text(markdown([_table(changes)]), output)
     else:
-        write_tables([_table(changes)], output)
+        write_tables(_blocks(changes), output)
     _conclude(changes, threshold)
 
 
@@ -195,3 +198,29 @@ def _table(changes: list[Change]) -> Table:
             f"{change.low:.3f} to {change.high:.3f}" if known else "",
         )
     return table
+
+
+#: What matters comes first.
+_ORDER = ("slower", "inconclusive", "new", "removed", "too few launches", "faster", "same")
+
+
+def _blocks(changes: list[Change]) -> Iterator[RenderableType]:
+    """A block per kernel, of each verdict at most ten."""
+    yield paragraph("Median time of a launch, new by base, and the interval of that ratio\n")
+    verdicts = dict.fromkeys((*_ORDER, *(change.verdict for change in changes)))
+    for verdict in verdicts:
+        own = [change for change in changes if change.verdict == verdict]
+        for change in own[:MOST_SHOWN]:
+            yield block(_name(change), [(verdict, _told(change))])
+        rest = left_out(len(own) - MOST_SHOWN, f"more `{verdict}`", "--format json")
+        if rest:
+            yield paragraph(f"{rest}\n")
+
+
+def _told(change: Change) -> str:
+    base, new = seconds(change.base_s) or "not there", seconds(change.new_s) or "not there"
+    if change.ratio is None:
+        return f"{new}, was {base}"
+    known = change.low is not None and change.high is not None
+    interval = f" ({change.low:.3f} to {change.high:.3f})" if known else ""
+    return f"{change.ratio:.3f}{interval}: {new}, was {base}"

@@ -18,23 +18,22 @@ from rich.tree import Tree
 
 from ttools.cli.console import new_table, write_tables, write_text
 from ttools.cli.markdown import markdown
+from ttools.cli.profile.text import blocks, narrow_accesses
+from ttools.cli.profile.units import amount, number, seconds, share
 from ttools.core.reports.report import shown_path
 
 if TYPE_CHECKING:
-    from ttools.core.compilation.inspection import Inspection
     from ttools.profiler import Profile
     from ttools.profiler.report.advice import Hint
     from ttools.profiler.report.call_tree import Node
 
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SPREAD = ("min_s", "median_s", "p95_s", "max_s", "overhead_median_s")
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def write_tables_of(
     profiled: Profile, form: str, output: Path | None, *, lines: bool, tree: bool
 ) -> None:
-    """Tables of kernels, of the device if one was named, and of lines and scopes if wanted.
+    """A block per kernel as text, or the tables of kernels, device, lines and scopes as Markdown.
 
     Args:
         profiled: a run that has ended.
@@ -43,11 +42,11 @@ def write_tables_of(
         lines: whether lines are wanted.
         tree: whether scopes are.
     """
-    tables = _tables(profiled, lines, tree)
     if form == "markdown":
-        write_text(markdown(tables), output)
+        write_text(markdown(_tables(profiled, lines, tree)), output)
     else:
-        write_tables(tables, output)
+        scopes = [_tree(profiled)] if tree else []
+        write_tables([*blocks(profiled, lines=lines), *scopes], output)
 
 
 def write(
@@ -103,6 +102,7 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         ],
         "lines": [_plain(row) for row in profiled.lines.to_dict("records")],
         "tree": profiled.tree.as_dict(),
+        "forms": [_plain(row) for row in profiled.forms.to_dict("records")],
         "accesses": [_plain(row) for row in profiled.accesses.to_dict("records")],
         "advice": [_hint(hint) for hint in profiled.advice],
         "compiled": [each.as_dict() for each in profiled.inspections],
@@ -155,7 +155,7 @@ def _accesses(profiled: Profile) -> Table:
     assert profiled.target is not None
     table = new_table(
         f"Accesses, as warps of {profiled.target.name} make them",
-        ("kernel", "line", "kind"),
+        ("kernel", "line", "grid", "specialised", "kind"),
         ("bits", "sectors per request", "at least", "used", "programs share", "again"),
     )
     root = Path.cwd()
@@ -163,10 +163,12 @@ def _accesses(profiled: Profile) -> Table:
         table.add_row(
             row["kernel"],
             f"{shown_path(row['file'], root)}:{row['line']}",
+            row["grid"],
+            row["specialisation"],
             row["kind"],
             str(row["bits"]),
             *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
-            *(_share(row["efficiency"]), _number(row["shared_by"]), f"{row['again']:.1f}"),
+            *(share(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
         )
     return table
 
@@ -226,7 +228,7 @@ def _kernels(profiled: Profile) -> Table:
             *(seconds(row["total_s"]), f"{row['share']:.0%}"),
             *(seconds(row[name]) for name in _SPREAD),
             *(amount(row["flops"]), amount(row["bytes"], "B"), amount(row["unique_bytes"], "B")),
-            _share(row["masked_share"]),
+            share(row["masked_share"]),
         )
     return table
 
@@ -263,9 +265,9 @@ def _bounds(profiled: Profile) -> Table:
             row["config"],
             row["limited_by"] if known else "unknown",
             seconds(limit),
-            _number(row["intensity"]),
+            number(row["intensity"]),
             *((amount(rates[0]), amount(rates[1], "B")) if known else ("", "")),
-            *([_share(row["efficiency"])] if on_device else []),
+            *([share(row["efficiency"])] if on_device else []),
             *([_projected(row)] if projected else []),
         )
     return table
@@ -297,25 +299,14 @@ def _compiled(profiled: Profile) -> Table:
         table.add_row(
             inspection.source.name,
             held.limited_by if held else "unknown",
-            _narrow(inspection),
+            narrow_accesses(inspection),
             ", ".join(sorted({each.name.split(".")[0] for each in inspection.matrix})),
             f"{own.registers}",
             amount(own.spilled, "B"),
             amount(own.shared, "B"),
-            _share(held.share) if held else "",
+            share(held.share) if held else "",
         )
     return table
-
-
-def _narrow(inspection: Inspection) -> str:
-    from ttools.core.compilation.instructions import WIDEST
-
-    lines = {
-        f"line {access.location.line} ({access.bits} bits)"
-        for access in inspection.accesses
-        if access.location and 0 < access.bits < WIDEST
-    }
-    return ", ".join(sorted(lines))
 
 
 def _lines(profiled: Profile) -> Table:
@@ -332,39 +323,10 @@ def _lines(profiled: Profile) -> Table:
             row["kernel"],
             f"{shown_path(row['file'], root)}:{row['line']}",
             row["operations"],
-            *((seconds(row["time_s"]), _share(row["time_share"])) if times else ()),
+            *((seconds(row["time_s"]), share(row["time_share"])) if times else ()),
             f"{row['executions']:,}",
             *(amount(row[name], "B") for name in ("loaded", "stored", "atomic")),
-            _share(row["masked_share"]),
+            share(row["masked_share"]),
             amount(row["flops"]),
         )
     return table
-
-
-def amount(value: float | None, unit: str = "") -> str:
-    """`268M`, `1.05 MB`; empty for nothing known."""
-    if value is None or math.isnan(value):
-        return ""
-    gap = " " if unit else ""
-    for factor, prefix in _PREFIXES:
-        if value >= factor:
-            return f"{value / factor:.3g}{gap}{prefix}{unit}"
-    return f"{value:.3g}{gap}{unit}"
-
-
-def seconds(value: float | None) -> str:
-    """`3.14 ms`; empty for nothing known."""
-    if value is None or math.isnan(value):
-        return ""
-    for factor, unit in _TIMES:
-        if value >= factor:
-            return f"{value / factor:.3g} {unit}"
-    return "0"
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.1%}"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.3g}"

@@ -11,7 +11,7 @@ import typer
 
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, show_error
-from ttools.cli.progress import progress
+from ttools.cli.progress import State, progress
 from ttools.cli.sanitize import gpu as sanitize_gpu
 from ttools.cli.sanitize import options as sanitize_options
 from ttools.cli.sanitize.ending import SanitizeEnding
@@ -191,8 +191,11 @@ def _run(
         return None, error
 
 
-def _state(checked: Sanitization) -> str:
-    from ttools.core.reports.report import counted, launches_summary
+def _state(checked: Sanitization) -> State:
+    from ttools.core.reports.report import counted
 
+    launches = checked.launches
+    kernels = counted(len({each.kernel for each in launches}), "kernel")
     findings = counted(len(checked.session.findings), "finding")
-    return f"checked {launches_summary(checked.launches)}: {findings}"
+    done = sum(each.count for each in launches)
+    return State(what="checked", done=done, unit="launches", facts=(kernels, findings))

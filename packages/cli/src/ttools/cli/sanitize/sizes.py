@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ttools.cli import exit_codes
 from ttools.cli.console import say, write_findings, write_text
+from ttools.cli.progress import State, progress
 from ttools.cli.work import take_over_from_upstream
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
@@ -45,11 +47,18 @@ def sanitize_sizes(
     take_over_from_upstream("ttools sanitizes")
     from ttools.core.reports.registry import write_report
     from ttools.core.reports.report import summary
-    from ttools.sanitizer.sizes.api import check_ranges, load_function, read_sizes
+    from ttools.sanitizer.sizes.api import SECONDS, check_ranges, load_function, read_sizes
 
     ranges = read_sizes(sizes)
     run = load_function(words[0], ranges)
-    report = check_ranges(run, ranges, target=words[0], fail_on=fail_on).report
+    began = time.monotonic()
+
+    def state() -> State:
+        spent = int(time.monotonic() - began)
+        return State(what="all sizes", done=spent, total=int(SECONDS), unit="s at most")
+
+    with progress(state, shared=False):
+        report = check_ranges(run, ranges, target=words[0], fail_on=fail_on).report
     text = write_report(report, form)
     if output is None and form == "text":
         write_findings(text)

@@ -14,7 +14,8 @@ import typer
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
 from ttools.cli.devices import given_device
-from ttools.cli.progress import progress
+from ttools.cli.profile.units import seconds as shown_seconds
+from ttools.cli.progress import State, progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
 from ttools.cli.tune import options as tune_options
 from ttools.cli.tune import report as tune_report
@@ -127,7 +128,8 @@ def tune_command(
     failure: TtoolsError | None = None
     status = exit_codes.OK
     try:
-        with progress(lambda: _state(run)), _interrupts_told(), run:
+        seen = progress(lambda: _state(run), shared=work is not None)
+        with seen, _interrupts_told(), run:
             if work is not None:
                 status = run_work(work, device_map, quiet=True)
             else:
@@ -191,12 +193,26 @@ def _work(words: Sequence[str], module: str | None, code: str | None) -> Work:
     return read_target(words, module, code)
 
 
-def _state(run: TuningRun) -> str:
-    results = run.results
+def _state(run: TuningRun) -> State:
+    results = list(run.results)
     if not results:
-        return "nothing tuned yet"
+        return State(what="tuning", done=0, unit="kernels so far")
     latest = results[-1]
-    return f"tuning {latest.problem}: {len(latest.trials)} of {latest.space} configurations"
+    trials = list(latest.trials.values())
+    costs = [trial.cost for trial in trials if trial.cost is not None]
+    rejected = sum(trial.status != "ok" for trial in trials)
+    facts = (
+        f"best {shown_seconds(min(costs))}" if costs else "none right yet",
+        f"{rejected:,} rejected",
+    )
+    return State(
+        what=f"tuning {latest.problem.kernel}",
+        done=len(trials),
+        total=run.planned(latest),
+        unit="configurations",
+        facts=(*facts, *((f"kernel and key {len(results)}",) if len(results) > 1 else ())),
+        waits=run.is_searching,
+    )
 
 
 def _report(

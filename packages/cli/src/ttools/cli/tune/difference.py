@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-from rich.table import Table
+from rich.console import RenderableType
 
-from ttools.cli.console import new_table, say, write_json, write_tables
-from ttools.cli.profile.report import seconds
+from ttools.cli.blocks import block
+from ttools.cli.console import say, write_json, write_tables
+from ttools.cli.profile.units import seconds
 from ttools.core.reports.report import config_text
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 def write_as_text(
     old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
 ) -> None:
-    """A row per kernel and key that changed."""
+    """A block per kernel and key that changed."""
     from ttools.tuner.store.difference import changes
 
     found = changes(old, new)
     different = [change for change in found if change.is_one]
     if different:
-        write_tables([_table(different)], output)
+        write_tables(map(_block, different), output)
     say("note", f"{len(different)} of {len(found)} tunings differ")
 
 
@@ -49,26 +49,24 @@ def write_as_json(
     write_json(data, output)
 
 
-def _table(changes: Sequence[TuningChange]) -> Table:
-    names = ("kernel and key", "old winner", "new winner")
-    table = new_table(None, names, ("old", "new", "ratio"))
-    table.add_column("", overflow="fold")
-    for change in changes:
-        key = ", ".join(f"{n}={v}" for n, v in change.key.items() if n != "dtypes")
-        table.add_row(
-            escape(f"{change.kernel} {key}".strip()),
-            _config(change.old),
-            "same" if change.old == change.new else _config(change.new),
-            "" if change.old_seconds is None else seconds(change.old_seconds),
-            "" if change.new_seconds is None else seconds(change.new_seconds),
-            "" if change.ratio is None else f"{change.ratio:.3f}",
-            escape(_remarks(change)),
-        )
-    return table
+def _block(change: TuningChange) -> RenderableType:
+    key = ", ".join(f"{n}={v}" for n, v in change.key.items() if n != "dtypes")
+    times = [seconds(each) or "not timed" for each in (change.old_seconds, change.new_seconds)]
+    ratio = "" if change.ratio is None else f"; {change.ratio:.3f} times as long"
+    same = change.old == change.new
+    return block(
+        f"{change.kernel} {key}".strip(),
+        [
+            ("winner" if same else "old winner", _config(change.old)),
+            ("" if same else "new winner", "" if same else _config(change.new)),
+            ("time", f"{times[1]}, was {times[0]}{ratio}"),
+            ("remarks", _remarks(change)),
+        ],
+    )
 
 
 def _config(values: Mapping[str, Any] | None) -> str:
-    return "none" if values is None else escape(config_text(values))
+    return "none" if values is None else config_text(values)
 
 
 def _remarks(change: TuningChange) -> str:

@@ -6,17 +6,19 @@ Owns headings, units and rounding. What the numbers mean is `ttools.tuner`'s to 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from ttools.cli.console import write_json, write_tables, write_text
+from ttools.cli.blocks import block, paragraph, table
+from ttools.cli.console import new_table, write_json, write_tables, write_text
 from ttools.cli.markdown import fenced, markdown
-from ttools.cli.profile.report import seconds
-from ttools.core.reports.report import config_text, counted
+from ttools.cli.tune.rows import Shown
+from ttools.core.reports.report import config_text, shown_path
 
 if TYPE_CHECKING:
     from ttools.tuner.measure.trial import Trial
@@ -24,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def write_as_text(entries: Sequence[TuningEntry], output: Path | None) -> None:
-    """A table per kernel and key: the configurations that can win by time, then the others."""
-    write_tables([_table(entry) for entry in entries if entry.trials], output)
+    """A block per kernel and key: the configurations that can win by time, then the others."""
+    write_tables([_block(entry) for entry in entries if entry.trials], output)
     if output is None:
         write_text(winners_as_python(entries), None)
 
 
 def write_as_markdown(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """The same for a pull request, the lines to paste as a block of code."""
-    tables = markdown(_table(entry) for entry in entries if entry.trials)
+    tables = markdown(each for entry in entries if entry.trials for each in _tables(entry))
     write_text("\n".join(filter(None, (tables, fenced(winners_as_python(entries))))), output)
 
 
@@ -80,116 +82,84 @@ def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
     write_text(lock_text(lock_of(entries)), output)
 
 
-def _table(entry: TuningEntry) -> Table:
-    problem = entry.problem
-    where = f"{problem.device}; {problem.versions}"
-    state = "" if entry.complete else ", interrupted"
-    tried = counted(len(entry.trials), "configuration")
-    table = Table(
-        title=escape(f"{problem} ({tried} tried{state})"),
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("")
-    table.add_column("config", overflow="fold")
-    compiled = any(trial.resources for trial in entry.trials)
-    for name in _COMPILED if compiled else _TIMED:
-        table.add_column(name, justify="right")
-    table.add_column("cannot win because", overflow="fold")
-    from ttools.tuner.store.ranking import estimate, ranked, winning_trial
-
-    best = winning_trial(entry)
-    least = None if best is None else estimate(entry, best)
-    trials = ranked(entry)
-    same = [t for t in trials if t.same_as and t.status == "ok" and t.key != entry.winner]
-    able = [t for t in trials if estimate(entry, t) is not None and t not in same]
-    unable = [trial for trial in trials if estimate(entry, trial) is None]
-    for trial in (*able[:_MOST_SHOWN], *unable[:_MOST_SHOWN]):
-        table.add_row(*_row(entry, trial, least, _static(trial) if compiled else None))
-    left_out = _left_out(len(able) - _MOST_SHOWN, len(unable) - _MOST_SHOWN, len(same))
-    table.caption = escape("\n".join(filter(None, [left_out, _why(entry), where])))
-    return table
-
-
-def _left_out(slower: int, unable: int, same: int) -> str:
-    """What the table does not show, and what does."""
-    parts = [f"{slower:,} slower"] if slower > 0 else []
-    parts += [f"{unable:,} more that cannot win"] if unable > 0 else []
-    parts += [f"{same:,} that make the same launch as another"] if same else []
-    return f"{' and '.join(parts)} left out; --format csv has all" if parts else ""
-
-
-def _why(entry: TuningEntry) -> str:
+def _block(entry: TuningEntry) -> RenderableType:
+    """A tuning as text."""
     from ttools.tuner.store.ranking import reason
 
-    found = reason(entry)
-    return f"the winner is {found}" if found else ""
+    shown, problem = Shown(entry), entry.problem
+    able, unable = shown.able(), shown.unable()
+    facts = [
+        ("tried", shown.counts()),
+        ("winner", reason(entry)),
+        ("on", f"{problem.device}; {problem.versions}"),
+        ("in all", config_text(shown.common)),
+    ]
+    tables = [table(("", "config", *shown.columns), able, left=("", "config"))] if able else []
+    if unable:
+        tables.append(table(("cannot win", "because"), unable, left=("cannot win", "because")))
+    if shown.left_out():
+        tables.append(paragraph(shown.left_out()))
+    where = entry.location
+    place = f"  {shown_path(where[0], Path.cwd())}:{where[1]}" if where else ""
+    return block(f"{problem}{place}", facts, *tables)
+
+
+def _tables(entry: TuningEntry) -> Iterator[Table]:
+    """The same for Markdown."""
+    from ttools.tuner.store.ranking import reason
+
+    shown, problem = Shown(entry), entry.problem
+    found = new_table(f"{problem} ({shown.counts()})", ("", "config"), shown.columns)
+    for row in shown.able():
+        found.add_row(*map(escape, row))
+    won = reason(entry)
+    common = config_text(shown.common)
+    said = [
+        shown.left_out(),
+        f"the winner is {won}" if won else "",
+        f"in all: {common}" if common else "",
+        f"{problem.device}; {problem.versions}",
+    ]
+    found.caption = escape("\n".join(filter(None, said)))
+    yield found
+    if unable := shown.unable():
+        failed = new_table(None, ("config", "cannot win because"), ())
+        for row in unable:
+            failed.add_row(*map(escape, row))
+        yield failed
 
 
 def winners_as_python(entries: Sequence[TuningEntry]) -> str:
-    """A line to paste for each kernel and key with a winner, with what it gains."""
-    from ttools.tuner.store.ranking import config_source, gain_over_first, winning_trial
+    """A line to paste for each kernel and key with a winner, after one with what it gains."""
+    from ttools.tuner.store.ranking import config_source, winning_trial
 
     lines = []
     for entry in entries:
-        best, gain = winning_trial(entry), gain_over_first(entry)
-        if best is None:
-            continue
-        gained = f", {gain:.2f} times as fast as the first configuration" if gain else ""
-        lines.append(f"{config_source(best.values)}  # {entry.problem}{gained}\n")
+        best = winning_trial(entry)
+        if best is not None:
+            gains = "".join(f", {each}" for each in _gains(entry))
+            lines.append(f"# {entry.problem}{gains}\n{config_source(best.values)}\n")
     return "".join(lines)
 
 
-#: Rows of configurations that can win, and of those that cannot.
-_MOST_SHOWN = 10
-_TIMED = ("median", "95% within", "timed", "ratio")
-_COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
+def _gains(entry: TuningEntry) -> Iterator[str]:
+    from ttools.tuner.store.ranking import gain_over_first, gain_over_present
 
-
-def _static(trial: Trial) -> tuple[str, ...]:
-    own = trial.resources
-    if own is None:
-        return ("",) * 4
-    share = own["occupancy"]
-    return (
-        str(own["registers"]),
-        f"{own['spilled']:,} B",
-        f"{own['shared']:,} B",
-        "" if share is None else f"{share:.0%}",
-    )
-
-
-def _row(
-    entry: TuningEntry, trial: Trial, least: float | None, static: tuple[str, ...] | None
-) -> tuple[str, ...]:
-    from ttools.tuner.store.ranking import estimate
-
-    own = estimate(entry, trial)
-    timed = "" if not trial.samples else "in turns" if trial.key in entry.final else "alone"
-    return (
-        "winner" if trial.key == entry.winner else "",
-        escape(config_text(trial.values)),
-        "" if own is None else seconds(own),
-        *(() if static else (_interval(entry, trial), timed)),
-        f"{own / least:.2f}" if own is not None and least else "",
-        *(static or ()),
-        escape(f"{trial.status.replace('_', ' ')}: {trial.reason}" if trial.reason else ""),
-    )
-
-
-def _interval(entry: TuningEntry, trial: Trial) -> str:
-    """The uncertainty of the reported median, in percent."""
-    from ttools.tuner.measure.confidence import median_interval
-    from ttools.tuner.store.ranking import estimate, samples
-
-    interval, own = median_interval(samples(entry, trial)), estimate(entry, trial)
-    if interval is None or not own:
-        return ""
-    return " ".join(f"{end / own - 1:+.1%}" for end in interval)
+    if first := gain_over_first(entry):
+        yield f"{first:.2f} times as fast as the first configuration"
+    if entry.present is None:
+        return
+    present = gain_over_present(entry)
+    if entry.present == entry.winner:
+        yield "the present one still"
+    elif present:
+        yield f"{present:.2f} times as fast as the present one"
+    else:
+        yield "the present one was not timed"
 
 
 def _plain(entry: TuningEntry) -> dict[str, Any]:
-    from ttools.tuner.store.ranking import reason
+    from ttools.tuner.store.ranking import gain_over_first, gain_over_present, reason
 
     problem, where = entry.problem, entry.location
     winner = next((dict(t.values) for t in entry.trials if t.key == entry.winner), None)
@@ -203,6 +173,9 @@ def _plain(entry: TuningEntry) -> dict[str, Any]:
         "complete": entry.complete,
         "winner": winner,
         "reason": reason(entry),
+        "gain_over_first": gain_over_first(entry),
+        "present": json.loads(entry.present) if entry.present else None,
+        "gain_over_present": gain_over_present(entry),
         "trials": [_trial(entry, trial) for trial in entry.trials],
     }
 

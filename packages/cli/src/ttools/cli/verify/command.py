@@ -9,6 +9,7 @@ import typer
 
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, stderr, write_json, write_text
+from ttools.cli.progress import State, ticking
 from ttools.cli.verify import options as verify_options
 from ttools.core.errors import UsageError
 
@@ -63,7 +64,13 @@ def verify_command(
     }
     from ttools.verifier.serving import verify_here
 
-    found = verify_here(subject, settings, write_tests)
+    with ticking() as tick:
+        found = verify_here(
+            subject,
+            settings,
+            write_tests,
+            lambda tried, failing: tick(_state(tried, failing, settings.cases)),
+        )
     if form == "json":
         write_json(found.as_dict(), output)
     else:
@@ -71,6 +78,12 @@ def verify_command(
 
         write_text(text_of(found, candidate or ""), output)
     raise typer.Exit(STATUS[found.verdict])
+
+
+def _state(tried: int, failing: int, most: int) -> State:
+    return State(
+        what="verified", done=tried, total=most, unit="cases at most", facts=(f"{failing} failed",)
+    )
 
 
 def _named(word: str | None, what: str) -> str:
@@ -93,10 +106,14 @@ def _batch(folder: Path, jobs: int, settings: object, form: str, output: Path | 
 
     def report(name: str, found: Verification, line: str) -> None:
         verdicts.append(found.verdict)
+        failed = verdicts.count("fail")
+        facts = (f"{failed} wrong",)
+        tick(State(what="verified", done=len(verdicts), unit="files", facts=facts))
         if output is None:
             write_text((line if form == "json" else line_of(name, found)) + "\n", None)
 
-    known = verify_folder(folder, jobs, settings, report, output)
+    with ticking(shared=output is None) as tick:
+        known = verify_folder(folder, jobs, settings, report, output)
     if known:
         stderr().print(f"note: {known} files were verified before and are not again")
     worst = (

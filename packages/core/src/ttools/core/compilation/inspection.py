@@ -158,13 +158,20 @@ def _place(location: SourceLocation | None) -> dict[str, Any] | None:
     return {"file": location.file, "line": location.line} if location else None
 
 
-def inspect_sources(sources: Sequence[KernelSource], target: Target) -> list[Inspection]:
+def inspect_sources(
+    sources: Sequence[KernelSource], target: Target, found: list[Inspection] | None = None
+) -> list[Inspection]:
     """Compiles kernels for a target, in order, and says why later ones were compiled at all.
+
+    Args:
+        sources: of the kernels.
+        target: that they are compiled for.
+        found: takes each as soon as it is compiled; a new list by default.
 
     Raises:
         CompilationError: Triton's compiler refuses one.
     """
-    return [
-        Inspection(compile_for(source, target), tuple(reason(sources[:n], source)))
-        for n, source in enumerate(sources)
-    ]
+    found = [] if found is None else found
+    for n, source in enumerate(sources):
+        found.append(Inspection(compile_for(source, target), tuple(reason(sources[:n], source))))
+    return found

@@ -167,16 +167,26 @@ def _loops(instructions: Sequence[Instruction], labels: Mapping[str, int]) -> li
     return found
 
 
+_UNIFORM = re.compile(r"\bUP\d\b")
+
+
 def constant_turns(code: MachineCode, loop: Loop) -> float | None:
     """Of a loop whose counter begins, steps and ends at numbers that the code holds."""
     body = code.instructions[loop.first : loop.last + 1]
     guard = body[-1].guard.lstrip("!")
     for compared in reversed(body):
+        if guard and guard not in _predicates(compared):
+            continue
+        if compared.name == "PLOP3" and (uniform := _UNIFORM.search(compared.operands)):
+            guard = uniform[0]  # is handed on
+            continue
         found = _COMPARISON.match(compared.operands)
         if not compared.opcode.startswith(("ISETP", "UISETP")) or not found:
+            if guard:
+                return None
             continue
         if guard and found[1] != guard:
-            continue
+            return None
         counter, bound = (operand.replace(".reuse", "") for operand in found.groups()[1:])
         if _number(counter) is not None:
             counter, bound = bound, counter
@@ -187,6 +197,11 @@ def constant_turns(code: MachineCode, loop: Loop) -> float | None:
         turns = (end - begin) / step
         return turns if 1 <= turns < _MOST_TURNS else None
     return None
+
+
+def _predicates(instruction: Instruction) -> tuple[str, ...]:
+    """Those that it may write: of its first two operands."""
+    return tuple(operand.strip() for operand in instruction.operands.split(",")[:2])
 
 
 def _number(text: str) -> int | None:

@@ -54,6 +54,8 @@ class Device:
             return self.peak(unit.removesuffix(_SUMS))
         if unit == "function" and self.architecture in _FUNCTIONS:
             return self.peaks["fp32"] * _FUNCTIONS[self.architecture]
+        if unit == "integer":
+            return self.peaks["fp32"] * _INTEGERS.get(self.architecture, 1)
         return None
 
 
@@ -65,6 +67,10 @@ _FUNCTIONS = {
     **dict.fromkeys(("sm_75", "sm_80"), 16 / (2 * 64)),
     **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_120"), 16 / (2 * 128)),
 }
+#: Operations on 32-bit integers as multiples of those of fp32: what a multiprocessor can issue,
+#: 128 lanes a clock, each of which does two at most (a product and a sum, three of logic or sum).
+#: The units themselves are slower, by how much depends on which they are.
+_INTEGERS = dict.fromkeys(("sm_75", "sm_80"), 2)
 _FP8 = ("f8E4M3FN", "f8E5M2", "f8E4M3FNUZ")
 #: Units that do the work of others: bf16 at the rate of fp16, fp32 products as tf32, and so on.
 _STAND_INS: dict[str, tuple[str, ...]] = {

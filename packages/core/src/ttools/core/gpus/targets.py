@@ -34,6 +34,7 @@ class Limits:
         shared: bytes of shared memory of all blocks.
         shared_per_block: bytes at most.
         shared_reserved: bytes that the system takes from each block.
+        unified: bytes of shared memory and L1 cache together; 0 where they are apart.
     """
 
     simds: int = 4
@@ -45,6 +46,7 @@ class Limits:
     shared: int
     shared_per_block: int
     shared_reserved: int = 1024
+    unified: int = 0
 
 
 def _nvidia(shared: int, warps: int, blocks: int) -> Limits:
@@ -54,6 +56,7 @@ def _nvidia(shared: int, warps: int, blocks: int) -> Limits:
         blocks=blocks,
         shared=shared * kib,
         shared_per_block=(shared - 1) * kib,
+        unified=(shared + 28) * kib,
     )
 
 
@@ -79,6 +82,7 @@ ARCHITECTURES: dict[str, Limits | None] = {
         shared=65536,
         shared_per_block=65536,
         shared_reserved=0,
+        unified=96 * 1024,
     ),
     "sm_80": _nvidia(shared=164, warps=64, blocks=32),
     "sm_86": _nvidia(shared=100, warps=48, blocks=16),

@@ -36,6 +36,7 @@ def tuned_on_cpu(
         active = active_run()
         if active is None or not active.selects(triton_versions.kernel_name(self)):
             return original(self, *args, **kwargs)
+        _refuse_conflicts(self.configs, kwargs)
         with routed(True):
             # Nobody wants to time a kernel that is being observed.
             if active.first_config or active.observer is not None:
@@ -56,6 +57,21 @@ def tuned_on_cpu(
                 self.best_config = getattr(twin, "best_config", None)
 
     return run
+
+
+def _refuse_conflicts(configs: Sequence[Any], given: Mapping[str, Any]) -> None:
+    """As Triton does, in its words.
+
+    Raises:
+        ValueError: the call gives what configurations choose.
+    """
+    if len(configs) > 1:
+        for config in configs:
+            if conflicts := given.keys() & config.kwargs.keys():
+                raise ValueError(
+                    f"Conflicting meta-parameters: {', '.join(conflicts)}. Make sure that you "
+                    "don't re-define auto-tuned symbols."
+                )
 
 
 class _Choice:

@@ -133,6 +133,8 @@ def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQua
     atomic = trace.kind == "atomic"  # made one by one
     group = (1,) * len(trace.shape) if atomic else widest_group(trace, held.registers)
     adjacent, regular = _steps(trace)
+    if trace.follows_data and len(trace.shape) == 1:  # that they lie in a row is by chance
+        group, adjacent, regular = (1,), None, False
     first, second = held.at(0, 0, 0), held.at(0, min(1, held.lanes - 1), 0)
     elements = max(1, bits // (8 * trace.size))
     index = request_elements(held, elements, once=trace.kind != "load")

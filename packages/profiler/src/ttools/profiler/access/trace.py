@@ -6,8 +6,8 @@ not know which thread of a GPU would touch what.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 from types import MappingProxyType
 
@@ -44,6 +44,7 @@ class AccessTrace:
         unique: bytes that any program touches; None where there are too many runs to unite them.
         addresses: of the elements of some tiles in row-major order, a row each; -1 where masked.
         sampled: whether there are more tiles than those.
+        follows_data: whether addresses follow what the kernel reads.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class AccessTrace:
     unique: int | None
     addresses: NDArray[np.int64]
     sampled: bool
+    follows_data: bool = False
 
     @property
     def shared_by(self) -> float | None:
@@ -83,12 +85,17 @@ def line_of(location: SourceLocation | None) -> tuple[str, int]:
     return (location.file, location.line) if location else ("", 0)
 
 
-def traffic(monitor: Monitor, stand_ins: Mapping[int, str] = MappingProxyType({})) -> Traffic:
+def traffic(
+    monitor: Monitor,
+    stand_ins: Mapping[int, str] = MappingProxyType({}),
+    following: Collection[int] = (),
+) -> Traffic:
     """What a launch accesses that left footprints.
 
     Args:
         monitor: of the launch.
         stand_ins: what loads stand for that stand for others, see `counting.traffic`.
+        following: loads whose addresses follow data, see there.
     """
     footprints, _ = monitor.footprints()
     operation_of = np.array([site.operation for site in monitor.sites], np.int64)
@@ -104,7 +111,8 @@ def traffic(monitor: Monitor, stand_ins: Mapping[int, str] = MappingProxyType({}
         every = distinct(own)
         (loaded if kind == "load" else stored).append(every)
         if site.shape:
-            found.append(_trace(kind, site, own, every))
+            trace = _trace(kind, site, own, every)
+            found.append(replace(trace, follows_data=operation in following))
     return Traffic(united(*loaded), united(*stored), tuple(found))
 
 
@@ -222,7 +230,8 @@ def tile_addresses(
     """Rows of tiles from runs of adjacent bytes, and the program of each row.
 
     A run that reaches the end of a tile goes on at the beginning of the next; one that begins
-    before the index where the last one of its site ended belongs to a later tile.
+    before the index where the last one of its site ended belongs to a later tile, unless it fills
+    gaps that the runs before have left: tiles are walked in strips, one after the other.
 
     Args:
         records: of one access, sorted by program and site, those of a site in their order.
@@ -253,10 +262,36 @@ def _ordinals(
     same[1:] = (program[1:] == program[:-1]) & (site[1:] == site[:-1])
     later = np.zeros(len(records), np.int64)
     later[1:] = (first[1:] <= last[:-1] % total) + last[:-1] // total
+    _join_strips(later, same, first, last, total)
     every = np.cumsum(np.where(same, later, 0))
     begin = np.maximum.accumulate(np.where(same, 0, np.arange(len(records))))
     ordinals: NDArray[np.int64] = every - every[begin]
     return ordinals
+
+
+def _join_strips(
+    later: NDArray[np.int64],
+    same: NDArray[np.bool_],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    total: int,
+) -> None:
+    """Takes runs that go back, but fill gaps of the tile before, for parts of that tile."""
+    begins = np.flatnonzero((later > 0) | ~same)
+    covered, low, high = np.zeros(total, np.bool_), 0, -1
+    for begin, end in zip(begins, [*begins[1:], len(first)], strict=True):
+        counts = last[begin:end] - first[begin:end] + 1
+        step = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        lanes = (np.repeat(first[begin:end], counts) + step) % total
+        lowest, highest = int(lanes.min()), int(lanes.max())
+        whole = same[begin] and last[begin - 1] < total and last[end - 1] < total
+        if whole and lowest < high and highest > low and not covered[lanes].any():
+            later[begin] = 0
+            low, high = min(low, lowest), max(high, highest)
+        else:
+            covered[:] = False
+            low, high = lowest, highest
+        covered[lanes] = True
 
 
 def _row_major(site: ProbeSite) -> NDArray[np.int64]:

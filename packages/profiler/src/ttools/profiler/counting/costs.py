@@ -19,7 +19,7 @@ from ttools.interpreter.ir import FloatType, Operation, TensorType, element_type
 _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
 #: Names of units that do no floating-point operations in the sense of a peak rate.
-OTHER_UNITS = ("compare", "divide", "function", "library")
+OTHER_UNITS = ("compare", "divide", "function", "library", "integer")
 
 
 def cost(op: Operation) -> Counter[str]:

@@ -23,8 +23,8 @@ from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.profiler.access.trace import Traffic, traffic
 from ttools.profiler.counting.counts import LaunchCounts, evaluate
 from ttools.profiler.counting.decisive import Decisive, decisive_of
-from ttools.profiler.counting.rewrite import CountingPlan, Kind, plan_counting
-from ttools.profiler.counting.traffic import rewrite_accesses
+from ttools.profiler.counting.rewrite import CountingPlan, plan_counting
+from ttools.profiler.counting.traffic import Rewritten, rewrite_accesses
 
 
 class _Kernel:
@@ -110,7 +110,7 @@ def _whole(launch: ObservedLaunch) -> LaunchCounts:
 
 
 def _traffic(launch: ObservedLaunch) -> Traffic:
-    stand_ins: list[dict[int, Kind]] = []
+    stand_ins: list[Rewritten] = []
 
     def rewrite(module: Module) -> None:
         inline_calls(module)
@@ -119,7 +119,7 @@ def _traffic(launch: ObservedLaunch) -> Traffic:
     monitor = _observe(launch, "traffic", rewrite, footprints=True)
     if not stand_ins:  # the kernel was in the cache
         rewrite(launch.variants.parse())
-    return traffic(monitor, stand_ins[0])
+    return traffic(monitor, *stand_ins[0])
 
 
 def _observe(

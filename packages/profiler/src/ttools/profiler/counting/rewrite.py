@@ -29,6 +29,7 @@ from ttools.interpreter.ir import (
 from ttools.interpreter.ir.dead_code import remove_dead_code
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter
 from ttools.profiler.counting.costs import cost
+from ttools.profiler.counting.integers import value_integers
 from ttools.profiler.counting.mask_factors import mask_factors
 
 CHECK, COUNT = "ttools.check", "ttools.count"
@@ -129,6 +130,7 @@ class _Counting:
     def __init__(self, kernel: Operation) -> None:
         self.plan, self.provenance, self.rewriter = CountingPlan(), Provenance(kernel), Rewriter()
         self._masks: dict[tuple[Block | None, Value], int] = {}
+        self._integers = value_integers(kernel)
 
     def visit(self, blocks: list[Block]) -> None:
         for block in blocks:
@@ -142,10 +144,15 @@ class _Counting:
                 elif op.has(STRUCTURED):
                     for region in op.regions:
                         self.visit(region.blocks)
-                elif found := cost(op):
+                elif found := self._cost(op):
                     self.plan.computes.append(
                         ComputeSite(location=user_location(op.location), cost=found, block=number)
                     )
+
+    def _cost(self, op: Operation) -> Counter[str]:
+        if op in self._integers:
+            return Counter({"integer": prod(shape_of(op.results[0].type))})
+        return cost(op)
 
     def _executed(self, op: Operation, number: int) -> None:
         # A constant is no step of the program, and may lie outside of the loop that has its line.

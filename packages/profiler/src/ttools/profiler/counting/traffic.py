@@ -7,20 +7,32 @@ stays as it is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
 from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, PointerType, Value
 from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.ir.dead_code import remove_dead_code
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.rewrite import CHECK, Kind, is_mask, kind_of
+from ttools.profiler.counting.slices import is_access, operations_behind
 
 
-def rewrite_accesses(module: Module) -> dict[int, Kind]:
-    """Rewrites a module without calls in place.
+class Rewritten(NamedTuple):
+    """What is known of a rewritten kernel's loads, by their indices in the order of the module.
 
-    Returns:
-        What loads stand for that stand for stores and atomics, by their indices in the order of the
-        module.
+    Attributes:
+        kinds: what those stand for that stand for stores and atomics.
+        following: those whose addresses follow what other loads read.
     """
+
+    kinds: Mapping[int, Kind] = MappingProxyType({})
+    following: frozenset[int] = frozenset()
+
+
+def rewrite_accesses(module: Module) -> Rewritten:
+    """Rewrites a module without calls in place."""
     kernel = module.kernel
     rewriter = Rewriter()
     stand_ins: dict[Operation, Kind] = {}
@@ -39,7 +51,12 @@ def rewrite_accesses(module: Module) -> dict[int, Kind]:
     rewriter.apply()
     remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
     numbers = _numbered(module)
-    return {numbers[op]: kind for op, kind in stand_ins.items()}
+    following = (
+        numbers[op]
+        for op in kernel.walk()
+        if is_access(op) and any(map(is_access, operations_behind([op.address])))
+    )
+    return Rewritten({numbers[op]: kind for op, kind in stand_ins.items()}, frozenset(following))
 
 
 def _numbered(module: Module) -> dict[Operation, int]:

@@ -8,7 +8,7 @@ kernel to the model. Must not know how counts are made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.machine_code import MachineCode
@@ -65,6 +65,8 @@ def project(
     inspection: Inspection,
     device: Device,
     accesses: Sequence[AccessQuality] = (),
+    *,
+    cold: bool = False,
 ) -> Projection:
     """The time of a launch.
 
@@ -73,13 +75,23 @@ def project(
         inspection: of its kernel, compiled for the device.
         device: that it is to run on.
         accesses: of the launch, as the device's warps make them; without, no sector is wasted.
+        cold: whether nothing of the data is in a cache before the launch begins, as where tuners
+            time configurations.
 
     Raises:
         TtoolsError: NVIDIA's binary tools are not there.
     """
     code, held = inspection.machine_code, inspection.occupancy
-    blocks = Blocks(warps=inspection.resources.warps, resident=held.blocks if held else 1)
+    own = inspection.resources
+    blocks = Blocks(
+        warps=own.warps,
+        resident=held.blocks if held else 1,
+        shared=own.shared,
+        spilled=own.spilled * own.threads,
+    )
     work = work_of(counts, code, blocks, [access_of(each) for each in accesses], device)
+    if cold:
+        work = replace(work, held=0.0)
     seconds = float(seconds_of(work, Constants()))
     outside = tuple(_outside(inspection, code, device))
     low, high = AT_MOST if outside else WITHIN

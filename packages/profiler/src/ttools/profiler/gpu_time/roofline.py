@@ -1,8 +1,8 @@
 """How long a launch must take on a GPU at least, and what keeps it from being shorter.
 
 The model: memory moves every byte that is touched once, at peak bandwidth; each unit does its
-operations at its peak rate, elementary functions at that of special-function units; all of them at
-the same time. Real launches take longer: this is a
+operations at its peak rate, elementary functions at that of special-function units, integers at
+what a multiprocessor can issue; all of them at the same time. Real launches take longer: this is a
 bound, no prediction. Must not know how counts are made.
 """
 
@@ -40,7 +40,7 @@ def bound(counts: LaunchCounts, device: Device) -> Bound:
     parts = {"memory": counts.unique / device.bandwidth}
     for unit, count in counts.total.operations.items():
         peak = device.peak(unit)
-        if peak and (unit not in OTHER_UNITS or unit == "function"):
+        if peak and (unit not in OTHER_UNITS or unit in ("function", "integer")):
             parts[unit] = count / peak
     limited_by = max(parts, key=lambda name: parts[name])
     return Bound(seconds=parts[limited_by], limited_by=limited_by, parts=parts)

@@ -27,7 +27,9 @@ from ttools.profiler.gpu_time.waits import waits_of
 Figure = float | NDArray[np.float64]
 #: Lanes of f32 in a multiprocessor, where it has not 128 (NVIDIA's programming guide).
 _LANES = {"sm_75": 64, "sm_80": 64}
-_SECTOR = 32
+_SECTOR, _WARP = 32, 32
+#: How suddenly data that grows beyond a cache is no longer held.
+_SUDDEN = 4
 #: Atomics change sectors where the last level of cache has them: in slices that take turns at so
 #: many bytes.
 _SLICE, _SLICES = 512, 96
@@ -64,10 +66,14 @@ class Blocks:
     Attributes:
         warps: of a program.
         resident: programs that a multiprocessor holds at once.
+        shared: bytes of shared memory of a program.
+        spilled: bytes of its registers that local memory keeps.
     """
 
     warps: int
     resident: int
+    shared: int = 0
+    spilled: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,8 @@ class Work:
         groups: matrix instructions on it.
         memory: seconds for the bytes touched, each once, in whole sectors.
         held: how often the last level of cache holds these bytes.
-        cache: seconds for the bytes beyond the L1 caches, at the memory's rate.
+        cache: seconds for the bytes beyond the L1 caches, registers' included that these do not
+            hold, at the memory's rate.
         matrix: seconds of the matrix units.
         changed: sectors that atomics change in the busiest slice of the last level of cache.
         contended: atomics on one address.
@@ -134,9 +141,11 @@ def work_of(
     multiprocessors = device.multiprocessors
     if code is None:
         executed, waits, shared = _estimated(counts, blocks.warps * device.target.threads)
+        local = 0.0
     else:
         turns = loop_turns(code, counts, blocks.warps)
         executed, shared = _executed(code, turns)
+        local = _local(code, turns) * blocks.warps * programs
         waits = waits_of(code, turns)
     requested = _moved(accesses, total, "sectors")
     beyond = _moved(accesses, total, "tile_sectors")
@@ -157,11 +166,31 @@ def work_of(
         groups=waits.get("matrix", 0.0),
         memory=touched / device.bandwidth,
         held=(device.cache or 0) / max(1.0, touched),
-        cache=beyond / device.bandwidth,
+        cache=(beyond + local * _evicted(blocks, programs, device)) / device.bandwidth,
         matrix=_matrix(counts, device),
         changed=max(changed, counts.total.atomic) / _SECTOR / slices,
         contended=counts.total.atomic / max(1, counts.unique_stored),
     )
+
+
+def _local(code: MachineCode, turns: Sequence[float]) -> float:
+    """Bytes of local memory that a warp accesses: of registers that do not hold all."""
+    return sum(
+        times * instruction.bytes * _WARP
+        for number, times in (*enumerate(turns), (None, 1.0))
+        for _, instruction in code.body(number)
+        if unit_of(instruction) == "local" and not instruction.rare
+    )
+
+
+def _evicted(blocks: Blocks, programs: int, device: Device) -> float:
+    """The share of local memory's accesses that the L1 cache, beside shared memory, cannot hold."""
+    limits = device.target.limits
+    if not blocks.spilled or limits is None or not limits.unified:
+        return 0.0
+    there = min(blocks.resident, ceil(programs / device.multiprocessors))
+    left = max(0, limits.unified - there * blocks.shared)
+    return 1 / (1 + (left / (there * blocks.spilled)) ** _SUDDEN)
 
 
 def _moved(accesses: Sequence[Access], total: int, level: str) -> float:

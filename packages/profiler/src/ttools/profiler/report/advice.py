@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.location import SourceLocation
-from ttools.profiler.access.requests import AccessQuality
+from ttools.profiler.access.requests import SECTOR, AccessQuality
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.report.forms import Form
 
 Kind = Literal[
     "uncoalesced_access",
@@ -23,6 +26,7 @@ Kind = Literal[
     "matrix_units_unused",
     "mask_overhead",
     "loaded_again",
+    "contended_atomic",
 ]
 #: An access that moves more than so many times the sectors it needs is reported.
 _WASTE = 2.0
@@ -36,7 +40,7 @@ _OCCUPANCY = 0.25
 #: How often a program must load a byte.
 _AGAIN = 2.0
 #: What moves less than this share of a launch's bytes is not worth a hint.
-_MATTERS = 0.05
+MATTERS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +76,7 @@ class Evidence:
         inspection: what the target's compiler made of it.
         accesses: to memory, by a launch.
         counts: of that launch; None where they are unknown.
+        form: the launches that do the same; None where there are no samples.
     """
 
     kernel: str
@@ -79,11 +84,12 @@ class Evidence:
     inspection: Inspection
     accesses: Sequence[AccessQuality]
     counts: LaunchCounts | None
+    form: Form | None = None
 
     def matters(self, moved: float) -> bool:
         """Whether so many bytes are worth a hint."""
         total = self.counts.total.bytes if self.counts else 0
-        return moved >= _MATTERS * total
+        return moved >= MATTERS * total
 
 
 def advise(evidence: Evidence) -> list[Hint]:
@@ -114,17 +120,35 @@ def _uncoalesced(evidence: Evidence) -> Found:
         if waste < _WASTE or not evidence.matters(each.trace.requested * waste):
             continue
         # What one instruction leaves of a sector, the next ones find in the cache.
-        cached = each.tile_sectors < _WASTE * each.tile_ideal
+        cached = each.tile_sectors < _WASTE * each.tile_ideal or _filled(each, evidence.accesses)
         if cached and waste <= _L1_PER_MEMORY:
             continue
         said = (
-            f"a {each.trace.kind} moves {each.sectors_per_request:.1f} sectors of 32 bytes per "
-            f"request of a warp, where {each.ideal_per_request:.1f} would do: "
+            f"{_named(each.trace.kind)} moves {each.sectors_per_request:.1f} sectors of 32 bytes "
+            f"per request of a warp, where {each.ideal_per_request:.1f} would do: "
             f"{1 / waste:.0%} of the bytes moved are asked for"
         )
         if cached:
             said += ", most of the others by the next requests, from the L1 cache"
         yield each.location, each.sectors_per_request, said, _coalescing(each)
+
+
+def _named(kind: str) -> str:
+    return f"an {kind}" if kind == "atomic" else f"a {kind}"
+
+
+def _filled(access: AccessQuality, others: Sequence[AccessQuality]) -> bool:
+    """Whether other accesses take what this one leaves of its sectors, as of pairs."""
+    own = access.trace
+    parts = [
+        each.trace.addresses
+        for each in others
+        if each.trace.kind == own.kind
+        and each.trace.addresses.shape == own.addresses.shape
+        and np.array_equal(each.trace.addresses // SECTOR, own.addresses // SECTOR)
+    ]
+    different = len(np.unique(np.stack([part.ravel() for part in parts]), axis=0))
+    return different * access.tile_ideal * _WASTE > access.tile_sectors and different > 1
 
 
 def _coalescing(access: AccessQuality) -> str:
@@ -145,6 +169,12 @@ def _coalescing(access: AccessQuality) -> str:
             "let neighbouring elements of the tile lie side by side in memory: give the tile an "
             "axis of stride 1 (several columns per program), or store the tensor transposed"
         )
+    extent, size = access.trace.shape[axis], access.trace.size
+    if extent * size < SECTOR:
+        return (
+            f"let the tile have at least {SECTOR // size} elements along axis {axis}, along which "
+            f"they lie side by side: its {extent} are {extent * size} of a sector's {SECTOR} bytes"
+        )
     if access.next_thread[axis] > 1:
         return (
             f"let neighbouring threads access neighbours: each holds {access.next_thread[axis]} "
@@ -161,8 +191,8 @@ def _narrow(evidence: Evidence) -> Found:
     for each in evidence.accesses:
         if each.bits < each.possible_bits and evidence.matters(each.trace.requested):
             said = (
-                f"a {each.trace.kind} accesses {each.bits} bits per thread at once, though its "
-                f"addresses allow {each.possible_bits}"
+                f"{_named(each.trace.kind)} accesses {each.bits} bits per thread at once, though "
+                f"its addresses allow {each.possible_bits}"
             )
             yield each.location, each.bits, said, _promise(each)
 
@@ -261,6 +291,26 @@ def _again(evidence: Evidence) -> Found:
             yield each.location, again, said, _KEEP
 
 
+_ADD_UP = (
+    "let a program add up what it has for an element (tl.histogram, a reduction) and update each "
+    "element once: atomics on one address take turns"
+)
+
+
+def _contended(evidence: Evidence) -> Found:
+    for each in evidence.accesses:
+        again = each.trace.again
+        if (
+            each.trace.kind == "atomic"
+            and again >= _AGAIN
+            and evidence.matters(each.trace.requested)
+        ):
+            shared = each.trace.shared_by
+            others = f", and {shared:.0f} programs do" if shared and shared >= _AGAIN else ""
+            said = f"each program updates the same element {again:.1f} times{others}"
+            yield each.location, again, said, _ADD_UP
+
+
 _RULES: dict[Kind, Callable[[Evidence], Found]] = {
     "uncoalesced_access": _uncoalesced,
     "narrow_access": _narrow,
@@ -269,4 +319,5 @@ _RULES: dict[Kind, Callable[[Evidence], Found]] = {
     "matrix_units_unused": _matrix_units,
     "mask_overhead": _masks,
     "loaded_again": _again,
+    "contended_atomic": _contended,
 }

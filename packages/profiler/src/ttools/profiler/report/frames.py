@@ -17,6 +17,7 @@ from ttools.core.gpus.devices import Device
 from ttools.profiler.access.trace import line_of
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.roofline import bound
+from ttools.profiler.gpu_time.speed_of_light import peaks_of
 from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.launch_metrics import flops_of
 from ttools.profiler.run.session import Sample
@@ -41,10 +42,12 @@ def kernel_frame(
     `gbytes`; `intensity` in operations per unique byte; `told_by`, who says what a launch does:
     `counts`, `estimate` where it may differ between launches, or `kernel` where that gives numbers
     of its own as `launch_metadata`, which win. With a device `bound_s`, the roofline's least time
-    of a launch there, `limited_by`, and for a run on that device `efficiency`, the bound's share of
-    the mean time. With `compiled` `registers`, `spilled`, `shared`, `occupancy` and
-    `occupancy_limited_by`. `overhead_min_s`, `overhead_median_s` and `overhead_p95_s` are what the
-    host took for a call `kernel[grid](...)` beside the kernel's own time. `file` and `line` are
+    of a launch there, `limited_by`, `memory_s` and `compute_s`, what memory and the unit
+    `compute_unit` with most to do need of it, and for a run on that device `efficiency`, the
+    bound's share of the mean time. With `compiled` `registers`, `spilled`, `shared`, `occupancy`
+    and `occupancy_limited_by`, of the specialisation that takes most. `overhead_min_s`,
+    `overhead_median_s` and `overhead_p95_s` are what the host took for a call `kernel[grid](...)`
+    beside the kernel's own time. `file` and `line` are
     the kernel's. Missing numbers are NaN.
 
     Args:
@@ -75,10 +78,11 @@ def _columns(device: Device | None, compiled: bool) -> list[str]:
     names = ["kernel", "config", "launches", "total_s", "share", "mean_s", *_QUANTILES]
     names += [*_OVERHEADS]
     names += ["programs", "flops", "bytes", "unique_bytes", "masked_share", "gflops", "gbytes"]
-    names += ["intensity", "told_by", *(["bound_s", "limited_by"] if device else [])]
+    names += ["intensity", "told_by", *(_BOUND if device else [])]
     return [*names, *(_RESOURCES if compiled else []), "file", "line"]
 
 
+_BOUND = ("bound_s", "limited_by", "compute_s", "compute_unit", "memory_s")
 _RESOURCES = ("registers", "spilled", "shared", "occupancy", "occupancy_limited_by")
 
 
@@ -88,11 +92,16 @@ def _resources(kernel: str, config: str, compiled: Sequence[Inspection]) -> dict
     if not own:
         return {}
     found = max(own, key=lambda each: each.resources.registers)
-    held = found.occupancy
+    return resources_of(found)
+
+
+def resources_of(inspection: Inspection) -> dict[str, Any]:
+    """What a compiled kernel takes, by column."""
+    held = inspection.occupancy
     return {
-        "registers": found.resources.registers,
-        "spilled": found.resources.spilled,
-        "shared": found.resources.shared,
+        "registers": inspection.resources.registers,
+        "spilled": inspection.resources.spilled,
+        "shared": inspection.resources.shared,
         "occupancy": held.share if held else None,
         "occupancy_limited_by": held.limited_by if held else None,
     }
@@ -155,6 +164,10 @@ def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) ->
         bounds = [(bound(c, device), n) for c, n in counted]
         row["bound_s"] = sum(n * b.seconds for b, n in bounds) / launches
         row["limited_by"] = max(bounds, key=lambda pair: pair[0].seconds)[0].limited_by
+        peaks = [(peaks_of(c, device), n) for c, n in counted]
+        row["memory_s"] = sum(n * p.memory for p, n in peaks) / launches
+        row["compute_s"] = sum(n * p.compute for p, n in peaks) / launches
+        row["compute_unit"] = max(peaks, key=lambda pair: pair[0].compute)[0].unit
     return row
 
 

@@ -96,6 +96,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "spilled": ("spilled", "bytes"),
     "shared": ("shared", "bytes"),
     "occupancy": ("occupancy", "share"),
+    "compute_share": ("of compute's peak", "share"),
+    "memory_share": ("of memory's peak", "share"),
 }
 
 
@@ -231,6 +233,8 @@ def _access(row: Mapping[str, Any], root: Path) -> list[str]:
     return [
         row["kernel"],
         f"{shown_path(row['file'], root)}:{row['line']}",
+        row["grid"],
+        row["specialisation"],
         row["kind"],
         str(row["bits"]),
         f"{row['sectors_per_request']:.2f}",

@@ -15,7 +15,7 @@ from ttools.core.compilation.lock import LaunchCosts
 from ttools.core.location import SourceLocation
 from ttools.profiler.access.requests import AccessQuality, access_qualities
 from ttools.profiler.counting.counts import LaunchCounts
-from ttools.profiler.report.access_frame import requested
+from ttools.profiler.report.forms import requested
 from ttools.profiler.run.session import Sample
 
 

@@ -6,7 +6,8 @@ not know how launches were timed or counted, nor how a profile is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,12 @@ from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
 from ttools.core.reports.shown import Part, ShowsItself
-from ttools.profiler.gpu_time.projection import Projection, is_projected, project
-from ttools.profiler.report.access_frame import access_frame, qualities
-from ttools.profiler.report.advice import Evidence, Hint, advise
+from ttools.profiler.gpu_time.projection import is_projected, project
+from ttools.profiler.report.access_frame import FORM, access_frame, qualities
+from ttools.profiler.report.advice import MATTERS, Evidence, Hint, advise
 from ttools.profiler.report.call_tree import Node, call_tree
+from ttools.profiler.report.form_frame import form_frame, form_row
+from ttools.profiler.report.forms import MOST, forms_of, requested, told_apart
 from ttools.profiler.report.frames import kernel_frame, line_frame
 from ttools.profiler.report.graph_frame import graph_frame
 from ttools.profiler.report.launch_costs import costs_of
@@ -49,6 +52,7 @@ class Profile(ContextDecorator, ShowsItself):
         self._active: list[ExitStack] = []
         #: What was found out of so many samples.
         self._known: tuple[int, list[Evidence]] = (0, [])
+        self._judged = self._to_judge = 0
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -56,88 +60,132 @@ class Profile(ContextDecorator, ShowsItself):
 
         Where there is a target, kernels are compiled for it when a frame is first asked for. A run
         on the CPU for a device of NVIDIA's has the columns `projected_s`, `projected_low_s` and
-        `projected_high_s`, a time there and the interval it is in nine times in ten, of the launch
-        that requests most, and `projected_outside`, why it is less sure than that, or None.
+        `projected_high_s`, the mean time of a launch there and the interval it is in nine times in
+        ten, and `projected_outside`, why it is less sure than that, or None. With a device
+        `compute_share` and `memory_share` are how near that time, or the one measured there, comes
+        to its speed of light.
         """
-        on_device = self.timed_on == "the GPU"
         frame = kernel_frame(
             self._session.samples,
             self.device,
-            on_device=on_device,
+            on_device=self._on_device,
             compiled=self.inspections if self.target else None,
             overheads=self._session.overheads,
         )
-        if is_projected(self.device) and not on_device:
-            times = self._projected()
-            keys = zip(frame["kernel"], frame["config"], strict=True)
-            known = [times.get(key) for key in keys]
-            nothing = float("nan")
-            frame["projected_s"] = [each.seconds if each else nothing for each in known]
-            frame["projected_low_s"] = [each.low if each else nothing for each in known]
-            frame["projected_high_s"] = [each.high if each else nothing for each in known]
-            frame["projected_outside"] = [
-                "; ".join(each.outside) or None if each else None for each in known
-            ]
+        if self.device is None:
+            return frame
+        if is_projected(self.device) and not self._on_device:
+            self._add_projections(frame)
+        taken = frame["mean_s"] if self._on_device else frame.get("projected_s", float("nan"))
+        frame["compute_share"] = frame["compute_s"].astype(float) / taken
+        frame["memory_share"] = frame["memory_s"].astype(float) / taken
         return frame
 
-    def _projected(self) -> dict[tuple[str, str], Projection]:
-        assert self.device is not None
-        return {
-            (each.kernel, each.config): project(
-                each.counts, each.inspection, self.device, each.accesses
-            )
-            for each in self._largest()
-            # Kernels for another target than the device's would be projected wrongly.
-            if each.counts and each.inspection.target == self.device.target
-        }
+    @property
+    def _on_device(self) -> bool:
+        return self.timed_on == "the GPU"
+
+    def _add_projections(self, frame: pd.DataFrame) -> None:
+        rows = self._form_rows()
+        own: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in rows:
+            if "projected_s" in row:
+                own.setdefault((row["kernel"], row["config"]), []).append(row)
+        known = [own.get(key, []) for key in zip(frame["kernel"], frame["config"], strict=True)]
+        for name in ("projected_s", "projected_low_s", "projected_high_s"):
+            frame[name] = [_mean_of_launches(each, name) for each in known]
+        frame["projected_outside"] = [
+            "; ".join(dict.fromkeys(filter(None, (r["projected_outside"] for r in each)))) or None
+            for each in known
+        ]
+
+    @property
+    def forms(self) -> pd.DataFrame:
+        """A row per form of launches: those of one specialisation and grid that do the same.
+
+        See `form_frame.form_frame` for the columns. Of a kernel and configuration at most 64 forms
+        have what a target's compiler or the projection tells, those that request most.
+        """
+        return form_frame(self._form_rows())
+
+    def _form_rows(self) -> list[dict[str, Any]]:
+        samples = self._session.samples
+        device = None if self._on_device or not is_projected(self.device) else self.device
+        judged = {id(e.form.sample): e for e in self._evidence() if e.form is not None}
+        rows = []
+        for forms in forms_of(samples, self._variants() if self.target else {}).values():
+            names = told_apart(list({id(f.source): f.source for f in forms if f.source}.values()))
+            for form in forms:
+                found = judged.get(id(form.sample))
+                row = form_row(form, names.get(id(form.source), ""), self.device, found)
+                # Kernels for another target than the device's would be projected wrongly.
+                if device and found and found.inspection.target == device.target:
+                    row |= _projected(found, device)
+                rows.append(row)
+        return rows
 
     @property
     def accesses(self) -> pd.DataFrame:
         """A row per access to tiles in memory, as the target's warps would make it.
 
-        They are those of the launch that requests most. See `report.access_frame` for the
+        They are those of each form of launches, see `forms`. See `report.access_frame` for the
         columns; without a target or counts it is empty.
         """
-        return access_frame((e.kernel, e.config, e.accesses) for e in self._largest())
+        rows = {row["sample"]: row for row in self._form_rows()} if self.target else {}
+        return access_frame(
+            ({name: rows[id(e.form.sample)][name] for name in FORM}, e.accesses)
+            for e in self._evidence()
+            if e.form is not None
+        )
 
     @property
     def advice(self) -> list[Hint]:
         """What costs time on the target, with evidence; empty without a target.
 
-        Each specialisation is looked at in its launch that requests most; of equal hints the one
-        for the larger launch is given.
+        Each form of launches is looked at, see `forms`, that has a twentieth of its kernel's bytes
+        or time; of equal hints the one for the larger launch is given.
         """
         found: dict[tuple[object, ...], Hint] = {}
+        totals = self._totals()
         for each in self._evidence():
-            for hint in advise(each):
+            for hint in advise(each) if _matters(each, totals) else ():
                 found.setdefault((hint.kernel, hint.config, hint.kind, hint.location), hint)
         return list(found.values())
 
-    def _largest(self) -> list[Evidence]:
-        """What is known of the launch that requests most, of each kernel and configuration."""
-        found: dict[tuple[str, str], Evidence] = {}
-        for each in self._evidence():
-            found.setdefault((each.kernel, each.config), each)
-        return list(found.values())
+    def _totals(self) -> dict[str, tuple[float, float]]:
+        """Bytes that each kernel requests in all, and its time, if it was timed on the device."""
+        found: dict[str, tuple[float, float]] = {}
+        for sample in self._session.samples:
+            moved, taken = found.get(sample.kernel, (0.0, 0.0))
+            moved += max(0, requested(sample)) * sample.launches
+            found[sample.kernel] = moved, taken + (sample.seconds if self._on_device else math.inf)
+        return found
 
     def _evidence(self) -> list[Evidence]:
-        """What is known of each specialisation, see `report.access_frame.qualities`."""
+        """What is known of each form of launches, see `report.access_frame.qualities`."""
         samples = self._session.samples
         known, evidence = self._known
-        if known == len(samples):
+        if known == len(samples) or self.target is None:
             return evidence
-        evidence = [
-            Evidence(
-                kernel=sample.kernel,
-                config=config_text(sample.config),
-                inspection=inspection,
-                accesses=accesses,
-                counts=sample.counts,
+        inspections, variants = self.inspections, self._variants()
+        counted = [sample for sample in samples if sample.counts is not None]
+        compiled = len(self._compiled)
+        self._to_judge = compiled + sum(
+            len(forms[:MOST]) for forms in forms_of(counted, variants).values()
+        )
+        evidence = []
+        for form, inspection, accesses in qualities(samples, inspections, variants):
+            evidence.append(
+                Evidence(
+                    kernel=form.sample.kernel,
+                    config=config_text(form.sample.config),
+                    inspection=inspection,
+                    accesses=accesses,
+                    counts=form.sample.counts,
+                    form=form,
+                )
             )
-            for sample, inspection, accesses in qualities(
-                samples, self.inspections, self._variants()
-            )
-        ]
+            self._judged = compiled + len(evidence)
         self._known = (len(samples), evidence)
         return evidence
 
@@ -212,7 +260,10 @@ class Profile(ContextDecorator, ShowsItself):
         """
         if self.target is None:
             return []
-        for source in self._session.variants.values():
+        variants = self._session.variants
+        self._to_judge = len(variants)
+        for source in variants.values():
+            self._judged = len(self._compiled)
             if any(_is_same(each, source) for each in self._compiled):
                 continue
             self._compiled.append(source)
@@ -224,6 +275,16 @@ class Profile(ContextDecorator, ShowsItself):
             else:
                 self._inspections.append(inspection)
         return self._inspections
+
+    @property
+    def judged(self) -> tuple[int, int]:
+        """How many specialisations and forms were judged so far, and of how many."""
+        return self._judged, max(self._judged, self._to_judge)
+
+    def judge(self) -> None:
+        """Counts, compiles and judges now what figures need, instead of when they are asked for."""
+        _ = self._session.samples
+        self._evidence()
 
     def costs_of(self, inspection: Inspection) -> LaunchCosts | None:
         """What launches of a compiled kernel do, whatever it was compiled for.
@@ -245,6 +306,31 @@ class Profile(ContextDecorator, ShowsItself):
 
     def __exit__(self, *raised: Any) -> None:
         self._active.pop().__exit__(*raised)
+
+
+def _matters(evidence: Evidence, totals: Mapping[str, tuple[float, float]]) -> bool:
+    """Whether the launches are a part of their kernel's that is worth advice."""
+    form = evidence.form
+    if form is None:
+        return True
+    moved, taken = totals[form.sample.kernel]
+    return form.requested * form.launches >= MATTERS * moved or form.seconds >= MATTERS * taken
+
+
+def _projected(found: Evidence, device: Device) -> dict[str, Any]:
+    assert found.counts is not None
+    each = project(found.counts, found.inspection, device, found.accesses)
+    return {
+        "projected_s": each.seconds,
+        "projected_low_s": each.low,
+        "projected_high_s": each.high,
+        "projected_outside": "; ".join(each.outside) or None,
+    }
+
+
+def _mean_of_launches(rows: Sequence[dict[str, Any]], name: str) -> float:
+    launches = sum(row["launches"] for row in rows)
+    return sum(row["launches"] * row[name] for row in rows) / launches if rows else float("nan")
 
 
 def _is_same(one: KernelSource, other: KernelSource) -> bool:

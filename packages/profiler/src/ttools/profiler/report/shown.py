@@ -28,7 +28,7 @@ def shown_profile(profiled: Profile) -> Iterator[Part]:
         yield Table("Lines", (*_PLACE, ">time", ">loaded", ">stored", ">flop", "what"), lines)
     accesses = [_access(finite(row)) for row in profiled.accesses.to_dict("records")]
     if accesses:
-        columns = (*_PLACE, "access", ">bits", ">sectors", ">at best", ">efficiency")
+        columns = (*_PLACE, "grid", "access", ">bits", ">sectors", ">at best", ">efficiency")
         yield Table("Accesses as warps make them, per request", columns, accesses)
     advice = [
         (hint.kernel, *_place(hint.location), hint.evidence, hint.advice)
@@ -72,6 +72,7 @@ def _access(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         row["kernel"],
         *place_cells(row["file"], int(row["line"])),
+        row["grid"],
         row["kind"],
         str(row["bits"]),
         f"{row['sectors_per_request']:.2f}",

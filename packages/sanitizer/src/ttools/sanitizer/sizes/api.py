@@ -14,6 +14,8 @@ from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding, FindingsError, Severity
 from ttools.core.reports.report import Report
 
+#: After which a range that is not decided yet stays so.
+SECONDS = 25.0
 _RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([\d_]+)\s*(?::\s*([\d_]+)\s*)?")
 
 
@@ -58,7 +60,7 @@ def check_sizes(
     *,
     target: str = "",
     fail_on: Severity = "error",
-    seconds: float = 25.0,
+    seconds: float = SECONDS,
     **sizes: range | tuple[int, int],
 ) -> SizesResult:
     """Checks what a function launches, for all sizes of a range at once.
@@ -92,7 +94,7 @@ def check_ranges(
     *,
     target: str = "",
     fail_on: Severity = "error",
-    seconds: float = 25.0,
+    seconds: float = SECONDS,
 ) -> SizesResult:
     """The same with first and last value of each size in a mapping."""
     from ttools.sanitizer.sizes.analysis import Analysis

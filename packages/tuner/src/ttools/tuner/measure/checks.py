@@ -1,4 +1,7 @@
-"""How strictly the outputs of a configuration are verified. Must not know how they came to be."""
+"""How a configuration is judged: how strictly its outputs are verified, and by whose times.
+
+Trials of other checks are not used again. Must not know how outputs came to be.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
-    """How outputs are verified.
+    """How outputs are verified, and who times.
 
     Attributes:
         sanitize: whether each configuration runs under the sanitizer first.
@@ -16,12 +19,14 @@ class Checks:
         scratch: names of arguments whose contents do not matter.
         reference: the function that outputs are compared with, see `references`; by default the
             first configuration that runs.
+        timed_by: the benchmark function of the decorator; empty for our own timing.
     """
 
     sanitize: bool = False
     rtol: float | None = None
     scratch: Collection[str] = ()
     reference: str = ""
+    timed_by: str = ""
 
     def __str__(self) -> str:
         parts = [
@@ -29,5 +34,6 @@ class Checks:
             "" if self.rtol is None else f"rtol={self.rtol:g}",
             f"without {', '.join(sorted(self.scratch))}" if self.scratch else "",
             f"reference {self.reference}" if self.reference else "",
+            f"timed by {self.timed_by}" if self.timed_by else "",
         ]
         return "; ".join(filter(None, parts))

@@ -109,8 +109,6 @@ class GpuBench(Bench):
 
     def _round(self, candidate: Candidate) -> list[float]:
         """Samples for a round of the comparison, of a short configuration in a graph."""
-        if self._timing.do_bench is not None:
-            return super()._round(candidate)
         prepare, work = self._parts(candidate)
         is_short = self._timer.seconds(prepare, work, 1)[0] < SHORT_S
         count = PER_SHORT_ROUND if is_short else PER_ROUND

@@ -75,7 +75,7 @@ class PredictedBench(Bench):
             return trial
         inspection = self._inspections.pop(candidate.key)
         accesses = access_qualities(counts.accesses, inspection)
-        projection = project(counts, inspection, self._device, accesses)
+        projection = project(counts, inspection, self._device, accesses, cold=True)
         return replace(trial, predicted=projection.seconds)
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:

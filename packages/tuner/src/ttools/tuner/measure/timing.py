@@ -6,8 +6,10 @@ configurations are tried, nor on what device.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,12 +52,30 @@ class Timing:
         assert self.do_bench is not None
         said = self.do_bench(launch, quantiles=QUANTILES)
         try:
-            times = [float(each) for each in (said if isinstance(said, Sequence) else [said])]
+            times = [float(each) for each in (said if _is_several(said) else [said])]
         except (TypeError, ValueError):
             times = []
         if not times or any(math.isnan(each) or each < 0 for each in times):
             raise UsageError(f"do_bench returned {said!r}; must be milliseconds")
         return [each * 1e-3 for each in times]
+
+
+def _is_several(said: Any) -> bool:
+    """Of an array without axes, Python's iteration is an error."""
+    return isinstance(said, Iterable) and getattr(said, "ndim", 1) > 0
+
+
+def name_of(do_bench: Callable[..., Any] | None) -> str:
+    """A benchmark function by name and text; empty for none. Times of others are not its own."""
+    if do_bench is None:
+        return ""
+    name = getattr(do_bench, "__qualname__", type(do_bench).__qualname__)
+    try:
+        text = inspect.getsource(do_bench)
+    except (OSError, TypeError):  # typed in, or an object
+        text = ""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8] if text else ""
+    return f"{getattr(do_bench, '__module__', '')}.{name} {digest}".strip()
 
 
 def timing_of(tuner: Any) -> Timing:

@@ -73,10 +73,19 @@ def reason(entry: TuningEntry) -> str:
 
 def gain_over_first(entry: TuningEntry) -> float | None:
     """How many times as fast as the first configuration of the list the winner is."""
-    best, first = winning_trial(entry), next(iter(entry.trials), None)
-    if best is None or first is None:
+    return _gain_over(entry, next(iter(entry.trials), None))
+
+
+def gain_over_present(entry: TuningEntry) -> float | None:
+    """How many times as fast as the present configuration it is; None if that is unknown."""
+    return _gain_over(entry, next((t for t in entry.trials if t.key == entry.present), None))
+
+
+def _gain_over(entry: TuningEntry, other: Trial | None) -> float | None:
+    best = winning_trial(entry)
+    if best is None or other is None:
         return None
-    own, before = estimate(entry, best), estimate(entry, first)
+    own, before = estimate(entry, best), estimate(entry, other)
     return before / own if own and before else None
 
 

@@ -75,6 +75,7 @@ class TuningEntry:
         final: samples of the last interleaved comparison, by key of the configuration.
         complete: whether the search ended by itself.
         location: file and line of the kernel.
+        present: key of the configuration that was in use before this tuning; it is not stored.
     """
 
     problem: Problem
@@ -84,6 +85,7 @@ class TuningEntry:
     final: dict[str, list[Finite]] = field(default_factory=dict)
     complete: bool = False
     location: tuple[str, int] | None = None
+    present: str | None = None
 
 
 class TuningStore:

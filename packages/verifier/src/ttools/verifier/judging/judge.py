@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -69,11 +69,17 @@ class Judge:
         subject: what is verified.
         options: how much is tried.
         write_tests: a folder for test files of failures.
+        tell: is called with how many cases were tried and how many failed, before each.
     """
 
     def __init__(
-        self, subject: Subject, options: VerifyOptions, write_tests: Path | None = None
+        self,
+        subject: Subject,
+        options: VerifyOptions,
+        write_tests: Path | None = None,
+        tell: Callable[[int, int], None] = lambda tried, failing: None,
     ) -> None:
+        self._tell = tell
         self._subject, self._options, self._folder = subject, options, write_tests
         self._began = time.monotonic()
         self._workers: list[Worker] = []
@@ -200,6 +206,7 @@ class Judge:
     def _try(self, kind: str, case: Case) -> Trial | None:
         """Runs a case, and looks closer if it fails."""
         self._tried += 1
+        self._tell(self._tried, self._failing)
         trial = self._trials.run(case, self._candidate)
         self._covered[kind] += 1
         if trial.skipped:
@@ -248,6 +255,7 @@ class Judge:
         return [Mismatch("stale_state", detail)]
 
     def _anew(self, case: Case, **request: Any) -> Trial:
+        self._tell(self._tried, self._failing)
         try:
             worker = self.fresh()
         except (_NotLoadedError, WorkerGoneError, WorkerSlowError) as error:

@@ -1,0 +1,360 @@
+"""A profile as text: a block per kernel, which begins with how near it is to the speed of light.
+
+Owns what the blocks say. What the numbers mean is `ttools.profiler.report`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+
+from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph, table
+from ttools.cli.profile.units import amount, is_known, number, seconds, share
+from ttools.core.reports.report import counted, shown_path
+
+if TYPE_CHECKING:
+    from ttools.core.compilation.inspection import Inspection
+    from ttools.profiler import Profile
+    from ttools.profiler.report.advice import Hint
+
+_ALL = "--format csv"
+_ALL_FORMS = "--format json"
+Row = Mapping[Any, Any]
+
+
+def blocks(profiled: Profile, *, lines: bool) -> Iterator[RenderableType]:
+    """A block per kernel and configuration, those that took longest; then what the terms mean.
+
+    Args:
+        profiled: a run that has ended.
+        lines: whether to tell what each line of source does.
+    """
+    rows = profiled.frame.to_dict("records")
+    total = sum(row["total_s"] for row in rows)
+    launches = counted(profiled.launches, "launch", "launches")
+    title = f"Kernels on {profiled.timed_on}: {counted(len(rows), 'kernel')}, {launches}"
+    yield paragraph(f"{title}, {seconds(total)}\n" if rows else title)
+    told = _Told(profiled, lines)
+    for row in rows[:MOST_SHOWN]:
+        yield told.block(row)
+    rest = rows[MOST_SHOWN:]
+    if rest:
+        took = sum(row["total_s"] for row in rest) / max(total, 1e-12)
+        yield paragraph(left_out(len(rest), f"more kernels, {took:.1%} of the time,", _ALL) + "\n")
+    if profiled.device is not None and rows:
+        yield paragraph(_meaning(profiled, "projected_s" in profiled.frame))
+
+
+def _meaning(profiled: Profile, projected: bool) -> str:
+    from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
+    from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
+
+    said = f"At least: {ASSUMPTIONS}."
+    return f"{said} Projected: {PROJECTION}." if projected else said
+
+
+class _Told:
+    """What a profile tells of each kernel, asked for once."""
+
+    def __init__(self, profiled: Profile, lines: bool) -> None:
+        self._profiled, self._with_lines = profiled, lines
+        self._root = Path.cwd()
+        self._forms = _grouped(profiled.forms.to_dict("records"))
+        self._hints = _grouped(vars(hint) | {"hint": hint} for hint in profiled.advice)
+        self._inspections = profiled.inspections
+        self._lines = profiled.lines.to_dict("records") if lines else []
+        self._accesses = _grouped(profiled.accesses.to_dict("records")) if lines else {}
+
+    def block(self, row: Row) -> RenderableType:
+        """Of one row of the frame."""
+        key = row["kernel"], row["config"]
+        forms, own = self._forms.get(key, []), self._own(row)
+        letters = _letters(own)
+        place = ""
+        if isinstance(row["file"], str):  # kernels of libraries have no source
+            place = f"  {shown_path(row['file'], self._root)}:{row['line']:.0f}"
+        name = f"{row['kernel']} [{row['config']}]" if row["config"] else row["kernel"]
+        facts = [
+            ("speed of light", self._speed_of_light(row, forms)),
+            ("at least", self._bound(row)),
+            ("projected", _projected(row)),
+            ("time", _time(row)),
+            ("a launch does", _work(row)),
+            *self._compiled(own, letters),
+            *self._advice(key),
+        ]
+        return block(name + place, facts, *self._tables(row, forms, letters))
+
+    # ---- facts
+    def _speed_of_light(self, row: Row, forms: Sequence[Row]) -> str:
+        device, target = self._profiled.device, self._profiled.target
+        if target is None:
+            return ""
+        parts = []
+        if device is not None and is_known(row["compute_share"]):
+            unit = f" ({row['compute_unit']})" if row["compute_unit"] else ""
+            parts.append(f"compute {_percent(row['compute_share'])}{unit}")
+            parts.append(f"memory {_percent(row['memory_share'])} of {device.name}'s peaks")
+        elif device is not None and is_known(row["bound_s"]) and row["bound_s"]:
+            parts.append(
+                f"compute {_percent(row['compute_s'] / row['bound_s'])} and memory "
+                f"{_percent(row['memory_s'] / row['bound_s'])} of the bound on {device.name}"
+            )
+        largest = max(forms, key=lambda form: form["total_s"], default={})
+        if is_known(row["occupancy"]):
+            parts.append(
+                f"occupancy {_percent(row['occupancy'])} (by {row['occupancy_limited_by']})"
+            )
+        if is_known(largest.get("waves")):
+            of_one = f" (grid {largest['grid']})" if len(forms) > 1 else ""
+            parts.append(_waves(largest) + of_one)
+        if device is None and parts:
+            parts.append("--device GPU tells compute, memory and waves")
+        return "; ".join(parts)
+
+    def _bound(self, row: Row) -> str:
+        device = self._profiled.device
+        if device is None:
+            return ""
+        if not (is_known(row["bound_s"]) and row["bound_s"]):
+            return f"unknown on {device.name}"
+        said = f"{seconds(row['bound_s'])} on {device.name}, by {row['limited_by']}"
+        intensity = number(row["intensity"])
+        said += f"; {intensity} flop per byte" if intensity else ""
+        taken = row["mean_s"] if "efficiency" in row else None
+        if taken:
+            rates = amount(row["flops"] / taken), amount(row["unique_bytes"] / taken, "B")
+            said += f"; {share(row['efficiency'])} of it reached: {rates[0]}flop/s, {rates[1]}/s"
+        return said
+
+    def _own(self, row: Row) -> dict[str, Inspection]:
+        """What was compiled of a kernel, by what tells it from the others."""
+        from ttools.profiler.report.forms import told_apart
+        from ttools.profiler.report.frames import is_of
+
+        own = [
+            each
+            for each in self._inspections
+            if each.source.name == row["kernel"] and is_of(each, row["config"])
+        ]
+        names = told_apart([each.source for each in own])
+        return {names[id(each.source)]: each for each in own}
+
+    def _compiled(
+        self, own: Mapping[str, Inspection], letters: Mapping[str, str]
+    ) -> Iterator[tuple[str, str]]:
+        """Each specialisation."""
+        for place, (name, each) in enumerate([*own.items()][:MOST_SHOWN]):
+            heading = "" if place else f"for {each.target.name}"
+            said = _resources(each)
+            yield heading, f"{letters[name]}: {said} ({name})" if name in letters else said
+        yield "", left_out(len(own) - MOST_SHOWN, "more specialisations", _ALL_FORMS)
+
+    def _advice(self, key: tuple[str, str]) -> Iterator[tuple[str, str]]:
+        """Equal advice for several lines is told once."""
+        hints: list[Hint] = [row["hint"] for row in self._hints.get(key, [])]
+        together: dict[tuple[str, str], list[Hint]] = {}
+        for hint in hints:
+            together.setdefault((hint.kind, hint.advice), []).append(hint)
+        for (_, advice), own in together.items():
+            yield "costs time", "\n".join(self._evidence(own))
+            yield "what to try", advice
+
+    def _evidence(self, hints: Sequence[Hint]) -> Iterator[str]:
+        """Equal evidence of several lines is told once."""
+        places: dict[tuple[str, str], list[str]] = {}
+        for hint in hints:
+            where = hint.location
+            file = shown_path(where.file, self._root) if where else ""
+            lines = places.setdefault((hint.evidence, file), [])
+            lines += [str(where.line)] if where else []
+        for (evidence, file), lines in places.items():
+            at = f" in {file}:{', '.join(lines)}" if file else ""
+            yield f"{hints[0].kind}{at}: {evidence}"
+
+    # ---- tables
+    def _tables(
+        self, row: Row, forms: Sequence[Row], letters: Mapping[str, str]
+    ) -> Iterator[RenderableType]:
+        if len(forms) > 1:
+            yield _form_table(forms, letters)
+            rest = left_out(len(forms) - MOST_SHOWN, "more grids and shapes", _ALL_FORMS)
+            if rest:
+                yield paragraph(rest)
+        if not self._with_lines:
+            return
+        own = [each for each in self._lines if each["kernel"] == row["kernel"]]
+        if own:
+            yield paragraph("\nLines, over all launches of the kernel")
+            yield _line_table(own, row["file"], self._root)
+        accesses = self._accesses.get((row["kernel"], row["config"]), [])
+        if accesses:
+            assert self._profiled.target is not None
+            yield paragraph(f"\nAccesses, as warps of {self._profiled.target.name} make them")
+            yield _access_table(accesses[: 3 * MOST_SHOWN], row["file"], self._root, letters)
+            rest = left_out(len(accesses) - 3 * MOST_SHOWN, "more", _ALL_FORMS)
+            if rest:
+                yield paragraph(rest)
+
+
+def _grouped(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["kernel"], row["config"]), []).append(row)
+    return found
+
+
+def _letters(names: Iterable[str]) -> dict[str, str]:
+    """A short name for each of several specialisations."""
+    every = enumerate(filter(None, names))
+    return {
+        name: ascii_uppercase[n] if n < len(ascii_uppercase) else f"#{n + 1}" for n, name in every
+    }
+
+
+def _percent(value: float) -> str:
+    """`63%`, `0.4%`."""
+    return f"{value:.0%}" if value >= 0.095 or not value else f"{value:.1%}"
+
+
+def _waves(form: Row) -> str:
+    from ttools.profiler.gpu_time.speed_of_light import last_wave
+
+    waves = form["waves"]
+    if waves < 1:
+        return f"{waves:.2g} waves: {form['programs']:,.0f} programs do not fill the device"
+    return f"{waves:,.2f} waves, the last one {_percent(last_wave(waves))} full"
+
+
+def _projected(row: Row) -> str:
+    """A time with its interval, and why the model is less sure."""
+    if not is_known(row.get("projected_s")):
+        return ""
+    interval = f"{seconds(row['projected_low_s'])} to {seconds(row['projected_high_s'])}"
+    why = f"; less sure: it {row['projected_outside']}" if row["projected_outside"] else ""
+    return f"{seconds(row['projected_s'])} ({interval}){why}"
+
+
+def _time(row: Row) -> str:
+    launches, total = row["launches"], seconds(row["total_s"])
+    if launches == 1:
+        said = f"{total} in 1 launch"
+    elif is_known(row["median_s"]):
+        each = f"median {seconds(row['median_s'])}, {seconds(row['min_s'])} to "
+        each += f"{seconds(row['max_s'])}, 95% up to {seconds(row['p95_s'])}"
+        said = f"{total} in {launches:,} launches: {each}"
+    else:
+        said = f"{total} in {launches:,} launches: {seconds(row['mean_s'])} on average"
+    said += f"; {row['share']:.0%} of all" if row["share"] < 0.995 else ""
+    overhead = seconds(row["overhead_median_s"])
+    return said + (f"; {overhead} of overhead" if overhead else "")
+
+
+def _work(row: Row) -> str:
+    parts = [
+        (amount(row["flops"]), " flop"),
+        (amount(row["bytes"], "B"), " requested"),
+        (amount(row["unique_bytes"], "B"), " touched"),
+        (_masked(row["masked_share"]), " of lanes masked off"),
+    ]
+    return ", ".join(f"{value}{what}" for value, what in parts if value)
+
+
+def _masked(value: float) -> str:
+    """Nothing where it rounds to nothing."""
+    return share(value) if is_known(value) and value >= 0.0005 else ""
+
+
+def _resources(inspection: Inspection) -> str:
+    own = inspection.resources
+    parts = [
+        f"{own.registers} registers",
+        f"{amount(own.spilled, 'B')} spilled" if own.spilled else "",
+        f"{amount(own.shared, 'B')} of shared memory" if own.shared else "",
+        ", ".join(sorted({each.name.split(".")[0] for each in inspection.matrix})),
+        narrow_accesses(inspection),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def narrow_accesses(inspection: Inspection) -> str:
+    """Which lines access less than threads could at once."""
+    from ttools.core.compilation.instructions import WIDEST
+
+    lines: dict[int, list[int]] = {}
+    for access in inspection.accesses:
+        if access.location and 0 < access.bits < WIDEST:
+            own = lines.setdefault(access.bits, [])
+            own += [access.location.line] if access.location.line not in own else []
+    return ", ".join(
+        f"accesses of {bits} bits in {'line' if len(own) == 1 else 'lines'} "
+        + ", ".join(map(str, sorted(own)))
+        for bits, own in sorted(lines.items())
+    )
+
+
+def _form_table(forms: Sequence[Row], letters: Mapping[str, str]) -> RenderableType:
+    names = ("grid", "launches", "total", "flop", "bytes", "at least", "by", "projected", "waves")
+    rows = [
+        (
+            *(form["grid"], f"{form['launches']:,}", seconds(form["total_s"])),
+            *(amount(form["flops"]), amount(form["bytes"], "B"), seconds(form["bound_s"])),
+            form["limited_by"] if is_known(form["bound_s"]) else "",
+            *(seconds(form["projected_s"]), number(form["waves"])),
+            letters.get(form["specialisation"], form["specialisation"]),
+        )
+        for form in forms[:MOST_SHOWN]
+    ]
+    return table((*names, "as"), rows, left=("grid", "by", "as"))
+
+
+def _place(row: Row, own: str, root: Path) -> str:
+    """A line's number, with its file where that is not the kernel's own."""
+    return (
+        f"{row['line']}" if row["file"] == own else f"{shown_path(row['file'], root)}:{row['line']}"
+    )
+
+
+def _line_table(rows: Sequence[Row], own: str, root: Path) -> RenderableType:
+    names = ("line", "time", "share", "times", "loaded", "stored", "atomic", "masked", "flop")
+    cells = [
+        (
+            _place(row, own, root),
+            *(seconds(row["time_s"]), share(row["time_share"]), amount(row["executions"])),
+            *(amount(row[n], "B") if row[n] else "" for n in ("loaded", "stored", "atomic")),
+            _masked(row["masked_share"]),
+            amount(row["flops"]) if row["flops"] else "",
+            _operations(row["operations"]),
+        )
+        for row in rows
+    ]
+    return table((*names, "operations"), cells, left=("line", "operations"))
+
+
+def _operations(text: str) -> str:
+    """`4.1k fp32` of `4,096 fp32`."""
+    found = []
+    for part in filter(None, text.split(", ")):
+        count, _, unit = part.partition(" ")
+        found.append(f"{amount(int(count.replace(',', '')))} {unit}")
+    return ", ".join(found)
+
+
+def _access_table(
+    rows: Sequence[Row], own: str, root: Path, letters: Mapping[str, str]
+) -> RenderableType:
+    names = ("line", "access", "bits", "sectors", "at best", "used", "shared by", "again")
+    cells = [
+        (
+            *(_place(row, own, root), row["kind"], str(row["bits"])),
+            *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
+            *(share(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
+            *(row["grid"], letters.get(row["specialisation"], row["specialisation"])),
+        )
+        for row in rows
+    ]
+    return table((*names, "grid", "as"), cells, left=("line", "access", "grid", "as"))

@@ -1,0 +1,82 @@
+"""Integer operations that are a kernel's work: what it stores, multiplies or makes floats of.
+
+Addresses and masks are not: compilers fold them into accesses, take them out of loops, or leave
+them away, so their number bounds nothing. Must not know what operations cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ttools.interpreter.dialects.traits import ATOMIC, LOOP, STRUCTURED, WRITES
+from ttools.interpreter.ir import IntegerType, Operation, Value, element_type
+from ttools.profiler.counting.slices import is_access, operations_behind
+
+#: Narrower ones may be done several at once.
+_LEAST_BITS = 32
+_ARITHMETIC = frozenset(
+    {
+        f"arith.{n}"
+        for n in ("addi", "subi", "muli", "andi", "ori", "xori", "shli", "shrsi", "shrui")
+    }
+    | {"tt.mulhiui"}
+)
+_FROM_INTEGERS = frozenset({"arith.sitofp", "arith.uitofp", "arith.bitcast", "tt.bitcast"})
+_PRODUCTS = frozenset({"tt.dot", "tt.dot_scaled"})
+
+
+def value_integers(kernel: Operation) -> set[Operation]:
+    """The operations, each of which every execution of its block does.
+
+    Args:
+        kernel: a `tt.func` without calls.
+    """
+    operations = list(kernel.walk())
+    addresses = operations_behind(v for op in operations for v in _addressed(op))
+    values = operations_behind(v for op in operations for v in _data(op))
+    return {op for op in values - addresses if _is_integer(op) and not _may_be_hoisted(op)}
+
+
+def _is_integer(op: Operation) -> bool:
+    type = element_type(op.results[0].type) if op.results else None
+    wide = isinstance(type, IntegerType) and type.width >= _LEAST_BITS
+    return wide and op.name in _ARITHMETIC
+
+
+def _addressed(op: Operation) -> Iterator[Value]:
+    """What decides where and whether an access is made."""
+    if is_access(op):
+        data = set(_data(op))
+        yield from (value for value in op.operands if value not in data)
+
+
+def _data(op: Operation) -> Iterator[Value]:
+    """What is stored, or computed with by other units."""
+    if is_access(op) and op.has(WRITES, ATOMIC):
+        value = op.operand("value") or op.operand("val")
+        if value is not None:
+            yield value
+    elif op.name in _PRODUCTS or op.name in _FROM_INTEGERS:
+        yield from op.operands
+
+
+def _may_be_hoisted(op: Operation) -> bool:
+    """Whether it is in a loop, and nothing that it needs is made there."""
+    around = op.parent_op
+    if around is None or not around.has(LOOP):
+        return False
+    pending, seen = list(op.operands), set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.owner is op.parent:
+            return False
+        own = value.defining_op
+        if own is None or own.parent is not op.parent:
+            continue
+        if own.has(STRUCTURED) or is_access(own):
+            return False
+        pending += own.operands
+    return True

@@ -1,0 +1,164 @@
+"""What long runs show: in terminals, in pipes, with `--quiet`, and that every command does."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.forked_python import PYTHON
+
+from ttools.cli.progress import State, Ticker
+
+FILE = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("ttools.cli.progress.time.monotonic", clock)
+    return clock
+
+
+def state(done: int, what: str = "tuning k", waits: bool = False) -> State:
+    facts = ("best 55.1 us", "3 rejected")
+    return State(what=what, done=done, total=96, unit="configurations", facts=facts, waits=waits)
+
+
+def test_a_pipe_has_a_line_every_ten_seconds(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    ticker = Ticker(shared=True)
+    for clock.now in range(31):
+        ticker.tick(state(2 * int(clock.now)))
+    assert stream.getvalue().splitlines() == [
+        f"note: tuning k: {2 * t} of 96 configurations, 2/s, {(96 - 2 * t) // 2} s left, "
+        f"best 55.1 us, 3 rejected after {t} s"
+        for t in (10, 20, 30)
+    ]
+
+
+def test_a_terminal_has_a_bar_which_goes_away(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setenv("COLUMNS", "80")
+    ticker = Ticker(shared=True)
+    ticker.tick(state(12))
+    assert stream.getvalue() == "", "short runs show nothing"
+    clock.now = 4.0
+    ticker.tick(state(48))
+    shown = stream.getvalue().removeprefix("\r\x1b[2K")
+    assert shown.startswith("[########........] tuning k: 48 of 96 configurations, 9/s, 5 s left")
+    assert len(shown) < 80
+    assert "\n" not in shown
+    ticker.clear()
+    assert stream.getvalue().endswith("\r\x1b[2K")
+    # A new kernel has a rate of its own.
+    ticker.tick(state(1, "tuning other"))
+    clock.now = 6.0
+    ticker.tick(state(5, "tuning other"))
+    assert "tuning other: 5 of 96 configurations, 2/s" in stream.getvalue()
+
+
+def test_a_terminal_that_the_script_writes_to_has_no_bar(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    ticker = Ticker(shared=True)
+    clock.now = 5.0
+    ticker.tick(state(1))
+    assert stream.getvalue() == ""
+    ticker.tick(state(1, waits=True))
+    assert stream.getvalue().startswith("\r\x1b[2K[")
+    clock.now = 11.0
+    ticker.tick(state(1))
+    assert stream.getvalue().endswith("\r\x1b[2Knote: " + stream.getvalue().rpartition("note: ")[2])
+    assert stream.getvalue().endswith(" after 11 s\n")
+
+
+SCRIPT = """\
+import torch, triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": n}) for n in (64, 128)], key=["n"])
+@triton.jit
+def k(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, offs, mask=offs < n)
+
+k[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](torch.empty(1000), 1000)
+"""
+SIZED = """\
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def k(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, offs, mask=offs < n)
+
+def run(n):
+    k[(triton.cdiv(n, 64),)](torch.empty(n), n, BLOCK=64)
+"""
+#: As if every tenth of a millisecond were due.
+HASTY = """\
+import sys
+from ttools.cli import progress
+from ttools.cli.app import main
+progress._LINE_EVERY_S = progress._BAR_AFTER_S = 0.0
+progress._REDRAWN_EVERY_S = 0.001
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("profile", "--device", "h100", "s.py"), ("profiled: ", "judging kernels: ")),
+        (("sanitize", "s.py"), ("checked: 1 launches",)),
+        (("sanitize", "--sizes", "n=1:100", "sized.py:run"), ("all sizes: ",)),
+        (("tune", "--workers", "0", "s.py"), ("tuning k: ", "best ", "0 rejected")),
+        (("inspect", "--lock", "l", "s.py"), ("captured: ", "compiled: 0 of 1 kernels")),
+        (
+            (
+                *("verify", "--cases", "3", "--reference", f"{FILE}:reference"),
+                *("--inputs", f"{FILE}:inputs", f"{FILE}:right"),
+            ),
+            ("verified: 2 of 3 cases at most",),
+        ),
+        (("doctor", "--self-test", "0.1"), ("self-test: 1 kernels",)),
+    ],
+    ids=lambda each: each[0] if each[0] in ("profile", "tune") else "",
+)
+def test_commands_tell_how_far_they_are(
+    tmp_path: Path, words: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    (tmp_path / "s.py").write_text(SCRIPT)
+    (tmp_path / "sized.py").write_text(SIZED)
+    environment = {**os.environ, "TTOOLS_PROGRESS": "auto"}
+    done = PYTHON.run(["-c", HASTY, *words], cwd=tmp_path, env=environment)
+    for each in said:
+        assert each in done.stderr, done.stderr
+    if words[0] == "inspect":  # one way of silence for all of them
+        for silent in (["-c", HASTY, "--quiet", *words], ["-c", HASTY, *words]):
+            quiet = {**environment, "TTOOLS_PROGRESS": "auto" if "--quiet" in silent else "off"}
+            assert "compiled" not in PYTHON.run(silent, cwd=tmp_path, env=quiet).stderr
