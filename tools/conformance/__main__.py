@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
+
 from tools.conformance.outcomes import Case, Outcome
 from tools.conformance.report import (
     FunctionResult,

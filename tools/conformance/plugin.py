@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
+
 from tools.conformance.outcomes import EXCLUSIONS, Outcome, causes, judge
 from tools.conformance.references import judge_products_by_their_terms
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
 from tools.conformance.outcomes import STATUSES, Outcome
 
 BEGIN, END = "<!-- begin: conformance -->", "<!-- end: conformance -->"

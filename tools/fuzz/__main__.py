@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.fuzz.report import Campaign, as_json, markdown
-
 from ttools.cli.progress import State, ticking
 from ttools.fuzz.generate import generate
 from ttools.fuzz.generate.context import Features

@@ -16,7 +16,6 @@ from random import Random
 
 from tools.fuzz_readers import documents, seeds
 from tools.fuzz_readers.mutations import damaged_bytes
-
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 

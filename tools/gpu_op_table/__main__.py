@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.progress import Progress
+
 from tools.gpu_op_table.execution import Outcome, run_groups
 from tools.gpu_op_table.report import Report, as_json, print_report, write_markdown
 from tools.gpu_op_table.rows import Row, groups

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from tools.gpu_op_table.rows import Bound
 
 Array = np.ndarray[Any, Any]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+
 from tools.gpu_op_table.comparison import Distance, combined, distance
 from tools.gpu_op_table.kernel_text import BLOCK, load
 from tools.gpu_op_table.rows import DTYPES, Group, Output, Row

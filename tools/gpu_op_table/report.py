@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
 from tools.gpu_op_table.execution import Outcome
 
 BEGIN, END = "<!-- begin: gpu agreement -->", "<!-- end: gpu agreement -->"

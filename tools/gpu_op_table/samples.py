@@ -6,6 +6,7 @@ import itertools
 import zlib
 
 import torch
+
 from tools.gpu_op_table.rows import DTYPES, Input, Sample
 
 #: Lanes of a kernel; types of 16 bits and one operand take every value.

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tools.libraries.outcomes import explain, first_line
 from tools.libraries.reduction import reduce_modules, reduce_parameters
 

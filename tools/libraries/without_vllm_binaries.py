@@ -31,7 +31,8 @@ for _name in (*_LIBRARIES, "vllm_flash_attn", "vllm_flash_attn.flash_attn_interf
     sys.modules[f"vllm.{_name}"] = _Absent(f"vllm.{_name}")
 
 # What importing asks of them: no, there are no kernels of CUTLASS.
-_library = torch.library.Library("_C", "FRAGMENT")
+_fragment: Any = torch.library.Library
+_library = _fragment("_C", "FRAGMENT")
 for _name in ("cutlass_scaled_mm_supports_block_fp8", "cutlass_scaled_mm_supports_fp8"):
     _library.define(f"{_name}(int capability) -> bool")
     _library.impl(_name, lambda capability: False, "CompositeExplicitAutograd")

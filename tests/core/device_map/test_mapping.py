@@ -189,6 +189,9 @@ def test_properties_and_memory() -> None:
     assert torch.cuda.is_bf16_supported()
     assert torch.version.cuda
     assert torch.accelerator.current_accelerator().type == "cuda"
+    torch.accelerator.empty_cache()
+    assert torch.accelerator.memory_allocated() <= torch.accelerator.max_memory_allocated()
+    assert len(torch.accelerator.get_memory_info()) == 2
 
 
 @pytest.mark.usefixtures("mapped")

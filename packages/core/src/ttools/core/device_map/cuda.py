@@ -283,6 +283,20 @@ _ACCELERATOR: dict[str, Any] = {
     "set_stream": _answer(None),
     "synchronize": _answer(None),
 }
+#: What `torch.accelerator` has as `torch.cuda` has it.
+_MEMORY = (
+    *("max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved"),
+    *("memory_stats", "empty_cache", "reset_accumulated_memory_stats", "reset_peak_memory_stats"),
+)
+
+
+def _accelerator() -> dict[str, Any]:
+    return {
+        **_ACCELERATOR,
+        **{name: _DEVICE[name] for name in _MEMORY},
+        "empty_host_cache": _answer(None),
+        "get_memory_info": _DEVICE["mem_get_info"],
+    }
 
 
 def replacements(
@@ -310,9 +324,10 @@ def replacements(
     yield cuda, "default_generators", (default_generator(),)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
-        for name, function in _ACCELERATOR.items():
-            if hasattr(accelerator, name):
-                yield accelerator, name, function
+        for owner in (accelerator, getattr(accelerator, "memory", None)):
+            for name, function in _accelerator().items():
+                if hasattr(owner, name):
+                    yield owner, name, function
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
     # What TorchInductor's code takes; other names there mean to torch that it was built for CUDA.
     yield torch._C, "_cuda_getCurrentRawStream", used(_answer(_DEFAULT_STREAM.cuda_stream))
