@@ -16,8 +16,8 @@ from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import Kernel
 from ttools.interpreter.runtime.launch_options import LaunchOptions
-from ttools.interpreter.runtime.sampling import Samples, can_sample
 from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.interpreter.runtime.support.sampling import Samples, can_sample
 
 #: Code that tells its lines; it does the same as code that does not.
 LINES = Instruments(lines=True)

@@ -39,9 +39,9 @@ from ttools.interpreter.runtime.access_log import (
     no_syncs,
     split_log,
 )
-from ttools.interpreter.runtime.native_probe import probe_code
 from ttools.interpreter.runtime.packed_log import PackedLog
 from ttools.interpreter.runtime.shown_values import shown_values
+from ttools.interpreter.runtime.support.native_probe import probe_code
 
 if TYPE_CHECKING:
     import numpy as np

@@ -23,12 +23,12 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, Launch, offset
 from ttools.interpreter.abi.module import EmittedModule
 from ttools.interpreter.runtime.callbacks import Callbacks
-from ttools.interpreter.runtime.native_runtime import (
+from ttools.interpreter.runtime.pool import Worker, pool
+from ttools.interpreter.runtime.stopping import note_stop
+from ttools.interpreter.runtime.support.native_runtime import (
     Runner,
     native_runtime,
 )
-from ttools.interpreter.runtime.pool import Worker, pool
-from ttools.interpreter.runtime.stopping import note_stop
 
 if TYPE_CHECKING:
     import numpy as np

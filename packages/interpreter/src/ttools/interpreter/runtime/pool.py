@@ -19,7 +19,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.runtime.arena import Arena
-from ttools.interpreter.runtime.native_runtime import Mailbox, native_runtime
+from ttools.interpreter.runtime.support.native_runtime import Mailbox, native_runtime
 
 #: More digits than any number of threads has.
 _COUNT = re.compile(r"[0-9]{1,9}")

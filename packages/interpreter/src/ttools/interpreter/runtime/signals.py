@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from ttools.interpreter.runtime.native_runtime import SignalAction, native_runtime
+from ttools.interpreter.runtime.support.native_runtime import SignalAction, native_runtime
 
 _MOST_SIGNALS = 65
 #: `SA_SIGINFO | SA_ONSTACK`; system calls are interrupted, as Python wants it.

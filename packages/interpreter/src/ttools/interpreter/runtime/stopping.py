@@ -26,8 +26,8 @@ from typing import Any, Literal, NoReturn
 from ttools.core.location import SourceLocation
 from ttools.core.process.interruptible import at_interrupt
 from ttools.interpreter.abi.launch_layout import Launch
-from ttools.interpreter.runtime.native_runtime import native_runtime
 from ttools.interpreter.runtime.signals import SignalPipe
+from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
 Reason = Literal["timeout", "interrupt", "end"]
 

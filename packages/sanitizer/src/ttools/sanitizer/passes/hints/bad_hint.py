@@ -37,8 +37,8 @@ from ttools.sanitizer.analysis.dataflow import (
     parameter_of,
 )
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
-from ttools.sanitizer.passes.hint_conditions import HINTS, Hint, broken, hint_of, is_kept
-from ttools.sanitizer.passes.hint_locations import location_of_hint
+from ttools.sanitizer.passes.hints.conditions import HINTS, Hint, broken, hint_of, is_kept
+from ttools.sanitizer.passes.hints.locations import location_of_hint
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
 from ttools.sanitizer.passes.sinks import sinks
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.compilation.compiled_kernels import inspected
 
-from ttools.core.compilation.layouts import Layout, explain, holder, layouts_of, shapes_of
+from ttools.core.compilation.layouts.ttgir import Layout, explain, holder, layouts_of, shapes_of
 
 
 def upstream(layout: Any, shape: list[int]) -> tuple[list, list, list]:

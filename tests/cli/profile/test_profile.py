@@ -295,7 +295,7 @@ def test_launches_are_repeated_and_warm_up(ttools: Run, script: str, tmp_path: P
 
 
 def test_the_sweep_over_k(ttools: Run, tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "examples" / "matmul_roofline.py"
+    example = Path(__file__).parents[3] / "examples" / "matmul_roofline.py"
     words = ("--device", "h200", "--format", "json", "--output", "p.json")
     done = ttools("profile", *words, str(example), "--size", "128", "--steps", "1")
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ttools.interpreter.runtime.native_fill import _BLOCK_WORDS, fill_words
+from ttools.interpreter.runtime.support.native_fill import _BLOCK_WORDS, fill_words
 
 _MOST = 3 * _BLOCK_WORDS
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.core.compilation.compiled_kernels import inspected
 
-from ttools.core.compilation.layouts import Layout, explain, holder, layouts_of, shapes_of
-from ttools.core.compilation.shared_layouts import offset
+from ttools.core.compilation.layouts.shared import offset
+from ttools.core.compilation.layouts.ttgir import Layout, explain, holder, layouts_of, shapes_of
 from ttools.core.triton_versions import triton_version
 
 SHAPES = [(64, 32), pytest.param((32, 128), marks=pytest.mark.slow)]

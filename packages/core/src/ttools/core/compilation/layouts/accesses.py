@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ttools.core.compilation.annotation import annotate
-from ttools.core.compilation.layouts import Holder, Layout, holder, layouts_of
+from ttools.core.compilation.layouts.ttgir import Holder, Layout, holder, layouts_of
 from ttools.core.compilation.stages import Compilation
 from ttools.core.location import SourceLocation
 

@@ -1,6 +1,6 @@
 """Tunes a product on one GPU, on two, and on a Ray cluster: seconds, and what becomes of a Ctrl-C.
 
-    python benchmarks/several_gpus.py --output FILE [--ways one,two,resumed,ray]
+    python benchmarks/tuning/several_gpus.py --output FILE [--ways one,two,resumed,ray]
 
 Each way is `ttools tune --search exhaustive` in a new process with an empty store and an empty
 cache of compiled kernels, of four shapes one after the other. The first shape waits for

@@ -1,6 +1,6 @@
 """Times every configuration of the problems for all their shapes, for replays without a GPU.
 
-    python benchmarks/record_spaces.py --output FILE [--onto FILE] [--only gelu,softmax]
+    python benchmarks/tuning/record_spaces.py --output FILE [--onto FILE] [--only gelu,softmax]
         [--seconds 300]
 
 `--onto` keeps the rows of a file and adds the shapes that it lacks. Each kernel has an equal part

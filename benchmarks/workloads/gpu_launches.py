@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 import advice_pairs
-import gpu_kernels as g
 import kernels as k
 import torch
 import triton
-import wider_kernels as w
+from workloads import gpu_kernels as g
+from workloads import wider_kernels as w
 
 #: Kernel, shape, and what launches it.
 Launch = tuple[str, str, Callable[[], Any]]

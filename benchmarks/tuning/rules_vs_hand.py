@@ -1,6 +1,6 @@
 """Rules made of recorded spaces against the rules by hand, on shapes that the former do not know.
 
-    python benchmarks/rules_vs_hand.py benchmarks/spaces/h200.json
+    python benchmarks/tuning/rules_vs_hand.py benchmarks/spaces/h200.json
 
 A made rule chooses for each shape without having seen it (as `ttools tune rules` tells of its own);
 a rule by hand gives sizes of blocks, and the configuration of the space that is nearest to them

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from instrumented import Held, line_of
 
-from ttools.sanitizer.passes import hints
+from ttools.sanitizer.passes.hints import bad_hint
 
 B = 16
 
@@ -26,7 +26,7 @@ def run(kernel: Any, programs: int, *, schedule: str = "fused", **arguments: Any
         (programs,),
         arguments,
         {"B": B},
-        hints.apply,
+        bad_hint.apply,
         schedule=schedule,  # type: ignore[arg-type]
     )
 
@@ -219,7 +219,7 @@ def test_what_a_kernel_was_specialised_for() -> None:
     )
     kernel = module.kernel
     kernel.attributes["arg_attrs"] = ({"tt.divisibility": 16}, {}, {"tt.divisibility": 8}, {})
-    assert hints.specialised(module) == {0: 16, 2: 8}
+    assert bad_hint.specialised(module) == {0: 16, 2: 8}
 
 
 @triton.jit

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from math import prod
 
-from ttools.core.compilation.layout_terms import Coordinates, Holder, Layout, delinearised
+from ttools.core.compilation.layouts.terms import Coordinates, Holder, Layout, delinearised
 
 #: Where a part of an instruction's tile lies: from register and lane to row and column.
 Part = Callable[[int, int], tuple[int, int]]

@@ -1,7 +1,7 @@
 """Replays searches over recorded spaces, without a GPU: how far from the best, how often.
 
-    python benchmarks/replay_tuning.py benchmarks/spaces/*.json [--seeds 3] [--share 4] [--cold]
-        [--hint none|kernel|family|all] [--jobs 2] [--repeats 20]
+    python benchmarks/tuning/replay_tuning.py benchmarks/spaces/*.json [--seeds 3] [--share 4]
+        [--cold] [--hint none|kernel|family|all] [--jobs 2] [--repeats 20]
 
 A search is sent the medians that were recorded, and stops after a quarter of the space; the gap is
 that of its best to the best of all, by the same medians. The first three shapes of a kernel are

@@ -1,6 +1,6 @@
 """Fits the weights of `ttools.tuner.cost.static_cost` to recorded spaces.
 
-    python benchmarks/fit_static_cost.py benchmarks/spaces/*.json
+    python benchmarks/tuning/fit_static_cost.py benchmarks/spaces/*.json
 
 A ridge regression of each configuration's logarithmic slowdown, as far as it counts, on its numbers
 and their squares, both relative to the mean of the launch. Beside each kernel: the mean rank

@@ -1,6 +1,6 @@
 """Compares the tuner with exhaustive `triton.autotune` on a GPU: wall time, and what wins.
 
-    python benchmarks/tune_vs_autotune.py --samples benchmarks/spaces/h200.json --output FILE
+    python benchmarks/tuning/tune_vs_autotune.py --samples benchmarks/spaces/h200.json --output FILE
         [--only gelu,softmax] [--autotune gelu] [--seeds 3] [--seconds 165]
         [--repeats 10 --repeated matmul_fp16,gelu --ways workers,process,lock]
 

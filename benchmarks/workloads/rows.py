@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from wider_workloads import WIDER_WORKLOADS
-from workload import Call, Part, Tensors, Workload
+from workloads.wider_workloads import WIDER_WORKLOADS
+from workloads.workload import Call, Part, Tensors, Workload
 
 # ---- elementwise
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch.nn import functional
-from workload import Call, Part, Tensors, Workload
+from workloads.workload import Call, Part, Tensors, Workload
 
 # ---- along rows
 
@@ -24,7 +24,7 @@ def _torch_rms_norm(x: torch.Tensor, weight: torch.Tensor) -> Call:
 
 def _triton_rms_norm(x: torch.Tensor, weight: torch.Tensor) -> Call:
     import triton
-    import wider_kernels
+    from workloads import wider_kernels
 
     rows, columns = x.shape
     block = triton.next_power_of_2(columns)
@@ -46,7 +46,7 @@ def _torch_cross_entropy(x: torch.Tensor, target: torch.Tensor) -> Call:
 
 
 def _triton_cross_entropy(x: torch.Tensor, target: torch.Tensor) -> Call:
-    import wider_kernels
+    from workloads import wider_kernels
 
     rows, columns = x.shape
 
@@ -75,7 +75,7 @@ def _torch_rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Call:
 
 
 def _triton_rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Call:
-    import wider_kernels
+    from workloads import wider_kernels
 
     batch, positions, heads, width = x.shape
     launch = wider_kernels.rope_kernel[batch * positions,]
@@ -101,7 +101,7 @@ def _torch_swiglu(gate: torch.Tensor, up: torch.Tensor) -> Call:
 
 def _triton_swiglu(gate: torch.Tensor, up: torch.Tensor) -> Call:
     import triton
-    import wider_kernels
+    from workloads import wider_kernels
 
     n = gate.numel()
     grid = (triton.cdiv(n, 1024),)
@@ -121,7 +121,7 @@ def _torch_transpose(x: torch.Tensor) -> Call:
 
 def _triton_transpose(x: torch.Tensor) -> Call:
     import triton
-    import wider_kernels
+    from workloads import wider_kernels
 
     rows, columns = x.shape
     out = torch.empty(columns, rows)
@@ -147,7 +147,7 @@ def _torch_batched(a: torch.Tensor, b: torch.Tensor) -> Call:
 
 
 def _triton_batched(a: torch.Tensor, b: torch.Tensor) -> Call:
-    import wider_kernels
+    from workloads import wider_kernels
 
     batch, rows, inner = a.shape
     columns = b.shape[2]
@@ -171,7 +171,7 @@ def _torch_product(a: torch.Tensor, b: torch.Tensor) -> Call:
 
 
 def _triton_split_k(a: torch.Tensor, b: torch.Tensor) -> Call:
-    import wider_kernels
+    from workloads import wider_kernels
 
     rows, inner = a.shape
     columns, split = b.shape[1], 16
@@ -199,7 +199,7 @@ def _torch_sort(x: torch.Tensor) -> Call:
 
 
 def _triton_sort(x: torch.Tensor) -> Call:
-    import wider_kernels
+    from workloads import wider_kernels
 
     rows, columns = x.shape
 
@@ -224,7 +224,7 @@ def _torch_histogram(x: torch.Tensor) -> Call:
 
 def _triton_histogram(x: torch.Tensor) -> Call:
     import triton
-    import wider_kernels
+    from workloads import wider_kernels
 
     n = x.numel()
     launch = wider_kernels.histogram_kernel[triton.cdiv(n, 4096),]

@@ -1,6 +1,7 @@
 """How `ttools tune --target` orders configurations, beside times that were recorded on a GPU.
 
-    python benchmarks/target_order.py benchmarks/spaces/h200.json [--only softmax] [--every 4]
+    python benchmarks/tuning/target_order.py benchmarks/spaces/h200.json [--only softmax]
+        [--every 4]
 
 Each problem's configurations for one shape are projected as the tuner does, without a GPU. Printed
 are Spearman's rank correlation with the recorded medians, how much longer the configuration that

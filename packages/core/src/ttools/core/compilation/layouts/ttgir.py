@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
-from ttools.core.compilation import shared_layouts
-from ttools.core.compilation.layout_terms import (
+from ttools.core.compilation.layouts import shared
+from ttools.core.compilation.layouts.matrix import amd_mfma, amd_wmma, dot_operand, nvidia_mma
+from ttools.core.compilation.layouts.terms import (
     Coordinates,
     Holder,
     Layout,
     delinearised,
     moved,
 )
-from ttools.core.compilation.matrix_layouts import amd_mfma, amd_wmma, dot_operand, nvidia_mma
 from ttools.core.reports.report import counted
 
 __all__ = ["Holder", "Layout", "explain", "holder", "layouts_of", "shapes_of"]
@@ -141,7 +141,7 @@ def explain(layout: Layout, shapes: Sequence[tuple[int, ...]], threads: int) -> 
     yield _WORDS.get(layout.kind, "a layout that ttools does not explain")
     if not shapes:
         return
-    yield from shared_layouts.explain(layout, shapes[0])
+    yield from shared.explain(layout, shapes[0])
     held = holder(layout, shapes[0], threads)
     if held is None:
         return

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from math import prod
 
-from ttools.core.compilation.layout_terms import Coordinates, Layout
+from ttools.core.compilation.layouts.terms import Coordinates, Layout
 
 Offset = Callable[[Coordinates], int]
 _ROWS, _GROUPS = (0, 1, 2, 8), 4
