@@ -244,7 +244,7 @@ def record(
 
 
 def _name(kernel: Any) -> str:
-    """Of a jit function or of a kernel of Inductor's."""
+    """The name of a jit function or of one of Inductor's kernels."""
     return str(getattr(kernel, "__name__", None) or inductor.kernel_name(kernel))
 
 

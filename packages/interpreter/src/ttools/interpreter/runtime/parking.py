@@ -70,8 +70,8 @@ class LaunchWarning:
     program: tuple[int, int, int]
 
     def __str__(self) -> str:
-        place = "" if self.location is None else f"{self.location}: "
-        return f"{place}warning[{self.kind}]: {self.message}"
+        where = "" if self.location is None else f"{self.location}: "
+        return f"{where}warning[{self.kind}]: {self.message}"
 
 
 def max_parked() -> int:
@@ -221,7 +221,7 @@ class _Crew:
         if launch.abort and not launch.stopped:
             runs = [Launch.from_address(row.ctypes.data) for rows in self._chunks for row in rows]
             note_stop(launch, ((r.stopped_program, r.stopped_site) for r in runs if r.stopped))
-        pool().give_back(self._workers, keep=keep)
+        pool().take_back(self._workers, keep=keep)
 
 
 @dataclass

@@ -82,7 +82,7 @@ class SignalPipe:
         _c().sigaction(number, ctypes.byref(ours), None)
 
     def await_end(self, awaits: bool) -> None:
-        """Says whether somebody wants to act before SIGTERM ends this process."""
+        """Notes whether anything is to run before SIGTERM ends this process."""
         native_runtime().signal_target.ends = int(awaits)
         if awaits:
             self.watch(signal.SIGTERM)

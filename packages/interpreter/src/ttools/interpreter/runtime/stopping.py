@@ -106,7 +106,7 @@ class Running:
         self._hook: Callable[[Any], object] | None = None
 
     def hold_main(self) -> None:
-        """Says that Python's main thread enters its native code."""
+        """Notes that Python's main thread enters its native code."""
         self.holds_main = True
         # Python may come to a signal where native code calls it, and nothing there takes what a
         # handler raises: the launch ends instead, and raises it then.

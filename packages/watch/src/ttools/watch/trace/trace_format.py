@@ -102,7 +102,7 @@ class TraceWriter:
             raise UsageError(f"cannot write the trace: {error.strerror}") from error
 
     def flush(self) -> None:
-        """Lets others see what was written."""
+        """Flushes the file, so that others see what was written."""
         with self._lock:
             try:
                 self._file.flush()

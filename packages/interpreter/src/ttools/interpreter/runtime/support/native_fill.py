@@ -43,7 +43,7 @@ def _share(job: int, threads: int) -> None:
     try:
         share(workers, _code().address, job, job, job + _PENDING, stop=lambda: None)
     finally:
-        pool().give_back(workers, keep=max(threads, len(workers)))
+        pool().take_back(workers, keep=max(threads, len(workers)))
 
 
 @once

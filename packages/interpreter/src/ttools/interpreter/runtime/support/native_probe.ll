@@ -63,7 +63,7 @@ done:
 }
 
 ; ---- judges the active lanes of one access; returns those that may touch memory
-define i64 @judge(ptr %probe, i32 %site, ptr %payload, i64 %bits) {
+define i64 @check_lanes(ptr %probe, i32 %site, ptr %payload, i64 %bits) {
 entry:
   %monitor = load ptr, ptr %probe
   %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
@@ -755,7 +755,7 @@ define void @lock(ptr %probe) {
 define i64 @synchronise(ptr %probe, i32 %site, i64 %address, i32 %flags, i64 %value) {
 entry:
   %record = alloca [48 x i8], align 16
-  %told = alloca [4 x i64], align 16
+  %report = alloca [4 x i64], align 16
   %monitor = load ptr, ptr %probe
   %lock = getelementptr i8, ptr %monitor, i64 MONITOR_MUTEX
   %seq.at = getelementptr i8, ptr %monitor, i64 MONITOR_SEQUENCE
@@ -764,20 +764,20 @@ entry:
   %rereads.at = getelementptr i8, ptr %monitor, i64 MONITOR_REREADS
   %rereads = load i64, ptr %rereads.at
   %explores = icmp ne i64 %rereads, 0
-  store i64 %value, ptr %told
+  store i64 %value, ptr %report
   br i1 %explores, label %explore, label %unlock
 explore:
-  %told.address = getelementptr i64, ptr %told, i64 1
-  store i64 %address, ptr %told.address
-  %told.flags = getelementptr i64, ptr %told, i64 2
+  %report.address = getelementptr i64, ptr %report, i64 1
+  store i64 %address, ptr %report.address
+  %report.flags = getelementptr i64, ptr %report, i64 2
   %flags64 = zext i32 %flags to i64
-  store i64 %flags64, ptr %told.flags
-  %told.seq = getelementptr i64, ptr %told, i64 3
-  store i64 %seq, ptr %told.seq
-  call void @call_back(ptr %probe, i32 SYNCHRONISE, i32 %site, ptr %told)
+  store i64 %flags64, ptr %report.flags
+  %report.seq = getelementptr i64, ptr %report, i64 3
+  store i64 %seq, ptr %report.seq
+  call void @call_back(ptr %probe, i32 SYNCHRONISE, i32 %site, ptr %report)
   br label %unlock
 unlock:
-  %seen = load i64, ptr %told
+  %seen = load i64, ptr %report
   store atomic i32 0, ptr %lock release, align 4
   %marked = xor i32 %site, -1
   ; A poll that only reads replaces the same poll just before it. One that writes publishes nothing

@@ -214,7 +214,7 @@ nothing:
 
 ; ---- a runner that waits gives back what it took beyond its program: another may need it. From
 ; ---- then on programs are taken one by one, so that a runner gives back once at most.
-define private void @give_back(ptr %runner) {
+define private void @hand_back(ptr %runner) {
 entry:
   %shared.at = getelementptr i8, ptr %runner, i64 RUN_SHARED
   %shared = load ptr, ptr %shared.at
@@ -360,7 +360,7 @@ python:
   store i64 %cpu.beyond, ptr %python.cpu.at
   ret i32 %verdict
 count:
-  call void @give_back(ptr %runner)
+  call void @hand_back(ptr %runner)
   %calls.at = getelementptr i8, ptr %runner, i64 RUN_CALLS
   %site.at = getelementptr i8, ptr %runner, i64 RUN_SITE
   %iterations.at = getelementptr i8, ptr %runner, i64 RUN_ITERATIONS

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from ttools.interpreter import interpret
-from ttools.interpreter.analysis.exchange import exchanged, is_only_exchanged
+from ttools.interpreter.analysis.lane_swap import is_only_swapped, swapped_lanes
 from ttools.interpreter.parser import parse_module
 
 
@@ -67,8 +67,8 @@ def test_sorting_needs_no_reduction() -> None:
     ops = list(module.kernel.walk())
     reductions = [op for op in ops if op.name == "tt.reduce"]
     assert reductions
-    assert all(is_only_exchanged(op) for op in reductions)
-    assert sum(exchanged(op) is not None for op in ops) == len(reductions)
+    assert all(is_only_swapped(op) for op in reductions)
+    assert sum(swapped_lanes(op) is not None for op in ops) == len(reductions)
 
 
 def test_a_sum_used_otherwise_is_kept() -> None:
@@ -76,7 +76,7 @@ def test_a_sum_used_otherwise_is_kept() -> None:
     out, sums = torch.empty_like(x), torch.empty(16, dtype=torch.int32)
     module = parse_module(ttir_of(almost_kernel, x, out, sums, BLOCK=32))
     (reduction,) = [op for op in module.kernel.walk() if op.name == "tt.reduce"]
-    assert not is_only_exchanged(reduction)
+    assert not is_only_swapped(reduction)
     pairs = x.reshape(16, 2)
     torch.testing.assert_close(sums, pairs[:, 0] ^ pairs[:, 1])
     torch.testing.assert_close(out, pairs.flip(1).reshape(32))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ttools.interpreter.ir import Operation, Value, shape_of
 
 
-def exchanged(op: Operation) -> tuple[Value, int] | None:
+def swapped_lanes(op: Operation) -> tuple[Value, int] | None:
     """The tile and axis whose neighbours `op` swaps, or None if it does something else."""
     if op.name != "arith.xori" or not op.results[0].is_tensor:
         return None
@@ -23,11 +23,11 @@ def exchanged(op: Operation) -> tuple[Value, int] | None:
     return None
 
 
-def exchanged_as_bits(op: Operation) -> tuple[Value, int] | None:
+def swapped_as_bits(op: Operation) -> tuple[Value, int] | None:
     """The same for floats, which are swapped as integers: `op` makes them floats again."""
     if op.name != "tt.bitcast" or op.operands[0].defining_op is None:
         return None
-    found = exchanged(op.operands[0].defining_op)
+    found = swapped_lanes(op.operands[0].defining_op)
     if found is None:
         return None
     bits, axis = found
@@ -37,7 +37,7 @@ def exchanged_as_bits(op: Operation) -> tuple[Value, int] | None:
     return before.operands[0], axis
 
 
-def is_only_exchanged(reduction: Operation) -> bool:
+def is_only_swapped(reduction: Operation) -> bool:
     """Whether a reduction's result serves nothing but swaps."""
     expansions = _users(reduction)
     broadcasts = [user for expand in expansions for user in _users(expand)]
@@ -46,7 +46,7 @@ def is_only_exchanged(reduction: Operation) -> bool:
         and _is_xor_of_pairs(reduction)
         and all(op.name == "tt.expand_dims" for op in expansions)
         and all(op.name == "tt.broadcast" for op in broadcasts)
-        and all(exchanged(last) is not None for op in broadcasts for last in _users(op))
+        and all(swapped_lanes(last) is not None for op in broadcasts for last in _users(op))
     )
 
 
