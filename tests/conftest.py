@@ -150,6 +150,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
+def _kept_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture
+def same_folder(_kept_folder: Path) -> Path:
+    """A folder with the same path for all tests that take one, and empty.
+
+    Compiled code names the file of its source. So a script that many tests write is compiled once
+    here, and anew for each test in `tmp_path`.
+    """
+    for entry in _kept_folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    return _kept_folder
+
+
+@pytest.fixture(scope="session")
 def dump_dom() -> Iterator[Callable[[Path], str]]:
     """Opens a page in Chromium and returns the document that its scripts leave."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.core.findings.findings import Finding
 from ttools.core.json_document import parse_json, read_json_document
 from ttools.core.location import SourceLocation, user_location
@@ -64,10 +64,9 @@ def load(path: Path, made: float | None = None) -> Loaded:
         UsageError: it cannot be read, or is something else.
     """
     try:
-        written = path.stat().st_mtime
-        data = parse_json(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot read the report `{path}`: {error.strerror}") from error
+        with file_errors(f"read the report `{path}`"):
+            written = path.stat().st_mtime
+            data = parse_json(path.read_bytes())
     except ValueError as error:
         raise UsageError(f"`{path}` is no report: {error}") from error
     when = written if made is None else made
