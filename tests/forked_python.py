@@ -35,7 +35,8 @@ _OTHERS = (
     *("torch", "triton", "triton.experimental.gluon.language", "llvmlite.binding"),
     # What `torch.testing` imports when it first compares, and takes a second for.
     *("torch.distributed.tensor", "numpy.ctypeslib", "triton.tools.tensor_descriptor"),
-    *("rich.live", "typer._adapters", "pytest"),
+    # The plugin of hypothesis imports it when a run of pytest ends.
+    *("rich.live", "typer._adapters", "pytest", "hypothesis"),
 )
 _RUNPY = (runpy.__file__, "<frozen runpy>")
 #: Plugins of pytest, which it wants to import itself.
