@@ -19,12 +19,6 @@ from ttools.cli.app import main
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture
-def tmp_path(same_folder: Path) -> Path:
-    """Commands see one folder in all tests, so that they compile what they share once."""
-    return same_folder
-
-
 def _environment(changes: dict[str, str]) -> dict[str, str]:
     return {**os.environ, "COLUMNS": "100", **changes}
 

@@ -55,6 +55,12 @@ NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
 
 
 @pytest.fixture
+def tmp_path(same_folder: Path) -> Path:
+    """One folder for all tests, so that kernels which they share are compiled once."""
+    return same_folder
+
+
+@pytest.fixture
 def buggy(tmp_path: Path) -> str:
     (tmp_path / "buggy.py").write_text(BUGGY)
     return "buggy.py"
