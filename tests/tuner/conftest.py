@@ -39,7 +39,7 @@ def _started_by_a_fork(start_anew: Callable[[ForkServer], None]) -> Callable[[Fo
             start_anew(server)
             return
         with tempfile.TemporaryDirectory() as folder:
-            path, streams = f"{folder}/control", (os.devnull,) * 3
+            path, streams = f"{folder}/control", (os.devnull, os.devnull, os.devnull)
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
                 listener.bind(path)
                 listener.listen(1)
