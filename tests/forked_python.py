@@ -35,8 +35,7 @@ _OTHERS = (
     *("torch", "triton", "triton.experimental.gluon.language", "llvmlite.binding"),
     # What `torch.testing` imports when it first compares, and takes a second for.
     *("torch.distributed.tensor", "numpy.ctypeslib", "triton.tools.tensor_descriptor"),
-    # The plugin of hypothesis imports it when a run of pytest ends.
-    *("rich.live", "typer._adapters", "pytest", "hypothesis"),
+    *("rich.live", "typer._adapters", "pytest"),
 )
 _RUNPY = (runpy.__file__, "<frozen runpy>")
 #: Plugins of pytest, which it wants to import itself.
