@@ -93,7 +93,7 @@ class _Compiling:
 
     def launch(self, name: str) -> dict[str, Any]:
         """Makes a workload's call; tells of each of its launches whether its kernel was new."""
-        from workloads import WORKLOADS
+        from workloads.rows import WORKLOADS
 
         if name != self._workload:
             workload = next(w for w in WORKLOADS if w.name == name)

@@ -154,7 +154,7 @@ def child(only: str) -> None:
     """Launches the tiny kernel and every chosen workload once, and prints the phases as JSON."""
     import kernels
     import torch
-    from workloads import chosen
+    from workloads.rows import chosen
 
     torch.set_num_threads(1)
     recorder = Recorder()

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gpu_launches
 import torch
 import triton
+from workloads import gpu_launches
 
 from ttools.core.gpus.devices import Device, device_called
 from ttools.core.location import SourceLocation

@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from peak_memory import forget_peak_memory, peak_memory, release_free_memory
 from sides import CHECKED
-from workload import Call, largest_error
-from workloads import WORKLOADS
+from workloads.rows import WORKLOADS
+from workloads.workload import Call, largest_error
 
 #: Calls are repeated until a sample has taken this long; the sample is the median call.
 _SAMPLE_SECONDS = 0.03
@@ -206,7 +206,7 @@ def _trace_kernels() -> None:
     """Puts the kernels behind triton-viz's sanitizer, which reads them and computes nothing."""
     import kernels
     import triton_viz  # type: ignore[import-not-found, unused-ignore]
-    import wider_kernels
+    from workloads import wider_kernels
 
     for module in (kernels, wider_kernels):
         for name, value in list(vars(module).items()):

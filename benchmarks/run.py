@@ -36,7 +36,7 @@ from report import (
 )
 from rich.console import Console
 from sides import CHECKED, HERE, SIDES, Plan, Row, measure_workloads
-from workloads import chosen
+from workloads.rows import chosen
 
 SCHEMA = 1
 #: So often each kernel is compiled; what is told is the median.

@@ -6,7 +6,7 @@
 On a GPU `torch.mm` is cuBLAS' kernel, and `torch.compile` would choose among more; `torch.addmm` is
 torch's own fused product, with a bias. Without a GPU the product in Triton is counted and bounded
 for the device that is named, and torch's run unseen. Each product is a scope of Proton's, which is
-told the operations and bytes that it needs, so that kernels of libraries have a rate too.
+given the operations and bytes that it needs, so that kernels of libraries have a rate too.
 """
 
 from __future__ import annotations

@@ -29,15 +29,15 @@ _TESTS = Path(__file__).parent
 _ROOT = _TESTS.parent
 #: Files that take 15 seconds and more of a processor, the slowest first.
 _SLOWEST = (
-    *("sanitizer/corpus/test_corpus.py", "workspace/test_readme.py", "cli/test_tune.py"),
-    *("cli/test_sanitize.py", "interpreter/instruments/test_guards.py"),
+    *("sanitizer/corpus/test_corpus.py", "workspace/test_readme.py", "cli/tune/test_tune.py"),
+    *("cli/sanitize/test_sanitize.py", "interpreter/instruments/test_guards.py"),
     *("examples/test_examples.py", "sanitizer/checks/test_synchronisation_products.py"),
-    *("interpreter/differential/test_dot_precision.py", "cli/test_profile.py"),
-    *("cli/test_interpret.py", "interpreter/differential/test_arithmetic.py"),
-    *("sanitizer/test_pytest_plugin.py", "interpreter/differential/test_atomics.py"),
+    *("interpreter/differential/products/test_dot_precision.py", "cli/profile/test_profile.py"),
+    *("cli/interpret/test_interpret.py", "interpreter/differential/test_arithmetic.py"),
+    *("sanitizer/test_pytest_plugin.py", "interpreter/differential/memory/test_atomics.py"),
     *("interpreter/differential/test_reductions.py", "interpreter/backend/test_plugin.py"),
-    *("interpreter/differential/test_lane_order.py", "tuner/search/test_guided.py"),
-    *("interpreter/differential/test_tensor_core_sums.py", "cli/test_inspect.py"),
+    *("interpreter/differential/memory/test_lane_order.py", "tuner/search/test_guided.py"),
+    *("interpreter/differential/products/test_tensor_core_sums.py", "cli/inspect/test_inspect.py"),
     *("interpreter/differential/test_chains.py", "cli/test_bad_input.py"),
     *("interpreter/differential/test_lane_moves.py", "tuner/measure/test_pointees.py"),
     *("interpreter/elementwise/test_every_type.py", "tuner/rules/test_growth.py"),
@@ -149,6 +149,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs an NVIDIA GPU")
     if item.get_closest_marker("tutorials") and not os.environ.get("TTOOLS_TUTORIALS"):
         pytest.skip("TTOOLS_TUTORIALS does not name the folder of Triton's tutorial files")
+
+
+@pytest.fixture(scope="session")
+def _kept_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture
+def same_folder(_kept_folder: Path) -> Path:
+    """A folder with the same path for all tests that take one, and empty.
+
+    Compiled code names the file of its source. So a script that many tests write is compiled once
+    here, and anew for each test in `tmp_path`.
+    """
+    for entry in _kept_folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    return _kept_folder
 
 
 @pytest.fixture(scope="session")

@@ -81,8 +81,15 @@ class Process:
 
     def kill(self) -> None:
         """Kills the process unless it was waited for."""
+        self._send(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Asks the process to end unless it was waited for."""
+        self._send(signal.SIGTERM)
+
+    def _send(self, number: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, number)
 
 
 class ForkedPython:
@@ -111,7 +118,7 @@ class ForkedPython:
         Raises:
             subprocess.TimeoutExpired: it was killed.
         """
-        if self._reads_early(os.environ if env is None else env):
+        if self.reads_early(os.environ if env is None else env):
             return subprocess.run(
                 [sys.executable, *words], cwd=cwd, env=env, stdin=subprocess.DEVNULL,
                 capture_output=True, text=True, timeout=timeout, check=False,
@@ -165,7 +172,7 @@ class ForkedPython:
         server.stdin.flush()
         return int(server.stdout.readline())
 
-    def _reads_early(self, env: Mapping[str, str]) -> bool:
+    def reads_early(self, env: Mapping[str, str]) -> bool:
         """True if an import would read a variable that is not as it was in the parent."""
         names = {name for name in {*env, *self._env} if name.startswith(_READ_EARLY)}
         return any(env.get(name) != self._env.get(name) for name in names)

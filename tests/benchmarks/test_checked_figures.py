@@ -205,7 +205,7 @@ def test_a_side_with_one_thread_is_measured_with_the_first_number_of_threads(
 
     monkeypatch.setattr(sides.SideProcess, "ask", answer)
     plan = sides.Plan(sides=["ours", "viz"], repeat=2, upstream_repeat=1)
-    workload = bench("workload").Workload(
+    workload = bench("workloads.workload").Workload(
         name="add", title="add", inputs=tuple, torch_call=tuple, triton_call=tuple
     )
     rows = sides.measure_workloads([workload], [1, 2], plan, tmp_path, lambda row: None)

@@ -12,9 +12,9 @@ from tests.sanitizer.plugin_runs import KERNELS, Pytest
 
 
 @pytest.fixture
-def run_pytest(tmp_path: Path) -> Pytest:
+def run_pytest(same_folder: Path) -> Pytest:
     """Writes test files and runs pytest on them."""
-    (tmp_path / "kernels.py").write_text(KERNELS)
+    (same_folder / "kernels.py").write_text(KERNELS)
 
     def run(
         files: dict[str, str] | str, *arguments: str, ini: str = "", **environment: str
@@ -22,11 +22,11 @@ def run_pytest(tmp_path: Path) -> Pytest:
         if isinstance(files, str):
             files = {"test_it.py": files}
         for name, text in files.items():
-            (tmp_path / name).write_text(text)
-        (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
+            (same_folder / name).write_text(text)
+        (same_folder / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
         return PYTHON.run(
             ["-m", "pytest", "-p", "no:cacheprovider", *arguments],
-            cwd=tmp_path,
+            cwd=same_folder,
             env={**os.environ, "COLUMNS": "120", **environment},
             timeout=180,
         )

@@ -24,9 +24,9 @@ from tests.sanitizer.plugin_runs import BUGGY, CLEAN, KERNELS, VIEW, Pytest, out
     ],
 )
 def test_a_path_behind_the_bare_option(
-    run_pytest: Pytest, tmp_path: Path, arguments: tuple[str, ...], expected: str
+    run_pytest: Pytest, same_folder: Path, arguments: tuple[str, ...], expected: str
 ) -> None:
-    (tmp_path / "tests").mkdir()
+    (same_folder / "tests").mkdir()
     conftest = "def pytest_addoption(parser): parser.addoption('--own')\n"
     files = {"test_a.py": BUGGY, "test_b.py": CLEAN, "tests/test_c.py": CLEAN}
     done = run_pytest({**files, "tests/conftest.py": conftest}, *arguments)
@@ -102,7 +102,7 @@ def test_a_baseline(run_pytest: Pytest, ini: str) -> None:
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_a_report_of_the_whole_run(
-    run_pytest: Pytest, tmp_path: Path, workers: tuple[str, ...]
+    run_pytest: Pytest, same_folder: Path, workers: tuple[str, ...]
 ) -> None:
     if workers:
         pytest.importorskip("xdist")
@@ -112,7 +112,7 @@ def test_a_report_of_the_whole_run(
     done = run_pytest(files, "--ttools-sanitize", *report, *workers)
     assert outcome(done) == "2 failed, 1 passed", done.stdout
     assert "1 error in 1 kernel, 3 launches; see " in done.stdout
-    data = json.loads((tmp_path / "report.json").read_text())
+    data = json.loads((same_folder / "report.json").read_text())
     (finding,) = data["findings"]
     assert (finding["kind"], finding["count"]) == ("oob_load", 56)
     assert sum(entry["count"] for entry in data["launches"]) == 3

@@ -20,8 +20,8 @@ from tests.sanitizer.plugin_runs import (
 # --- unused -----------------------------------------------------------------------------------
 
 
-def test_unused_plugin_changes_and_imports_nothing(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(
+def test_unused_plugin_changes_and_imports_nothing(same_folder: Path) -> None:
+    (same_folder / "test_it.py").write_text(
         "import sys\n\n"
         "def test_it(request):\n"
         "    assert request.config.pluginmanager.has_plugin('ttools-sanitize')\n"
@@ -30,7 +30,7 @@ def test_unused_plugin_changes_and_imports_nothing(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
+        cwd=same_folder,
         capture_output=True,
         text=True,
         timeout=180,
@@ -201,9 +201,9 @@ def test_severity_that_fails(
     assert "kernels.py:9:9: warning[memcheck]" in done.stdout
 
 
-def test_suppressions_of_the_configuration(run_pytest: Pytest, tmp_path: Path) -> None:
-    (tmp_path / "rules.toml").write_text('[[suppress]]\nkind = "oob_load"\nreason = "padded"\n')
-    (tmp_path / "conftest.py").write_text("import os\ndef pytest_collection(): os.chdir('/')\n")
+def test_suppressions_of_the_configuration(run_pytest: Pytest, same_folder: Path) -> None:
+    (same_folder / "rules.toml").write_text('[[suppress]]\nkind = "oob_load"\nreason = "padded"\n')
+    (same_folder / "conftest.py").write_text("import os\ndef pytest_collection(): os.chdir('/')\n")
     ini = "ttools_suppressions = rules.toml"
     files = {"test_a.py": BUGGY, "test_b.py": CLEAN}
     done = run_pytest(files, "--ttools-sanitize", "--ttools-fail-on=note", ini=ini)

@@ -14,7 +14,7 @@ from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.gpus.targets import read_target
 from ttools.tuner.cost.limits import over_allocated, over_limit
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "tuning"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120", "gfx942")
 HALF, WORD, TABLE = "*fp16", "i32", "*i64"
 PRODUCT = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64}

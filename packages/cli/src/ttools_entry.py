@@ -39,7 +39,7 @@ def owner(origin: str) -> str | None:
 
 
 def shadowing_message(origin: str, stranger: str | None) -> str:
-    """Says what hides the namespace, and what to do.
+    """The sentence about what hides the namespace, and what to do.
 
     Args:
         origin: the file that `import ttools` would run.

@@ -7,7 +7,7 @@ import re
 import struct
 from pathlib import Path
 
-import ttools.interpreter.runtime as runtime
+import ttools.interpreter.runtime.support as support
 from ttools.interpreter.abi.launch_layout import (
     FILLED_BYTES,
     FORMAT,
@@ -16,7 +16,7 @@ from ttools.interpreter.abi.launch_layout import (
     Launch,
     offset,
 )
-from ttools.interpreter.runtime.native_runtime import Runner, runtime_ir
+from ttools.interpreter.runtime.support.native_runtime import Runner, runtime_ir
 
 _FIELDS = [name for name, *_ in Launch._fields_ if offset(name) < FILLED_BYTES]
 
@@ -43,7 +43,7 @@ def test_a_runner_begins_with_what_kernels_see() -> None:
 
 
 def test_the_runtime_has_no_offsets_of_its_own() -> None:
-    text = Path(runtime.__file__).with_name("native_runtime.ll").read_text()
+    text = Path(support.__file__).with_name("native_runtime.ll").read_text()
     bare = re.findall(r"getelementptr (?:inbounds )?i8, ptr %launch, i64 (\d+)", text)
     assert bare == []
     assert f"i64 {offset('returned')}" in runtime_ir()

@@ -43,7 +43,7 @@ _MAKERS: dict[str, Callable[[Builder], SSAValue]] = {
     "atomic load": lambda b: b.load("i64", _P, 8, op="load atomic", ordering="monotonic"),
     "choice of a number": lambda b: b.select(_M, _L, 3),
     "change": lambda b: b.change("add", _P, _W, "seq_cst"),
-    "exchange": lambda b: b.exchange(_P, integer(0, "i64"), _W, "acq_rel"),
+    "compare_exchange": lambda b: b.compare_exchange(_P, integer(0, "i64"), _W, "acq_rel"),
     "bytes further": lambda b: b.offset(_P, 8),
     "element": lambda b: b.element("float", _P, _W, inbounds=False),
     "elements": lambda b: b.element("i8", _P, _L),
@@ -71,7 +71,7 @@ def test_a_value_has_the_type_that_llvm_gives_it(make: Callable[[Builder], SSAVa
     b = Builder()
     with b.function_body() as lines:
         value = make(b)
-        b.give_back(value)
+        b.ret(value)
     head = f"define {value.type} @f({', '.join(f'{p.type} {p}' for p in _PARAMETERS)})"
     b.define_function("f", head, lines)
     llvm.parse_assembly("\n".join([*b.declarations.values(), b.definitions["f"]])).verify()

@@ -13,7 +13,7 @@ from tests.forked_python import PYTHON
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.object_file import undefined_symbols
-from ttools.interpreter.runtime.native_runtime import runtime_ir
+from ttools.interpreter.runtime.support.native_runtime import runtime_ir
 
 SINE = """
 @table = private constant [2 x double] [double 1.0, double 2.0]

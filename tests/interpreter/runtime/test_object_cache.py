@@ -22,7 +22,7 @@ from ttools.interpreter.native.object_store import ObjectStore, object_store
 from ttools.interpreter.runtime import cache
 from ttools.interpreter.runtime.cache import Compilation, get_or_compile, object_key
 from ttools.interpreter.runtime.launch import run
-from ttools.interpreter.runtime.native_runtime import native_runtime
+from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
 LOCATION = replace(HERE, callers=(HERE, replace(HERE, line=1, callers=(HERE,))))
 MODULE = module(COUNT, 1, [Site(1, LOCATION, "p", (("f32", (2, 3), False, True),))])

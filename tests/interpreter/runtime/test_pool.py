@@ -95,11 +95,11 @@ def test_a_pool_starts_lends_and_ends_threads() -> None:
     assert len(three) == 3
     assert all(worker.arena.size >= 100 for worker in three)
     assert own.lease(2, 100, limit=3) == []
-    own.give_back(three, keep=2)
+    own.take_back(three, keep=2)
     assert own.idle == 2
     (again,) = own.lease(1, 1 << 20, limit=3)
     assert again.arena.size >= 1 << 20
-    own.give_back([again], keep=2)
+    own.take_back([again], keep=2)
     own.close()
     assert own.idle == 0
 
@@ -111,7 +111,7 @@ def test_threads_end_when_they_are_no_longer_kept() -> None:
     own = Pool()
     workers = own.lease(20, 64, limit=20)
     most = alive()
-    own.give_back(workers, keep=0)
+    own.take_back(workers, keep=0)
     deadline = time.monotonic() + 10
     while alive() > most - 20 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -192,4 +192,4 @@ def test_the_mailbox_holds_no_python_memory() -> None:
     (worker,) = pool().lease(1, 64, limit=1 << 20)
     assert worker.address % 64 == 0
     assert ctypes.c_int32.from_address(worker.address).value == 0
-    pool().give_back([worker], keep=4)
+    pool().take_back([worker], keep=4)

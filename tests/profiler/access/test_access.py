@@ -13,7 +13,7 @@ import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.core.compilation.access_layouts import access_layouts
+from ttools.core.compilation.layouts.accesses import access_layouts
 from ttools.profiler import Profile, profile
 from ttools.profiler.access.requests import distinct
 from ttools.profiler.access.trace import touched

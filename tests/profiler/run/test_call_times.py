@@ -23,10 +23,10 @@ def zero_kernel(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), 0.0)
 
 
-def test_first_and_spoiled_calls_are_left_out() -> None:
+def test_first_and_discarded_calls_are_left_out() -> None:
     times = CallTimes()
     times.took += [("a", 9.0), ("b", 8.0), ("a", 1.0)]
-    times.spoil()
+    times.discard()
     times.took += [("a", 7.0), ("a", 2.0), ("b", 3.0), ("unknown", 4.0), ("unknown", 5.0)]
     assert times.grouped({"a": "A", "b": "B"}.get) == {"A": [1.0, 2.0], "B": [3.0]}
 
@@ -67,7 +67,7 @@ def test_calls_are_triton_s_own_until_another_kernel_begins(
     with times.watching(synchronous=False):
         compiled = launch(fill_kernel, 3)
         assert "__getitem__" not in vars(kind)
-        times.spoil()  # of a call that nobody times
+        times.discard()  # of a call that nobody times
         other = launch(zero_kernel, 1)  # which would tell that it begins
         times.begin(zero_kernel, other)
         times.begin(fill_kernel, compiled)  # was timed enough

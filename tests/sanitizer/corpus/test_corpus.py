@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from pathlib import Path
 
-import bounds_cases  # noqa: F401 - the files register their cases
-import call_cases  # noqa: F401
 import catalogue
-import clean_atomics  # noqa: F401
-import clean_forms  # noqa: F401
-import clean_library  # noqa: F401
-import clean_memory  # noqa: F401
-import clean_order  # noqa: F401
-import clean_values  # noqa: F401
-import compiled_cases  # noqa: F401
-import deadlock_cases  # noqa: F401
-import exchange_cases  # noqa: F401
-import form_cases  # noqa: F401
-import hint_cases  # noqa: F401
-import library_cases  # noqa: F401
-import library_value_cases  # noqa: F401
-import numeric_cases  # noqa: F401
-import order_cases  # noqa: F401
-import overflow_cases  # noqa: F401
-import paged_cases  # noqa: F401
-import phase_cases  # noqa: F401
-import program_cases  # noqa: F401
 import pytest
-import race_cases  # noqa: F401
-import routing_cases  # noqa: F401
-import storage_cases  # noqa: F401
-import table_cases  # noqa: F401
-import turn_cases  # noqa: F401
-import undefined_cases  # noqa: F401
-import view_cases  # noqa: F401
 from catalogue import BUGGY, CLEAN, NOTED, Buggy
 
 from ttools.core.findings.findings import Finding
 from ttools.sanitizer import sanitize
+
+for _file in sorted(Path(__file__).parent.glob("*/*.py")):  # each registers its cases
+    importlib.import_module(f"tests.sanitizer.corpus.{_file.parent.name}.{_file.stem}")
 
 
 def grave(findings: list[Finding]) -> list[str]:

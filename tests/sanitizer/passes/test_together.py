@@ -14,7 +14,8 @@ import triton.language as tl
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.rewriting import Builder
 from ttools.interpreter.ir.verification import verify
-from ttools.sanitizer.passes import hints, numeric, overflow, undefined
+from ttools.sanitizer.passes import numeric, overflow, undefined
+from ttools.sanitizer.passes.hints import bad_hint
 
 B = 16
 
@@ -66,7 +67,7 @@ def test_a_matrix_product(k: int, kinds: set[str], schedule: str) -> None:
         candidates.update(overflow.find(module, {}, grid))
         assert overflow.apply(module, candidates) == []
         assert verify(module) == []
-        assert hints.apply(module) == []
+        assert bad_hint.apply(module) == []
         assert verify(module) == []
         assert undefined.apply(module) == []
         assert verify(module) == []

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ttools.cli import exit_codes
 from ttools.cli.console import stdout
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,11 +121,8 @@ def show_outputs(
 def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
     import numpy as np
 
-    try:
-        with dump.open("wb") as file:
-            np.savez(file, **outputs)  # type: ignore[arg-type]
-    except OSError as error:
-        raise UsageError(f"cannot write `{dump}`: {error.strerror}") from error
+    with file_errors(f"write `{dump}`"), dump.open("wb") as file:
+        np.savez(file, **outputs)  # type: ignore[arg-type]
 
 
 def _table(outputs: Mapping[str, np.ndarray[Any, Any]], title: str) -> Table:

@@ -41,6 +41,22 @@ class UsageError(TtoolsError):
     """The user asked for something that cannot be asked for: a wrong option, a missing file."""
 
 
+@contextmanager
+def file_errors(doing: str) -> Iterator[None]:
+    """Reports what the system refuses meanwhile: "cannot read `x`: Permission denied".
+
+    Args:
+        doing: what follows "cannot".
+
+    Raises:
+        UsageError: a file could not be used.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot {doing}: {error.strerror}") from error
+
+
 class _LocatedError(TtoolsError):
     """An error at a source location, reported as a compiler would."""
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -95,9 +95,8 @@ def read_json_document(
             that case the sentence names the field.
     """
     try:
-        data = parse_json(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the {kind} `{path}`: {error.strerror}") from error
+        with file_errors(f"read the {kind} `{path}`"):
+            data = parse_json(path.read_text("utf-8"))
     except ValueError as error:
         raise UsageError(f"`{path}` is no {kind}: {error}") from error
     found = data.get("schema") if isinstance(data, dict) else None

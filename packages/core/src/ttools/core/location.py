@@ -49,7 +49,7 @@ def is_library(file: str) -> bool:
     return "/triton/language/" in file.replace("\\", "/")
 
 
-def users_place(location: SourceLocation | None) -> SourceLocation | None:
+def user_location(location: SourceLocation | None) -> SourceLocation | None:
     """The innermost location outside Triton's own functions; None if there is none."""
     chain = chain_of(location) if location is not None else []
     return next((each for each in chain if each.line and not is_library(each.file)), None)

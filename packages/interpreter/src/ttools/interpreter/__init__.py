@@ -6,8 +6,9 @@ backend plugin, and must pull in neither torch, NumPy nor llvmlite by doing so.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ttools.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ttools.interpreter.api import device_map, interpret
@@ -15,18 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["device_map", "eager_program", "interpret"]
 
-_MODULES = {
-    "device_map": "api",
-    "eager_program": "eager.program",
-    "interpret": "api",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Imports a public name when it is first asked for (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+_MODULES = {"device_map": "api", "eager_program": "eager.program", "interpret": "api"}
+__getattr__ = lazy_names(__name__, _MODULES)
 
 
 def load_ipython_extension(shell: object) -> None:

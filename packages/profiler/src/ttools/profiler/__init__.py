@@ -11,17 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ttools.core.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from ttools.profiler.api import profile
     from ttools.profiler.report.profile import Profile
 
 __all__ = ["Profile", "profile"]
 
-
-def __getattr__(name: str) -> object:
-    """Imports a public name when it is first asked for (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ttools.profiler import api
-
-    return getattr(api, name)
+__getattr__ = lazy_names(__name__, {"Profile": "report.profile", "profile": "api"})

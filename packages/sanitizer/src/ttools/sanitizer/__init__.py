@@ -14,23 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ttools.core.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from ttools.sanitizer.api import DEFAULT_TIMEOUT, Sanitization, sanitize
     from ttools.sanitizer.sizes.api import SizesResult, check_sizes
 
 __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "SizesResult", "check_sizes", "sanitize"]
 
-_OF_SIZES = frozenset({"SizesResult", "check_sizes"})
-
-
-def __getattr__(name: str) -> object:
-    """Imports a public name when it is first asked for (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _OF_SIZES:
-        from ttools.sanitizer.sizes import api as sizes_api
-
-        return getattr(sizes_api, name)
-    from ttools.sanitizer import api
-
-    return getattr(api, name)
+_SIZES = dict.fromkeys(("SizesResult", "check_sizes"), "sizes.api")
+__getattr__ = lazy_names(__name__, {**dict.fromkeys(__all__, "api"), **_SIZES})

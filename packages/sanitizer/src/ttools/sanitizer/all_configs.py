@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ttools.core.context_values import bound
 from ttools.core.findings.findings import Finding, Severity
 from ttools.core.process.host_line import host_line
 from ttools.interpreter.run.observation import ObservedLaunch
@@ -84,14 +85,12 @@ class AllConfigs:
         self, launch: TunedLaunch, config: Any, before: LaunchState
     ) -> tuple[Exception | None, Any]:
         """What a configuration raised, what it returned."""
-        token = _before.set(before)
-        try:
-            return None, launch.run(config)
-        except Exception as error:  # noqa: BLE001 - whatever a configuration breaks on
-            self._report(_failure(launch, config, error))
-            return error, None
-        finally:
-            _before.reset(token)
+        with bound(_before, before):
+            try:
+                return None, launch.run(config)
+            except Exception as error:  # noqa: BLE001 - whatever a configuration breaks on
+                self._report(_failure(launch, config, error))
+                return error, None
 
     def _is_new(self, launch: TunedLaunch) -> bool:
         signature = tuple((name, _layout(value)) for name, value in launch.arguments.items())

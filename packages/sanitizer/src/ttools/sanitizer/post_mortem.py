@@ -16,7 +16,7 @@ from ttools.core.errors import KernelError, TtoolsError
 from ttools.core.findings.findings import Finding
 from ttools.core.reports.text import finding_text
 from ttools.interpreter.abi.module import Instruments
-from ttools.interpreter.eager.debugging.stopping import Place, StoppingDebugger
+from ttools.interpreter.eager.debugging.stopping import StoppingDebugger, StopPoint
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.memory.addresses import AddressBook
@@ -70,8 +70,8 @@ class PostMortem:
         if finding is None or before is None:
             return
         text = finding_text(finding, Path.cwd())
-        place = None if finding.location is None else Place(finding.location, finding.iteration)
-        self._debug(checked, before, finding.program or (0, 0, 0), place, text)
+        stop = None if finding.location is None else StopPoint(finding.location, finding.iteration)
+        self._debug(checked, before, finding.program or (0, 0, 0), stop, text)
 
     def look_at_failure(
         self, checked: CheckedLaunch, before: LaunchState | None, error: KernelError
@@ -89,7 +89,7 @@ class PostMortem:
         checked: CheckedLaunch,
         before: LaunchState,
         program: tuple[int, int, int],
-        place: Place | None,
+        stop: StopPoint | None,
         text: str,
     ) -> None:
         self.done = True
@@ -101,17 +101,17 @@ class PostMortem:
         try:
             _run_earlier_programs(checked, linear)
             with self.around():
-                _interact(launch.eagerly, str(linear), place, text)
+                _interact(launch.eagerly, str(linear), stop, text)
         finally:
             launch.monitor = monitor
             after.restore()
 
 
 def _interact(
-    run: Callable[[str], None] | None, program: str, place: Place | None, text: str
+    run: Callable[[str], None] | None, program: str, stop: StopPoint | None, text: str
 ) -> None:
     # Made where the user has the terminal: it keeps the streams that it finds.
-    debugger = StoppingDebugger(place, f"\n{text}\n")
+    debugger = StoppingDebugger(stop, f"\n{text}\n")
     if run is None:
         debugger.message(f"{text}\n{_NO_SOURCE}")
     elif not debugger.debug(lambda: run(program)):

@@ -92,7 +92,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def keep_paths(config: pytest.Config, arguments: list[str]) -> None:
-    """Lets what follows a bare `--ttools-sanitize` be a path, unless it names checks.
+    """Takes what follows a bare `--ttools-sanitize` as a path, unless it names checks.
 
     Args:
         config: whose options are known, but not parsed for good.

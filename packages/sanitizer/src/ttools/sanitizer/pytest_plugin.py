@@ -193,7 +193,7 @@ class _Plugin:
 
     # ---- the whole run
     def pytest_report_header(self) -> list[str]:
-        """Says what is checked."""
+        """The header's lines: what is checked."""
         lines = []
         if self.options.checks is not None:
             lines.append(f"{TITLE}: {self.options.checks}, fails on {self.options.fail_on}")
@@ -215,7 +215,7 @@ class _Plugin:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Says how much was checked, and where the report is."""
+        """Writes how much was checked, and where the report is."""
         if self.options.checks is not None or self._run.tests:
             terminalreporter.write_line(f"{TITLE}: {self._run.summary()}")
         for line in self._conclusion:

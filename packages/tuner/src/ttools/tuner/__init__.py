@@ -13,8 +13,9 @@ The public names are resolved on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ttools.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ttools.tuner import heuristics
@@ -24,13 +25,5 @@ if TYPE_CHECKING:
 
 __all__ = ["TuneOptions", "TuningRun", "heuristics", "tune"]
 
-_MODULES = {"TuneOptions": "options", "TuningRun": "run", "tune": "decorators"}
-
-
-def __getattr__(name: str) -> object:
-    """Imports a public name when it is first asked for (PEP 562)."""
-    if name == "heuristics":  # a module that may be called
-        return import_module(f"{__name__}.{name}")
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+_MODULES = {"TuneOptions": "options", "TuningRun": "run", "heuristics": "", "tune": "decorators"}
+__getattr__ = lazy_names(__name__, _MODULES)

@@ -219,7 +219,7 @@ class Tuning:
         ]
 
     def _distinct(self) -> list[tuple[Candidate, float]]:
-        """Of those that are the same launch the one with the least resource use."""
+        """One of each launch: that of the least resource use."""
         found: dict[str, tuple[Candidate, float]] = {}
         for each, cost in sorted(self._timed(), key=lambda pair: pair[0].resource_use):
             found.setdefault(self._result.trials[each.key].same_as or each.key, (each, cost))

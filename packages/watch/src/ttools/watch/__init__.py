@@ -9,8 +9,9 @@ The public names are resolved on first use: importing this package must not impo
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ttools.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ttools.watch.api import WatchedRun, watch
@@ -19,10 +20,4 @@ if TYPE_CHECKING:
 __all__ = ["WatchedRun", "open_trace", "watch"]
 
 _MODULES = {"WatchedRun": "api", "open_trace": "trace.recording", "watch": "api"}
-
-
-def __getattr__(name: str) -> object:
-    """Imports a public name when it is first asked for (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(__name__, _MODULES)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.watch.picture.accesses import AccessBook
 from ttools.watch.record.eager_recorder import EagerRecorder
 from ttools.watch.record.recorder import Recorder
@@ -89,10 +89,8 @@ class WatchedValues:
             UsageError: the file cannot be written.
         """
         if self._path is not None:
-            try:
+            with file_errors(f"write `{self._path}`"):
                 self._file = self._path.open("wb")
-            except OSError as error:
-                raise UsageError(f"cannot write `{self._path}`: {error.strerror}") from None
         self.recorder.write_to(self._file, self._limit)
 
     @property

@@ -19,7 +19,7 @@ from ttools.cli.kernel_file import load_kernel
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
 from ttools.cli.work import run_work, take_over_from_upstream
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
@@ -240,14 +240,12 @@ def _save(found: Sequence[Inspection], folder: Path) -> None:
     """Writes each stage to a file; equal names get numbers."""
     from ttools.core.compilation.annotation import SUFFIXES
 
-    try:
+    with file_errors(f"write to `{folder}`"):
         folder.mkdir(parents=True, exist_ok=True)
         for inspection, stem in zip(found, _stems(found), strict=True):
             for stage in inspection.compilation.stages:
                 text = inspection.compilation.text(stage)
                 (folder / f"{stem}.{SUFFIXES.get(stage, stage)}").write_text(text, "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write to `{folder}`: {error.strerror}") from error
     say("note", f"the stages of {len(found)} compilations are in {folder}")
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.core.findings.findings import Finding
 from ttools.core.json_document import parse_json, read_json_document
-from ttools.core.location import SourceLocation, users_place
+from ttools.core.location import SourceLocation, user_location
 from ttools.core.reports.json import SCHEMA as REPORT
 from ttools.core.reports.reading import read_findings
 
@@ -64,10 +64,9 @@ def load(path: Path, made: float | None = None) -> Loaded:
         UsageError: it cannot be read, or is something else.
     """
     try:
-        written = path.stat().st_mtime
-        data = parse_json(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot read the report `{path}`: {error.strerror}") from error
+        with file_errors(f"read the report `{path}`"):
+            written = path.stat().st_mtime
+            data = parse_json(path.read_bytes())
     except ValueError as error:
         raise UsageError(f"`{path}` is no report: {error}") from error
     when = written if made is None else made
@@ -85,9 +84,9 @@ def load(path: Path, made: float | None = None) -> Loaded:
 
 def shown_at(finding: Finding) -> SourceLocation | None:
     """Where a finding is shown: at the user's line nearest to it, else at the launch."""
-    place = users_place(finding.location)
-    if place is not None or finding.launch is None:
-        return place
+    location = user_location(finding.location)
+    if location is not None or finding.launch is None:
+        return location
     file, _, line = finding.launch.rpartition(":")
     return SourceLocation(file, int(line), 0) if line.isdigit() else None
 
@@ -99,12 +98,12 @@ class Reports:
     loaded: dict[object, Loaded] = field(default_factory=dict)
 
     def findings(self) -> Iterator[tuple[SourceLocation, Finding, bool]]:
-        """Each finding that has a place, the place, and whether its file was changed since."""
+        """Findings that have a location, with it, and whether its file was changed since."""
         for report in self.loaded.values():
             for finding in report.findings:
-                place = shown_at(finding)
-                if place is not None:
-                    yield place, finding, _changed_since(place.file, report.made)
+                location = shown_at(finding)
+                if location is not None:
+                    yield location, finding, _changed_since(location.file, report.made)
 
     def lines_at(self, file: str, line: int) -> Iterator[tuple[LineCounts, bool]]:
         """Counts of a line, and whether its file was changed since."""

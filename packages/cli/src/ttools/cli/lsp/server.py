@@ -1,4 +1,4 @@
-"""The language server: what an editor asks and is told.
+"""The language server: what an editor asks, and the answers.
 
 Owns the protocol and the state between two requests. A run is started by the command
 `ttools.sanitize` or `ttools.profile`, or by saving where `sanitizeOnSave` says so; by nothing else.
@@ -29,7 +29,7 @@ _TITLES = {
     SANITIZE: "ttools: run this file under the sanitizer",
     PROFILE: "ttools: run this file and count what its lines do",
 }
-#: Seconds between two looks at the report files. Not all editors tell of changed files.
+#: Seconds between two looks at the report files. Not all editors report changed files.
 _POLL = 0.5
 
 
@@ -59,13 +59,13 @@ class Server(LanguageServer):
         return Path(folder) if folder else Path.cwd()
 
     def take_settings(self, given: Any) -> None:
-        """Takes what the editor has sent; of what is wrong with it, the user is told."""
+        """Takes what the editor has sent; shows the user what is wrong with it."""
         try:
             self.settings = read_editor_settings(given)
         except UsageError as error:
-            self.tell(str(error), types.MessageType.Error)
+            self.show(str(error), types.MessageType.Error)
 
-    def tell(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
+    def show(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
         """Shows a sentence to the user."""
         self.window_show_message(types.ShowMessageParams(type=kind, message=f"ttools: {message}"))
 
@@ -100,7 +100,7 @@ class Server(LanguageServer):
                 try:
                     self.reports.loaded[path] = load(path)
                 except UsageError as error:
-                    self.tell(str(error), types.MessageType.Error)
+                    self.show(str(error), types.MessageType.Error)
         if changed:
             self.publish()
 
@@ -134,7 +134,7 @@ class Server(LanguageServer):
             self.reports.loaded.pop(key, None)
             self.publish()
             sentence = f"ttools {command} {' '.join(key[1:])} gave no report: {outcome.failure}"
-            self.tell(sentence, types.MessageType.Error)
+            self.show(sentence, types.MessageType.Error)
             return sentence
         self.reports.loaded[key] = outcome.report
         self.publish()
@@ -200,7 +200,7 @@ def new_server(own_version: str | None = None) -> Server:
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION)
     def actions(params: types.CodeActionParams) -> list[types.Command]:
-        # Editors that ask for a kind, as to apply fixes on save, are told of none.
+        # Editors that ask for a kind, as to apply fixes on save, get none.
         if params.context.only or not (to_fs_path(params.text_document.uri) or "").endswith(".py"):
             return []
         uri = params.text_document.uri

@@ -28,37 +28,37 @@ _STALE = "the file was changed after this run"
 def diagnostics(reports: Reports, codec: PositionCodec) -> dict[str, list[types.Diagnostic]]:
     """What to show in each file, by its path."""
     found: dict[str, list[types.Diagnostic]] = {}
-    for place, finding, stale in reports.findings():
-        found.setdefault(place.file, []).append(_diagnostic(place, finding, stale, codec))
+    for location, finding, stale in reports.findings():
+        found.setdefault(location.file, []).append(_diagnostic(location, finding, stale, codec))
     return found
 
 
 def _diagnostic(
-    place: SourceLocation, finding: Finding, stale: bool, codec: PositionCodec
+    location: SourceLocation, finding: Finding, stale: bool, codec: PositionCodec
 ) -> types.Diagnostic:
     lines = [finding.message, witness_text(finding), *finding.notes]
     lines += [f"help: {finding.help}"] if finding.help else []
     lines += [f"({_STALE})"] if stale else []
     return types.Diagnostic(
-        range=range_of(place, codec),
+        range=range_of(location, codec),
         message="\n".join(filter(None, lines)),
         severity=_SEVERITIES[finding.severity],
         code=finding.kind,
         source=f"{SOURCE} {finding.check}",
-        related_information=list(_related(place, finding, codec)) or None,
+        related_information=list(_related(location, finding, codec)) or None,
     )
 
 
 def _related(
-    place: SourceLocation, finding: Finding, codec: PositionCodec
+    location: SourceLocation, finding: Finding, codec: PositionCodec
 ) -> Iterable[types.DiagnosticRelatedInformation]:
-    told = [(each.message, each.location) for each in finding.related if each.location]
-    told += [("called from here", caller) for caller in place.callers]
+    related = [(each.message, each.location) for each in finding.related if each.location]
+    related += [("called from here", caller) for caller in location.callers]
     if finding.launch is not None:
         file, _, line = finding.launch.rpartition(":")
         if line.isdigit():
-            told.append(("launched from here", SourceLocation(file, int(line), 0)))
-    for message, location in told:
+            related.append(("launched from here", SourceLocation(file, int(line), 0)))
+    for message, location in related:
         if location is not None and Path(location.file).is_absolute():
             where = types.Location(
                 uri=Path(location.file).as_uri(), range=range_of(location, codec)
@@ -87,8 +87,8 @@ def hover(reports: Reports, file: str, line: int, root: Path) -> str:
     """
     blocks = [
         _witness(finding, stale, root)
-        for place, finding, stale in reports.findings()
-        if place.line == line and same_file(place.file, file)
+        for location, finding, stale in reports.findings()
+        if location.line == line and same_file(location.file, file)
     ]
     rows = list(reports.lines_at(file, line))
     if rows:

@@ -150,7 +150,7 @@ def _sides(
 
 
 def _conclude(changes: list[Change], threshold: float) -> None:
-    """Says what is slower or inconclusive, and ends with the status of that."""
+    """Reports what is slower or inconclusive, and ends with its exit status."""
     unsure = [_name(change) for change in changes if change.verdict == "inconclusive"]
     if unsure:
         say("note", f"inconclusive, more profiles a side would tell: {', '.join(unsure)}")

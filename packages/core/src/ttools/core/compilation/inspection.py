@@ -19,7 +19,7 @@ from ttools.core.compilation.instructions import (
     matrix_instructions,
 )
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.layouts import explain, layouts_of, shapes_of
+from ttools.core.compilation.layouts.ttgir import explain, layouts_of, shapes_of
 from ttools.core.compilation.machine_code import MachineCode, read_machine_code
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy, resources_of
 from ttools.core.compilation.specialisation import Change, reason

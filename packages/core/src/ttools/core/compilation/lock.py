@@ -19,7 +19,7 @@ import msgspec
 
 from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.inspection import Inspection
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.core.json_document import read_json_document
 from ttools.core.location import SourceLocation, source_line
 from ttools.core.triton_versions.version import installed_triton
@@ -200,10 +200,8 @@ def write_lock(path: Path, entries: Iterable[Entry]) -> int:
     kept = {(*each.key, each.triton): each for each in lock.kernels}
     kept |= {(*each.key, each.triton): each for each in entries}
     document = Lock(SCHEMA, lock.limits, [kept[key] for key in sorted(kept)])
-    try:
+    with file_errors(f"write `{path}`"):
         path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
-    except OSError as error:
-        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
     return len(kept)
 
 

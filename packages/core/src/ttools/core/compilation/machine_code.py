@@ -1,6 +1,6 @@
 """Instructions of NVIDIA's machine code, and its loops, read from a listing.
 
-A loop ends in a branch back. Where it counts by constants, the code says how often it turns. Must
+A loop ends in a branch back. Where it counts by constants, the code says how often it runs. Must
 not know how long anything takes, nor what a launch does.
 """
 
@@ -171,7 +171,7 @@ _UNIFORM = re.compile(r"\bUP\d\b")
 
 
 def constant_turns(code: MachineCode, loop: Loop) -> float | None:
-    """Of a loop whose counter begins, steps and ends at numbers that the code holds."""
+    """How often a loop runs whose counter begins, steps and ends at numbers in the code."""
     body = code.instructions[loop.first : loop.last + 1]
     guard = body[-1].guard.lstrip("!")
     for compared in reversed(body):

@@ -88,8 +88,10 @@ def threads_of(ptx: str, warps: int, target: Target) -> int:
 
 def _nvidia(compilation: Compilation) -> tuple[int, int, int]:
     usage = resource_usage(compilation.binary)
-    moves = len(re.findall(r"\b(?:STL|LDL)\b", compilation.sass))
-    return usage.get("REG", 0), max(usage.get("STACK", 0), usage.get("LOCAL", 0)), moves
+    spilled = max(usage.get("STACK", 0), usage.get("LOCAL", 0))
+    # Without local memory nothing accesses it, and the disassembler takes half a second.
+    moves = len(re.findall(r"\b(?:STL|LDL)\b", compilation.sass)) if spilled else 0
+    return usage.get("REG", 0), spilled, moves
 
 
 def _amd(compilation: Compilation) -> tuple[int, int, int]:

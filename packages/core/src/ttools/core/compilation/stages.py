@@ -9,7 +9,7 @@ import ast
 import inspect
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,7 +43,7 @@ class Compilation:
         target: for what.
         texts: of Triton's own stages, by name.
         binary: the object for the GPU.
-        assembled: the same from PTX whose lines are repaired (see `line_table`).
+        assemble: makes the same from PTX whose lines are repaired (see `line_table`).
         metadata: of Triton's compiler: shared, num_warps, …
     """
 
@@ -51,7 +51,7 @@ class Compilation:
     target: Target
     texts: Mapping[str, str]
     binary: bytes
-    assembled: bytes
+    assemble: Callable[[], bytes]
     metadata: Mapping[str, Any]
 
     @property
@@ -81,7 +81,7 @@ class Compilation:
     def sass(self) -> str:
         """The machine code of NVIDIA's, disassembled, with source lines."""
         listing = disassemble(self.binary)
-        again = disassemble(self.assembled)
+        again = disassemble(self.assemble())
         # Lines are those of the repaired PTX, unless the assembler made other code of it.
         return again if same_code(again, listing) else listing
 
@@ -137,12 +137,14 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
     }
     binary = bytes(compiled.asm[_BINARIES[target.backend]])
     metadata = compiled.metadata._asdict()
-    assembled = binary
-    if target.backend == "cuda":
+    if "ptx" in texts:
         texts["ptx"] = repaired(texts["ptx"])
+
+    def assemble() -> bytes:
         parsed = backend.parse_options({name: metadata[name] for name in known})
-        assembled = backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch)
-    return Compilation(source, target, texts, binary, assembled, metadata)
+        return bytes(backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch))
+
+    return Compilation(source, target, texts, binary, assemble, metadata)
 
 
 def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:

@@ -238,7 +238,7 @@ class _Computation:
         return host
 
     def _refusal(self) -> RuntimeError:
-        """Of torch's own type and words, which scripts may expect."""
+        """The refusal in torch's own type and words, which scripts may expect."""
         return RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, "
             f"cuda:0 and cpu! (in {self._name})"

@@ -24,7 +24,7 @@ def install(gpu: bool) -> None:
 
 
 def count_maps(change: int) -> None:
-    """Says that a device map begins, 1, or ends, -1."""
+    """Counts a device map that begins, 1, or ends, -1."""
     global _maps
     _maps += change
 

@@ -44,7 +44,7 @@ _launches = _Launches()
 
 
 def note_launch(seconds: float) -> None:
-    """Says how long a launch's programs ran, without preparing them, on the launching thread."""
+    """Notes how long a launch's programs ran, without preparing them, on the launching thread."""
     _launches.seconds = seconds
 
 

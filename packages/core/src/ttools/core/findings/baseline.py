@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import file_errors
 from ttools.core.findings.findings import Finding
 from ttools.core.findings.suppressions import Ran, Suppressed, unused_note
 from ttools.core.json_document import read_json_document
@@ -90,8 +90,6 @@ def write_baseline(findings: Iterable[Finding], path: Path) -> int:
     sites = Counter(site_of(finding) for finding in findings if finding.severity != "note")
     entries = [_Entry(*site, count) for site, count in sorted(sites.items())]
     text = msgspec.json.format(msgspec.json.encode(_Document(SCHEMA, entries)))
-    try:
+    with file_errors(f"write `{path}`"):
         path.write_bytes(text + b"\n")
-    except OSError as error:
-        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
     return sum(sites.values())

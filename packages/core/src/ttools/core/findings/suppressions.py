@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.core.findings.findings import Finding, LaunchEntry
 from ttools.core.json_document import parse_toml
 from ttools.core.location import SourceLocation
@@ -219,10 +219,9 @@ _LONGEST = 1000
 
 def _read(path: Path) -> list[Rule]:
     try:
-        text = path.read_text("utf-8")
+        with file_errors(f"read `{path}`"):
+            text = path.read_text("utf-8")
         data = parse_toml(text)
-    except OSError as error:
-        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"`{path}` is not valid TOML: {error}") from error
     entries = data.pop("suppress", [])

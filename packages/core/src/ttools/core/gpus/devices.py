@@ -14,7 +14,7 @@ from typing import Annotated
 
 import msgspec
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.core.gpus.rates import DEVICES, Device
 from ttools.core.gpus.targets import read_target
 from ttools.core.json_document import Amount, parse_toml
@@ -69,9 +69,8 @@ def read_device_file(path: Path) -> Device:
         UsageError: it cannot be read, or describes no device.
     """
     try:
-        data = parse_toml(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the device file `{path}`: {error.strerror}") from error
+        with file_errors(f"read the device file `{path}`"):
+            data = parse_toml(path.read_text("utf-8"))
     except ValueError as error:
         raise UsageError(f"`{path}` is no device file: {error}") from error
     known = _DeviceFile.__dataclass_fields__

@@ -122,7 +122,7 @@ def _unit(name: str) -> str:
 def _geforce(
     fp32: float, fp16: float, *, tf32: float, int8: float, fp8: float | None = None
 ) -> dict[str, float]:
-    """Of a GeForce, whose matrix units are twice as fast if they sum in fp16."""
+    """The rates of a GeForce, whose matrix units are twice as fast if they sum in fp16."""
     rates = {"fp32": fp32, "fp16_dot": fp16, "fp16_dot_fp16": 2 * fp16, "bf16_dot": fp16}
     rates |= {"tf32_dot": tf32, "int8_dot": int8}
     return rates | ({"fp8_dot": fp8, "fp8_dot_fp16": 2 * fp8} if fp8 else {})

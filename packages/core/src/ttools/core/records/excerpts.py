@@ -1,6 +1,6 @@
 """The lines of source that go with a record: chosen where it is made, shown where it is read.
 
-Owns which lines belong to a place: the whole function around it. Must not know records' files.
+Owns which lines belong to a location: the whole function around it. Must not know records' files.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterable, Sequence
 from ttools.core.location import SourceLocation, show_recorded_lines, source_lines
 from ttools.core.records.launch_record import Excerpt
 
-#: Around a place that is in no function.
+#: Around a location that is in no function.
 _CONTEXT = 2
 _MOST_LINES = 5_000
 
 
 def excerpts_around(locations: Iterable[SourceLocation]) -> list[Excerpt]:
-    """The functions that places lie in; files that cannot be read are left out.
+    """The functions that locations lie in; files that cannot be read are left out.
 
     Args:
-        locations: places; their callers count too.
+        locations: what is looked up; their callers count too.
     """
     wanted: dict[str, set[int]] = defaultdict(set)
     for location in locations:
@@ -29,21 +29,21 @@ def excerpts_around(locations: Iterable[SourceLocation]) -> list[Excerpt]:
             if each.line:
                 wanted[each.file].add(each.line)
     found = []
-    for file, places in wanted.items():
+    for file, lines in wanted.items():
         text = [line.rstrip("\r\n") for line in source_lines(file)]
-        numbers = sorted(_lines(text, places))[:_MOST_LINES]
+        numbers = sorted(_lines(text, lines))[:_MOST_LINES]
         if numbers:
             found.append(Excerpt(file=file, lines={n: text[n - 1] for n in numbers}))
     return found
 
 
-def _lines(text: Sequence[str], places: set[int]) -> set[int]:
+def _lines(text: Sequence[str], lines: set[int]) -> set[int]:
     chosen: set[int] = set()
     functions = _functions(text)
-    for place in places:
-        around = next((each for each in functions if place in each), None)
-        lines = range(place - _CONTEXT, place + _CONTEXT + 1) if around is None else around
-        chosen.update(n for n in lines if 1 <= n <= len(text))
+    for line in lines:
+        around = next((each for each in functions if line in each), None)
+        shown = range(line - _CONTEXT, line + _CONTEXT + 1) if around is None else around
+        chosen.update(n for n in shown if 1 <= n <= len(text))
     return chosen
 
 

@@ -124,7 +124,7 @@ def _witness(finding: Finding) -> dict[str, Any]:
     data = finding_data(finding)
     witness = ("program", "lane", "iteration", "variables", "notes", "argument", "launch")
     names = (*witness, "config", "configs")
-    return {name: data[name] for name in names if data[name] not in (None, [], {})}
+    return {name: data[name] for name in names if data[name] not in (None, (), {})}
 
 
 def _location(

@@ -253,8 +253,8 @@ class ProbeSite:
         for axis in reversed(self.walk):
             position, index[axis] = divmod(position, self.shape[axis])
         lane = 0
-        for extent, place in zip(self.shape, index, strict=True):
-            lane = lane * extent + place
+        for extent, coordinate in zip(self.shape, index, strict=True):
+            lane = lane * extent + coordinate
         return lane
 
 
@@ -271,7 +271,7 @@ class EmittedModule:
         spins: some loop waits on memory that another program writes.
         probes: where the code observes itself.
         probe_offset: where in the arena a thread's probe lies, see `emit.probe_layout`.
-        places: what the lines of the code's debug information stand for: line n is the nth.
+        locations: what the lines of the code's debug information stand for: line n is the nth.
     """
 
     name: str
@@ -282,4 +282,4 @@ class EmittedModule:
     spins: bool = False
     probes: tuple[ProbeSite, ...] = ()
     probe_offset: int = 0
-    places: tuple[SourceLocation, ...] = ()
+    locations: tuple[SourceLocation, ...] = ()

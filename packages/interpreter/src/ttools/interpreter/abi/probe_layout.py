@@ -20,7 +20,7 @@ LOOKS, BLIND = 128, 256
 
 #: The functions of the runtime, in the order of the monitor's first words.
 FUNCTIONS = (
-    "judge",
+    "check_lanes",
     "report",
     "footprint",
     "footprint_lanes",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
+
+from ttools.core.context_values import bound
 
 # Only the names that exist at import may be classes: Triton looks for one concrete driver here.
 
@@ -25,14 +27,9 @@ _EAGER_DEVICE = -2
 _is_eager: ContextVar[bool] = ContextVar("ttools_launch_is_eager", default=False)
 
 
-@contextmanager
-def eager_device(engine: str | bool) -> Iterator[None]:
-    """Tells whether the launches made inside are for the engine `eager`."""
-    token = _is_eager.set(engine == "eager")
-    try:
-        yield
-    finally:
-        _is_eager.reset(token)
+def eager_device(engine: str | bool) -> AbstractContextManager[None]:
+    """Notes whether the launches made inside are for the engine `eager`."""
+    return bound(_is_eager, engine == "eager")
 
 
 def launches_are_eager() -> bool:

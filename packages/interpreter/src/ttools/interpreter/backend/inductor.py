@@ -19,6 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ttools.core import inductor
+from ttools.core.context_values import bound
 from ttools.core.errors import UnsupportedError
 from ttools.core.imports import after_import
 from ttools.core.launch_path import INDUCTOR, INDUCTOR_COMPILE, INDUCTOR_TRIAL, take_over
@@ -152,12 +153,9 @@ class InductorKernels:
             with self._routed(True):
                 if chosen is not None and _takes_triton_s_way(chosen, autotuner):
                     return inductor.launch_by_triton(autotuner, args)
-                token = _for_cpu.set(True)
-                try:
+                with bound(_for_cpu, True):
                     tuner = self._compiled(autotuner, chosen)
                     result = original(tuner, *args, stream=stream, **kwargs)
-                finally:
-                    _for_cpu.reset(token)
                 if self._is_default:
                     # What Inductor asks of a kernel that it has timed.
                     autotuner.launchers = tuner.launchers

@@ -10,14 +10,15 @@ from __future__ import annotations
 import copy
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ttools.core import triton_versions
 from ttools.core.buffers import as_argument
+from ttools.core.context_values import bound
 from ttools.core.errors import UsageError
 from ttools.core.launch_path import CALL, COMPILE, INTERPRETED, TRIAL, TUNED, take_over
 from ttools.core.patches import Patches
@@ -33,13 +34,8 @@ _DEVICE_BESIDE_A_GPU = -1
 _to_cpu: ContextVar[bool] = ContextVar("ttools_kernel_goes_to_cpu", default=False)
 
 
-@contextmanager
-def _routed(to_cpu: bool) -> Iterator[None]:
-    token = _to_cpu.set(to_cpu)
-    try:
-        yield
-    finally:
-        _to_cpu.reset(token)
+def _routed(to_cpu: bool) -> AbstractContextManager[None]:
+    return bound(_to_cpu, to_cpu)
 
 
 class Dispatcher:

@@ -6,12 +6,13 @@ autotuners are followed; must not know what a configuration is used for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
 from ttools.core import inductor
+from ttools.core.context_values import bound
 from ttools.core.launch_path import INDUCTOR_TRIAL, TRIAL, TUNED, take_over
 from ttools.core.patches import Patches
 
@@ -20,24 +21,14 @@ _trial: ContextVar[Any] = ContextVar("ttools_autotuner_trial", default=None)
 _choices: ContextVar[int] = ContextVar("ttools_autotuner_choices", default=1)
 
 
-@contextmanager
-def tuning(tuner: Any) -> Iterator[None]:
+def tuning(tuner: Any) -> AbstractContextManager[None]:
     """While `tuner` runs; launches that are no trials have its best configuration."""
-    token = _tuner.set(tuner)
-    try:
-        yield
-    finally:
-        _tuner.reset(token)
+    return bound(_tuner, tuner)
 
 
-@contextmanager
-def choosing_among(count: int) -> Iterator[None]:
+def choosing_among(count: int) -> AbstractContextManager[None]:
     """While a launch is made in one of so many configurations."""
-    token = _choices.set(count)
-    try:
-        yield
-    finally:
-        _choices.reset(token)
+    return bound(_choices, count)
 
 
 def choices() -> int:
@@ -45,14 +36,9 @@ def choices() -> int:
     return _choices.get()
 
 
-@contextmanager
-def trying(config: Any) -> Iterator[None]:
+def trying(config: Any) -> AbstractContextManager[None]:
     """While a configuration is tried."""
-    token = _trial.set(config)
-    try:
-        yield
-    finally:
-        _trial.reset(token)
+    return bound(_trial, config)
 
 
 def follow_configs(patches: Patches) -> None:

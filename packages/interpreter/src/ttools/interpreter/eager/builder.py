@@ -83,7 +83,7 @@ class EagerBuilder:
         return method
 
     def _fuse_products(self) -> None:
-        """Lets sums of products round once, by the rule of `analysis.contraction`."""
+        """Has sums of products round once, by the rule of `analysis.contraction`."""
         multiply = self._numeric("create_fmul", OPERATIONS["create_fmul"])
 
         def product(a: Handle, b: Handle) -> Handle:
@@ -104,12 +104,12 @@ class EagerBuilder:
             separate = self._numeric(name, OPERATIONS[name])
 
             def compute(a: Handle, b: Handle) -> Any:
-                for place, value in enumerate((a, b)):
+                for position, value in enumerate((a, b)):
                     if value.factors is not None and value.factors[2] is self._session.iteration:
                         x, y, _ = value.factors
-                        addend = (b, a)[place]
+                        addend = (b, a)[position]
                         if name == "create_fsub":
-                            x, addend = (negate(x), addend) if place else (x, negate(addend))
+                            x, addend = (negate(x), addend) if position else (x, negate(addend))
                         return self.native("create_fma", (x, y, addend))
                 return separate(a, b)
 

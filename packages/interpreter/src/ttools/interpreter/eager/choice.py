@@ -70,7 +70,7 @@ def _is_device_print(call: ast.Call, constants: frozenset[str]) -> bool:
 
 
 def hand_over(function: Any, codegen: Any) -> None:
-    """Lets the launch that Triton is preparing run eagerly.
+    """Diverts the launch that Triton is preparing to the eager engine.
 
     Triton asks its backend to parse the options right before it compiles. Only this one launch of
     this one function is diverted, by an attribute of the function's that removes itself.

@@ -147,5 +147,5 @@ def function_for(function: Any) -> EagerFunction:
 
 
 def begin_launch() -> None:
-    """Lets every twin see what changed in its module, when it is called next."""
+    """Has every twin look up its module's globals anew when it is called next."""
     _launches[0] += 1

@@ -62,7 +62,7 @@ class Others(Protocol):
         """The programs that wait as well."""
 
     def wait(self, address: int, seen: bytes) -> bool:
-        """Lets them run while memory holds what was seen there; whether any did."""
+        """Runs them while memory holds what was seen there; whether any did."""
 
 
 class Memory:
@@ -100,14 +100,14 @@ class Memory:
                 return storage
         return None
 
-    def check(self, verb: str, pointer: Handle, mask: Handle | None, place: str) -> None:
+    def check(self, verb: str, pointer: Handle, mask: Handle | None, where: str) -> None:
         """Judges an access.
 
         Args:
             verb: what is done, as in `load`.
             pointer: where.
             mask: which lanes take part.
-            place: the program, for messages.
+            where: the program, for messages.
 
         Raises:
             KernelError: a lane that takes part is outside of all storages.
@@ -126,16 +126,16 @@ class Memory:
         bad = self._outside(lanes, size)
         for address in np.unique(lanes[bad]).tolist():
             if self.holding(address, size) is None and not self._discover(address, size):
-                self._refuse(verb, pointer, address, f"{place}{_lane(pointer, mask, address)}")
+                self._refuse(verb, pointer, address, f"{where}{_lane(pointer, mask, address)}")
 
-    def watch(self, name: str, pointer: Handle, result: Handle | None, place: str) -> None:
+    def watch(self, name: str, pointer: Handle, result: Handle | None, where: str) -> None:
         """Notices a program that waits for another, and lets that one run.
 
         Args:
             name: the operation.
             pointer: where it was done.
             result: what it gave.
-            place: the program, for messages.
+            where: the program, for messages.
 
         Raises:
             KernelError: the same access gave the same result very often, nothing else was
@@ -153,7 +153,7 @@ class Memory:
             self._latest, self._repeated = (), 0
         if self._repeated >= _PATIENCE:
             raise KernelError(
-                f"{place} waits for memory that only another program can change, and "
+                f"{where} waits for memory that only another program can change, and "
                 f"no other program can go on{self._others()}",
                 location(),
                 help="with --programs, choose those it waits for as well",
@@ -182,11 +182,11 @@ class Memory:
                 return True
         return False
 
-    def _refuse(self, verb: str, pointer: Handle, address: int, place: str) -> None:
+    def _refuse(self, verb: str, pointer: Handle, address: int, where: str) -> None:
         size = _accessed_bytes(pointer)
         target = f" through `{pointer.origin}`" if pointer.origin else ""
         why = _explain(self.storage_named(pointer.origin), address, size)
-        message = f"out-of-bounds {verb} of {size} bytes{target} in {place}: {why}"
+        message = f"out-of-bounds {verb} of {size} bytes{target} in {where}: {why}"
         raise KernelError(message, location())
 
     def storage_named(self, name: str | None) -> Storage | None:

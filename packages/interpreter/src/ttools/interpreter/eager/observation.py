@@ -6,10 +6,11 @@ Owns the variable that says who observes here. Must not know what is observed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Protocol
+
+from ttools.core.context_values import bound
 
 
 class EagerObserver(Protocol):
@@ -31,11 +32,6 @@ def observer() -> EagerObserver | None:
     return _observer.get()
 
 
-@contextmanager
-def observing(one: EagerObserver) -> Iterator[None]:
+def observing(one: EagerObserver) -> AbstractContextManager[None]:
     """Makes one the observer of the programs that run meanwhile."""
-    token = _observer.set(one)
-    try:
-        yield
-    finally:
-        _observer.reset(token)
+    return bound(_observer, one)

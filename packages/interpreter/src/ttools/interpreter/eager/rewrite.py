@@ -2,7 +2,7 @@
 
 A name that is given a number holds a tensor; `and`, `or`, `not` of tensors are elementwise; `is`
 looks through constants; `assert` and `print("…")` happen on the device. All else is left to the
-values' own operators. Every node keeps its place, so that debuggers see the source as written.
+values' own operators. Every node keeps its location, so that debuggers see the source as written.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def rewrite(function: ast.FunctionDef) -> ast.Module:
     return ast.fix_missing_locations(ast.Module(body=[function], type_ignores=[]))
 
 
-def _keep(node: Any, place: ast.AST) -> Any:
-    return ast.copy_location(node, place)
+def _keep(node: Any, source: ast.AST) -> Any:
+    return ast.copy_location(node, source)
 
 
-def _call(name: str, place: ast.AST, *arguments: ast.expr) -> Any:
+def _call(name: str, source: ast.AST, *arguments: ast.expr) -> Any:
     """A call of one of `control`'s functions."""
-    runtime = _keep(ast.Name(MARK, ast.Load()), place)
-    function = _keep(ast.Attribute(runtime, name, ast.Load()), place)
-    return _keep(ast.Call(function, list(arguments), []), place)
+    runtime = _keep(ast.Name(MARK, ast.Load()), source)
+    function = _keep(ast.Attribute(runtime, name, ast.Load()), source)
+    return _keep(ast.Call(function, list(arguments), []), source)
 
 
 class _Rewriter(ast.NodeTransformer):

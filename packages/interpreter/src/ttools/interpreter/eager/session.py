@@ -110,7 +110,7 @@ def failed_session() -> Iterator[None]:
 
 
 def forget_failure() -> None:
-    """Lets go of the session that failed last: nobody will look at it."""
+    """Frees the session that failed last, which will not be looked at."""
     _failed.clear()
 
 

@@ -96,7 +96,7 @@ class Turns:
             raise self._error
 
     def wait(self, address: int, seen: bytes) -> bool:
-        """Lets other programs run while the current one waits for memory.
+        """Runs other programs while the current one waits for memory.
 
         Args:
             address: of what it reads again and again.

@@ -26,7 +26,7 @@ _INFINITY = float("inf")
 
 
 def _log2(x: Vector) -> Vector:
-    """Of a positive double; 0 and infinity give the infinities, NaN itself."""
+    """The logarithm of a positive double; 0 and infinity give the infinities, NaN itself."""
     bits = x.as_int()
     exponent = (bits - _SQRT_HALF_BITS).arithmetic_shift(52)
     mantissa = (bits - (exponent << 52)).as_float("double")
@@ -39,7 +39,7 @@ def _log2(x: Vector) -> Vector:
 
 
 def _exp2(t: Vector) -> Vector:
-    """Of a double, clamped to what overflows or vanishes in f32; NaN passes."""
+    """The power of a double, clamped to what overflows or vanishes in f32; NaN passes."""
     t = t.compare("olt", -200.0).choose(t.coerce(-200.0), t)
     t = t.compare("ogt", 200.0).choose(t.coerce(200.0), t)
     shifted = t + _ROUND

@@ -178,11 +178,11 @@ class Vector:
         return self.compare("uno", self)
 
     def any_lane(self) -> SSAValue:
-        """Of a mask: an i1 that says whether any lane is set."""
+        """An i1: whether any lane of a mask is set."""
         return self.lanes.builder.any_lane(self.text)
 
     def choose(self, then: Vector, otherwise: Vector | float) -> Vector:
-        """Of a mask: `then` where it is set, `otherwise` elsewhere."""
+        """`then` where a mask is set, `otherwise` elsewhere."""
         other = then.coerce(otherwise)
         return Vector(self.lanes, self.lanes.builder.select(self.text, then.text, other.text))
 

@@ -22,7 +22,7 @@ def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> N
 
 
 def leave_when_aborted(e: Emitter, site: int) -> None:
-    """Lets the program return if the launch has been aborted; for loops that may not end soon.
+    """Emits a return for when the launch is aborted; for loops that may not end soon.
 
     Args:
         e: stands in the loop.
@@ -65,12 +65,12 @@ done:
 def leave_unless_zero(
     e: Emitter, status: SSAValue, before: Callable[[], None] = lambda: None
 ) -> None:
-    """Lets the program return if a status, an i32, is not 0; what `before` emits comes first."""
+    """Emits a return for when a status, an i32, is not 0; what `before` emits comes first."""
     b = e.b
     stop = b.compare("icmp ne", status, 0)
     leave, stay = b.label("leave"), b.label("stay")
     b.cond_branch(stop, leave, stay)
     b.start(leave)
     before()
-    e.abandon()
+    e.emit_failure_return()
     b.start(stay)

@@ -111,7 +111,7 @@ class Emitter(SlotAccess):
         #: The blocks emitted so far: a branch to one of them goes backwards.
         self.begun: set[Block] = set()
         #: How this function returns; set by whoever emits it.
-        self.abandon: Callable[[], None] = lambda: None
+        self.emit_failure_return: Callable[[], None] = lambda: None
         #: Whether a pointer may hold another device's address, and where the table of those is.
         self.is_foreign: Callable[[Value], bool] = lambda pointer: False
         self.parameter_count = 0

@@ -106,9 +106,9 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     if monitor is not None:
         probe = ThreadProbe(b, arena_bytes, len(probes), logs=logs)
     bodies.append(_driver(b, entry, unwatched, parameters, monitor, probe))
-    places: tuple[SourceLocation, ...] = ()
+    locations: tuple[SourceLocation, ...] = ()
     if isinstance(b, LocatedBuilder):
-        places = tuple(b.places)
+        locations = tuple(b.locations)
         bodies.append(b.metadata)
     return EmittedModule(
         name=str(kernel.attributes["sym_name"]),
@@ -128,7 +128,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
         spins=any(site.kind == CallbackKind.SPIN for site in sites),
         probes=tuple(probes),
         probe_offset=arena_bytes,
-        places=places,
+        locations=locations,
     )
 
 
@@ -210,7 +210,7 @@ def _function(
     if prober is not None:
         signature.insert(1, "ptr noalias %probe")
 
-    def give_back(values: Sequence[Value]) -> None:
+    def emit_return(values: Sequence[Value]) -> None:
         tensors = [v for v in values if v.is_tensor]
         for out, value in zip(outs, tensors, strict=True):
             assert isinstance(value.type, TensorType)
@@ -219,13 +219,13 @@ def _function(
         answer = zeros(return_type)
         for n, value in enumerate(v for v in values if not v.is_tensor):
             answer = b.with_field(answer, e.scalar(value), n + 1)
-        b.give_back(answer)
+        b.ret(answer)
 
-    def abandon() -> None:
+    def emit_failure_return() -> None:
         failed = b.with_field(zeros(return_type), integer(1, "i32"), 0)
-        b.give_back(failed)
+        b.ret(failed)
 
-    e.return_values, e.abandon = give_back, abandon
+    e.return_values, e.emit_failure_return = emit_return, emit_failure_return
     symbol = f"{prefix}.{len(callees)}"
     mark = _begin(b, symbol)
     with b.function_body() as lines:
@@ -348,7 +348,7 @@ def _driver(
         b.start(Label("out"))
         if probe is not None:
             probe.end()
-        b.give_back()
+        b.ret()
         body = body_text(lines)
     return f"define void @ttools_run(ptr %launch, ptr noalias %arena) #0{mark} {{\n{body}\n}}"
 

@@ -154,18 +154,18 @@ class _Layout:
 
     def store(self, e: Emitter, base: SSAValue, raw: SSAValue, mask: SSAValue | None) -> None:
         for n, held in enumerate(self._vectors()):
-            # Lane of the chunk for each place of this vector; what no lane holds is not stored.
+            # Lane of the chunk for each element of this vector; what no lane holds is not stored.
             lanes = [0 if lane is None else lane for lane in held]
             value = e.b.shuffle(raw, lanes)
             address = self._address(e, base, n)
             _store_run(e, address, value, self._mask(e, held, mask))
 
     def _vectors(self) -> list[list[int | None]]:
-        """For each vector the lane that each of its places belongs to."""
-        places: list[int | None] = [None] * (self.width * (max(self.elements) // self.width + 1))
+        """For each vector the lane that each of its elements belongs to."""
+        lanes: list[int | None] = [None] * (self.width * (max(self.elements) // self.width + 1))
         for lane, element in enumerate(self.elements):
-            places[element] = lane
-        return [places[n : n + self.width] for n in range(0, len(places), self.width)]
+            lanes[element] = lane
+        return [lanes[n : n + self.width] for n in range(0, len(lanes), self.width)]
 
     def _address(self, e: Emitter, base: SSAValue, vector: int) -> SSAValue:
         offset = self.first + vector * self.width * SIZES[self.stored]
@@ -175,7 +175,7 @@ class _Layout:
     def _mask(
         self, e: Emitter, held: Sequence[int | None], mask: SSAValue | None
     ) -> SSAValue | None:
-        """The places of a vector that are accessed; None if all are."""
+        """The elements of a vector that are accessed; None if all are."""
         if mask is None:
             if None not in held:
                 return None
@@ -200,9 +200,9 @@ class _Layout:
         ]
         return self._pick(e, halves, chosen)
 
-    def _pick(self, e: Emitter, pair: Sequence[SSAValue], places: Sequence[int]) -> SSAValue:
+    def _pick(self, e: Emitter, pair: Sequence[SSAValue], elements: Sequence[int]) -> SSAValue:
         other = pair[1] if len(pair) == 2 else poison(pair[0].type)
-        return e.b.shuffled(pair[0], other, places, self.width)
+        return e.b.shuffled(pair[0], other, elements, self.width)
 
 
 # ---- adjacent lanes

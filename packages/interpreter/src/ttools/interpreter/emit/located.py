@@ -18,7 +18,7 @@ from ttools.interpreter.llvm.lines import Instruction, Line, flattened
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 
-#: Metadata that every module has; those of functions and places follow.
+#: Metadata that every module has; that of functions and locations follows.
 _UNIT = """
 !llvm.dbg.cu = !{!0}
 !llvm.module.flags = !{!1, !2}
@@ -34,15 +34,15 @@ _FIRST = 6
 
 
 class LocatedBuilder(Builder):
-    """Builds functions whose instructions have places.
+    """Builds functions whose instructions have locations.
 
     Attributes:
-        places: the table of locations.
+        locations: the table of locations.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.places: list[SourceLocation] = []
+        self.locations: list[SourceLocation] = []
         self._numbers: dict[SourceLocation, int] = {}
         self._metadata: list[str] = []
         #: By function and line the mark of instructions.
@@ -65,8 +65,8 @@ class LocatedBuilder(Builder):
         if location is not None:
             number = self._numbers.get(location)
             if number is None:
-                self.places.append(location)
-                number = self._numbers[location] = len(self.places)
+                self.locations.append(location)
+                number = self._numbers[location] = len(self.locations)
             self._line = number
         yield
         self._line = before
@@ -118,7 +118,7 @@ class LocatedBuilder(Builder):
 
     @property
     def mark(self) -> str:
-        """Of an instruction at the present place."""
+        """The mark of an instruction at the present location."""
         return self._at(self._line)
 
     @property

@@ -101,7 +101,7 @@ def swap_until_unchanged(
     b.start(again)
     phi = b.open_phi("seen", first, before)
     seen = phi.value
-    pair = b.exchange(address, seen, change(seen), ordering)
+    pair = b.compare_exchange(address, seen, change(seen), ordering)
     now = b.field(pair, 0)
     swapped = b.field(pair, 1)
     phi.add(now, b.block)

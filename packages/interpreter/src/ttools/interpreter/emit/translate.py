@@ -24,8 +24,8 @@ next:
   %more = icmp ult i64 %n, %count
   br i1 %more, label %look, label %unknown
 look:
-  %place = mul i64 %n, 24
-  %first = add i64 %place, 8
+  %offset = mul i64 %n, 24
+  %first = add i64 %offset, 8
   %row = getelementptr inbounds i8, ptr %table, i64 %first
   %start = load i64, ptr %row, align 8
   %p1 = getelementptr inbounds i8, ptr %row, i64 8

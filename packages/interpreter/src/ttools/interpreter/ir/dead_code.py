@@ -120,7 +120,7 @@ def _sweep(block: Block, live: _Liveness) -> None:
 
 
 def _disconnect(op: Operation, kept: list[Operation], live: _Liveness) -> None:
-    """Lets an operation that stays pass undefined values where nobody needs them."""
+    """Has an operation that stays pass undefined values where none is needed."""
     for index, operand in enumerate(op.operands):
         if operand in live.values or op.has(BRANCH):
             continue

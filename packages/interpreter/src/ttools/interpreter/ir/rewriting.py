@@ -71,7 +71,7 @@ def replace_uses(
     keep: Operation | None = None,
     within: Container[Operation] | None = None,
 ) -> None:
-    """Lets every user of `old`, or those `within` some, use `new`, but for the operation `keep`."""
+    """Replaces `old` by `new` in its users, or in those `within` some, except in `keep`."""
     for user, index in list(old.uses):
         if user is keep or (within is not None and user not in within):
             continue
@@ -83,7 +83,7 @@ def replace_uses(
 
 
 def forward(branch: Operation, successor: int, values: Sequence[Value]) -> None:
-    """Lets a branch pass further values to one of its successors."""
+    """Has a branch pass further values to one of its successors."""
     count = len(branch.operands) - sum(len(passed) for _, passed in branch.successors)
     own = branch.operands[:count]
     branch.successors[successor][1].extend(values)

@@ -279,7 +279,7 @@ class Builder(Instructions):
 
     @contextmanager
     def before(self, preheader: Preheader) -> Iterator[None]:
-        """Emits instructions, and no blocks, at another place."""
+        """Emits instructions, and no blocks, elsewhere."""
         saved = self.lines, self._hint
         # LLVM wants names that are numbers in ascending order.
         self.lines, self._hint = [], "before"

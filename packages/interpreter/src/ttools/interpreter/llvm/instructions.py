@@ -89,7 +89,7 @@ class Instructions:
         self.branch(no)
         self.start(no)
 
-    def give_back(self, value: SSAValue | None = None) -> None:
+    def ret(self, value: SSAValue | None = None) -> None:
         """Returns from the function."""
         parts = ("ret void",) if value is None else (f"ret {value.type} ", value)
         self.record(Return(None, parts))
@@ -164,7 +164,7 @@ class Instructions:
         head, between = f"atomicrmw {op} ptr ", f", {value.type} "
         return self.emit(value.type, head, pointer, between, value, f" {ordering}")
 
-    def exchange(
+    def compare_exchange(
         self, pointer: SSAValue, expected: SSAValue, new: SSAValue, ordering: str
     ) -> SSAValue:
         """A `cmpxchg`; returns what was there, and whether that was expected."""
@@ -184,9 +184,9 @@ class Instructions:
         self, type: str, pointer: SSAValue, index: SSAValue | int, *, inbounds: bool = True
     ) -> SSAValue:
         """A pointer to an element behind the one that a pointer leads to; lanes of them."""
-        place = index if isinstance(index, SSAValue) else integer(index, "i64")
+        step = index if isinstance(index, SSAValue) else integer(index, "i64")
         head = f"getelementptr {'inbounds ' if inbounds else ''}{type}, ptr "
-        return self.emit(with_element(place.type, "ptr"), head, pointer, f", {place.type} ", place)
+        return self.emit(with_element(step.type, "ptr"), head, pointer, f", {step.type} ", step)
 
     # ---- parts of vectors and structures
     def extract(self, vector: SSAValue, lane: int) -> SSAValue:

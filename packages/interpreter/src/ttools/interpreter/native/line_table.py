@@ -32,8 +32,8 @@ class LineTable:
 
     def line_at(self, offset: int) -> int:
         """The line of an address; 0 if it has none."""
-        place = bisect_right(self.starts, offset) - 1
-        return self.lines[place] if place >= 0 else 0
+        row = bisect_right(self.starts, offset) - 1
+        return self.lines[row] if row >= 0 else 0
 
 
 def line_table(object_code: bytes, symbol: str) -> LineTable:

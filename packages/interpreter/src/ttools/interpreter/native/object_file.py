@@ -38,7 +38,7 @@ def undefined_symbols(object_code: bytes) -> list[str]:
     Raises:
         ValueError: as `sections`.
     """
-    return [name for name, place, _ in _symbols(object_code) if place == _SHN_UNDEF and name]
+    return [name for name, section, _ in _symbols(object_code) if section == _SHN_UNDEF and name]
 
 
 def symbol_values(object_code: bytes) -> dict[str, int]:
@@ -48,7 +48,7 @@ def symbol_values(object_code: bytes) -> dict[str, int]:
         ValueError: as `sections`.
     """
     found = _symbols(object_code)
-    return {name: value for name, place, value in found if place != _SHN_UNDEF and name}
+    return {name: value for name, section, value in found if section != _SHN_UNDEF and name}
 
 
 def _symbols(object_code: bytes) -> list[tuple[str, int, int]]:
@@ -59,8 +59,8 @@ def _symbols(object_code: bytes) -> list[tuple[str, int, int]]:
         for _, (kind, link, data) in every:
             if kind == _SHT_SYMTAB:
                 strings = every[link][1].data
-                for name, _, _, place, value, _ in _SYMBOL.iter_unpack(data):
-                    found.append((_text(strings, name), place, value))
+                for name, _, _, section, value, _ in _SYMBOL.iter_unpack(data):
+                    found.append((_text(strings, name), section, value))
     except (struct.error, IndexError, OverflowError) as error:
         raise ValueError(f"damaged ELF object: {error}") from error
     return found

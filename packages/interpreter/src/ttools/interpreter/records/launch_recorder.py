@@ -20,6 +20,7 @@ import numpy as np
 
 from ttools.core import inductor, triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.context_values import bound
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.launch_path import CALL, INDUCTOR, observe, take_over
@@ -156,11 +157,8 @@ class LaunchRecorder(ShowsItself):
 
         def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             self._before(kernel, args, kwargs)
-            token = _looking.set(True)
-            try:
+            with bound(_looking, True):
                 return run(kernel, *args, **kwargs)
-            finally:
-                _looking.reset(token)
 
         return launch
 
@@ -176,14 +174,11 @@ class LaunchRecorder(ShowsItself):
 
     def _look(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         name = _name(kernel)
-        token = _looking.set(True)
         try:
-            with interpret(only=[name], observer=self).unshared():
+            with bound(_looking, True), interpret(only=[name], observer=self).unshared():
                 kernel.run(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the program goes on: its own launch comes now
             self._say(f"`{name}` is not recorded: {getattr(error, 'what', None) or error}")
-        finally:
-            _looking.reset(token)
 
     def _say(self, note: str) -> None:
         with self._lock:
@@ -244,7 +239,7 @@ def record(
 
 
 def _name(kernel: Any) -> str:
-    """Of a jit function or of a kernel of Inductor's."""
+    """The name of a jit function or of one of Inductor's kernels."""
     return str(getattr(kernel, "__name__", None) or inductor.kernel_name(kernel))
 
 

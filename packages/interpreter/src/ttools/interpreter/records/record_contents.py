@@ -1,4 +1,4 @@
-"""What a record keeps of a storage: its bytes, or the recipe of numbers that are like them.
+"""What a record keeps of a storage: its bytes, or how to generate numbers like them.
 
 Owns the choice between both, and making the numbers again. Must not know launches.
 """
@@ -83,7 +83,7 @@ def make_storage(storage: Storage) -> Bytes:
     """The bytes of a recorded storage, at an address with the same divisors.
 
     Raises:
-        UsageError: there is no memory for it, or its recipe makes no sense.
+        UsageError: there is no memory for it, or what it says of its numbers makes no sense.
     """
     try:
         room = np.empty(storage.size + 2 * PLACE_BYTES, np.uint8)

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
 
+from ttools.core.context_values import bound
 from ttools.core.device_map import cuda
 from ttools.core.errors import UsageError
 
@@ -95,11 +96,8 @@ def is_timed(kernel: str) -> bool:
 def _runs_eagerly(fn: Callable[[], object]) -> bool:
     """Calls `fn`; returns whether it launched a kernel that runs eagerly."""
     launched: list[str] = []
-    token = _eager_kernels.set(launched)
-    try:
+    with bound(_eager_kernels, launched):
         fn()
-    finally:
-        _eager_kernels.reset(token)
     return bool(launched)
 
 

@@ -16,8 +16,8 @@ from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import Kernel
 from ttools.interpreter.runtime.launch_options import LaunchOptions
-from ttools.interpreter.runtime.sampling import Samples, can_sample
 from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.interpreter.runtime.support.sampling import Samples, can_sample
 
 #: Code that tells its lines; it does the same as code that does not.
 LINES = Instruments(lines=True)
@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 30
 
 
 def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLocation | None]:
-    """How many samples fell on each place; None stands for code that belongs to no line.
+    """How many samples fell on each location; None stands for code that belongs to no line.
 
     Args:
         launch: that was executed with `LINES` before, so that it is known what a program costs.
@@ -83,12 +83,12 @@ def _chosen(launch: ObservedLaunch, kernel: Kernel, seconds: float) -> str | Non
 
 def _places(kernel: Kernel, samples: Samples) -> Counter[SourceLocation | None]:
     found: Counter[SourceLocation | None] = Counter()
-    lines, places = kernel.lines, kernel.emitted.places
+    lines, locations = kernel.lines, kernel.emitted.locations
     if lines is None:
         return found
     for address in samples.addresses.tolist():
         offset = address - kernel.native.address
         if lines.starts[0] <= offset < lines.starts[-1]:
             line = lines.line_at(offset)
-            found[places[line - 1] if line else None] += 1
+            found[locations[line - 1] if line else None] += 1
     return found

@@ -142,7 +142,7 @@ def _kernel(
     object_code: bytes,
     defined: SourceLocation | None,
 ) -> Kernel:
-    lines = line_table(object_code, jit.ENTRY) if emitted.places else None
+    lines = line_table(object_code, jit.ENTRY) if emitted.locations else None
     return Kernel(emitted, native, lines, defined)
 
 

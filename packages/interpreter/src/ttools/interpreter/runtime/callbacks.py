@@ -50,7 +50,7 @@ class Callbacks:
         return program % x, program // x % y, program // (x * y)
 
     def abort(self) -> None:
-        """Lets no more programs start, and running ones end at their next check."""
+        """Stops the launch: no more programs start, running ones end at their next check."""
         Launch.from_address(self.launch).abort = 1
 
     def handle(self, program: int, kind: int, site: int, payload: int) -> int:
@@ -100,24 +100,24 @@ class Callbacks:
         if self._failure is None:
             return
         program, site, lane = self._failure
-        place = f"program {self.coordinates(program)}"
+        where = f"program {self.coordinates(program)}"
         if site.kind == CallbackKind.BAD_ADDRESS:
             raise KernelError(
-                f"{site.text} through address {lane:#x} in kernel `{self._emitted.name}`, {place}: "
+                f"{site.text} through address {lane:#x} in kernel `{self._emitted.name}`, {where}: "
                 "it belongs to no tensor whose data_ptr() was taken during this run",
                 site.location,
                 program=self.coordinates(program),
             )
         shape = site.operands[0][1] if site.operands else None
         if shape is None:
-            place += f", lane {lane}"
+            where += f", lane {lane}"
         elif shape:
             import numpy as np
 
-            place += f", lane {[int(n) for n in np.unravel_index(lane, shape)]} of {list(shape)}"
+            where += f", lane {[int(n) for n in np.unravel_index(lane, shape)]} of {list(shape)}"
         text = f" `{site.text}`" if site.text else ""
         raise KernelError(
-            f"device_assert{text} failed in kernel `{self._emitted.name}`, {place}",
+            f"device_assert{text} failed in kernel `{self._emitted.name}`, {where}",
             site.location,
             program=self.coordinates(program),
         )

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.runtime.native_runtime import (
+from ttools.interpreter.runtime.support.native_runtime import (
     ALTERNATE_STACK_BYTES,
     SignalAction,
     native_runtime,

@@ -133,7 +133,7 @@ class _Scratch:
             self._allocate(launch_bytes)
 
     def abort(self) -> None:
-        """Lets no more programs start, and running ones end at their next check."""
+        """Stops the launch: no more programs start, running ones end at their next check."""
         self.launch.abort = 1
 
 
@@ -381,5 +381,5 @@ def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tu
     try:
         share(workers, kernel.native.address, address, arena, pending, scratch.abort)
     finally:
-        pool().give_back(workers, keep=max(threads, len(workers)))
+        pool().take_back(workers, keep=max(threads, len(workers)))
     return time.perf_counter() - start, len(workers) + takes_part

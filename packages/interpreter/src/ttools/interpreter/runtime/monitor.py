@@ -39,9 +39,9 @@ from ttools.interpreter.runtime.access_log import (
     no_syncs,
     split_log,
 )
-from ttools.interpreter.runtime.native_probe import probe_code
 from ttools.interpreter.runtime.packed_log import PackedLog
 from ttools.interpreter.runtime.shown_values import shown_values
+from ttools.interpreter.runtime.support.native_probe import probe_code
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,14 +103,14 @@ class SiteTable:
         lanes = struct.pack(f"<{sum(map(len, positions))}i", *(n for row in positions for n in row))
         self._memory = ctypes.create_string_buffer(self.count * SITE_BYTES + len(lanes) + 8)
         self.address = ctypes.addressof(self._memory)
-        place = self.count * SITE_BYTES
-        ctypes.memmove(self.address + place, lanes, len(lanes))
+        offset = self.count * SITE_BYTES
+        ctypes.memmove(self.address + offset, lanes, len(lanes))
         for n, (site, row) in enumerate(zip(probes, positions, strict=True)):
-            numbers = (site.size, site.width, site.parameter, site.leader, self.address + place)
+            numbers = (site.size, site.width, site.parameter, site.leader, self.address + offset)
             period = max(1, site.size) * prod(site.shape) - 1
             stores = site.kind == "store"
             struct.pack_into("<iiiiQQQ", self._memory, n * SITE_BYTES, *numbers, period, stores)
-            place += 4 * len(row)
+            offset += 4 * len(row)
         self.counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
         self._spare: list[_Block] = []
         # A monitor may be collected, and give its memory back, while another takes some.
@@ -128,7 +128,7 @@ class SiteTable:
             oldest = spare.pop(0) if len(spare) == _MOST_SPARE else None
         return oldest if oldest is not None and len(oldest.bytes) >= size else _Block(size)
 
-    def give_back(self, block: _Block) -> None:
+    def free(self, block: _Block) -> None:
         """Keeps the memory of a monitor that is gone for a next one."""
         with self._lock:
             if len(self._spare) < _MOST_SPARE:
@@ -224,7 +224,7 @@ class Monitor:
 
     def __del__(self) -> None:
         # Nobody else has the memory, and allocating it costs as much as a small launch.
-        self.table.give_back(self._block)
+        self.table.free(self._block)
         if self._log is not None:
             _spare_logs.append((self._log, self._log_at))
 
@@ -253,8 +253,8 @@ class Monitor:
 
     def _counter(self, site: int, test: int) -> tuple[int, int, int]:
         """Lanes, lowest program, programs."""
-        place = MONITOR_BYTES + site * COUNTER_BYTES + 24 * test
-        lanes, lowest, programs = struct.unpack_from("<qqq", self._block.bytes, place)
+        offset = MONITOR_BYTES + site * COUNTER_BYTES + 24 * test
+        lanes, lowest, programs = struct.unpack_from("<qqq", self._block.bytes, offset)
         return lanes, lowest, programs
 
     # ---- called while the launch runs

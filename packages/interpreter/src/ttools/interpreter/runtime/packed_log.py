@@ -72,22 +72,22 @@ class PackedLog:
         """A column of all records."""
         import numpy as np
 
-        column, place = np.empty(self._length, np.int64), 0
+        column, start = np.empty(self._length, np.int64), 0
         for length, block in self._blocks:
-            column[place : place + length] = block[name]
-            place += length
+            column[start : start + length] = block[name]
+            start += length
         return column
 
     def records(self) -> NDArray[Any]:
         """All records as they were added."""
         import numpy as np
 
-        records, place = np.empty(self._length, access_dtype()), 0
+        records, start = np.empty(self._length, access_dtype()), 0
         for length, block in self._blocks:
-            part = records[place : place + length]
+            part = records[start : start + length]
             for name in access_dtype().names:
                 part[name] = block[name] if name != "end" else _ends(block)
-            place += length
+            start += length
         return records
 
 

@@ -23,12 +23,12 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, Launch, offset
 from ttools.interpreter.abi.module import EmittedModule
 from ttools.interpreter.runtime.callbacks import Callbacks
-from ttools.interpreter.runtime.native_runtime import (
+from ttools.interpreter.runtime.pool import Worker, pool
+from ttools.interpreter.runtime.stopping import note_stop
+from ttools.interpreter.runtime.support.native_runtime import (
     Runner,
     native_runtime,
 )
-from ttools.interpreter.runtime.pool import Worker, pool
-from ttools.interpreter.runtime.stopping import note_stop
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,8 +70,8 @@ class LaunchWarning:
     program: tuple[int, int, int]
 
     def __str__(self) -> str:
-        place = "" if self.location is None else f"{self.location}: "
-        return f"{place}warning[{self.kind}]: {self.message}"
+        where = "" if self.location is None else f"{self.location}: "
+        return f"{where}warning[{self.kind}]: {self.message}"
 
 
 def max_parked() -> int:
@@ -221,7 +221,7 @@ class _Crew:
         if launch.abort and not launch.stopped:
             runs = [Launch.from_address(row.ctypes.data) for rows in self._chunks for row in rows]
             note_stop(launch, ((r.stopped_program, r.stopped_site) for r in runs if r.stopped))
-        pool().give_back(self._workers, keep=keep)
+        pool().take_back(self._workers, keep=keep)
 
 
 @dataclass

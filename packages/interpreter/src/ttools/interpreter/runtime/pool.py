@@ -19,7 +19,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.runtime.arena import Arena
-from ttools.interpreter.runtime.native_runtime import Mailbox, native_runtime
+from ttools.interpreter.runtime.support.native_runtime import Mailbox, native_runtime
 
 #: More digits than any number of threads has.
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -113,7 +113,7 @@ class Pool:
                 worker.reserve(arena_bytes)
         return workers
 
-    def give_back(self, workers: list[Worker], *, keep: int) -> None:
+    def take_back(self, workers: list[Worker], *, keep: int) -> None:
         """Returns workers that are idle again; beyond `keep` idle ones they end."""
         with self._lock:
             self._leased -= len(workers)
@@ -131,7 +131,7 @@ class Pool:
 
     def close(self) -> None:
         """Ends the idle workers."""
-        self.give_back([], keep=0)
+        self.take_back([], keep=0)
 
 
 def share(

@@ -23,7 +23,7 @@ def lines(site: Site, program: tuple[int, int, int], payload: int) -> Iterator[s
 
     Args:
         site: the print.
-        program: coordinates of the program.
+        program: where of the program.
         payload: address of an array of addresses, one per operand, of row-major elements.
     """
     pid = "pid ({}, {}, {})".format(*program)
@@ -36,8 +36,8 @@ def lines(site: Site, program: tuple[int, int, int], payload: int) -> Iterator[s
         values = _texts(address, element, math.prod(shape), as_hex, signed)
         widths = [math.ceil(math.log10(extent)) if extent > 0 else 0 for extent in shape]
         for index, value in zip(itertools.product(*map(range, shape)), values, strict=True):
-            place = ", ".join(f"{i:{width or 1}d}" for i, width in zip(index, widths, strict=True))
-            yield f"{pid} idx ({place}){site.text}{operand}{value}"
+            where = ", ".join(f"{i:{width or 1}d}" for i, width in zip(index, widths, strict=True))
+            yield f"{pid} idx ({where}){site.text}{operand}{value}"
 
 
 def _texts(address: int, element: str, count: int, as_hex: bool, signed: bool) -> Iterator[str]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from ttools.interpreter.runtime.native_runtime import SignalAction, native_runtime
+from ttools.interpreter.runtime.support.native_runtime import SignalAction, native_runtime
 
 _MOST_SIGNALS = 65
 #: `SA_SIGINFO | SA_ONSTACK`; system calls are interrupted, as Python wants it.
@@ -82,7 +82,7 @@ class SignalPipe:
         _c().sigaction(number, ctypes.byref(ours), None)
 
     def await_end(self, awaits: bool) -> None:
-        """Says whether somebody wants to act before SIGTERM ends this process."""
+        """Notes whether anything is to run before SIGTERM ends this process."""
         native_runtime().signal_target.ends = int(awaits)
         if awaits:
             self.watch(signal.SIGTERM)

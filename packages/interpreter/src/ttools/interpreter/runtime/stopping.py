@@ -26,8 +26,8 @@ from typing import Any, Literal, NoReturn
 from ttools.core.location import SourceLocation
 from ttools.core.process.interruptible import at_interrupt
 from ttools.interpreter.abi.launch_layout import Launch
-from ttools.interpreter.runtime.native_runtime import native_runtime
 from ttools.interpreter.runtime.signals import SignalPipe
+from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
 Reason = Literal["timeout", "interrupt", "end"]
 
@@ -106,7 +106,7 @@ class Running:
         self._hook: Callable[[Any], object] | None = None
 
     def hold_main(self) -> None:
-        """Says that Python's main thread enters its native code."""
+        """Notes that Python's main thread enters its native code."""
         self.holds_main = True
         # Python may come to a signal where native code calls it, and nothing there takes what a
         # handler raises: the launch ends instead, and raises it then.

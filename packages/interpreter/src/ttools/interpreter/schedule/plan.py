@@ -33,7 +33,7 @@ class Plan:
             maps the block argument to the addends of one iteration.
         shares: values stored in the slot of another one (a yielded value in the slot of the
             carried one or of an `scf.if`'s result, a loop's result in that of the carried one).
-        exchanges: operations that swap neighbours along an axis of extent 2, with the tile and
+        lane_swaps: operations that swap neighbours along an axis of extent 2, with the tile and
             the axis.
         skipped: what is not computed where it is defined: reductions that only
             served lane swaps, what led from them there, and members of a group but the last.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.analysis.exchange import exchanged, exchanged_as_bits, is_only_exchanged
+from ttools.interpreter.analysis.lane_swap import is_only_swapped, swapped_as_bits, swapped_lanes
 from ttools.interpreter.analysis.nesting import (
     ancestor_in,
     around,
@@ -158,10 +158,10 @@ class _Planner:
 
     def _find_lane_swaps(self, ops: Sequence[Operation]) -> None:
         for op in ops:
-            found = exchanged(op) or exchanged_as_bits(op)
+            found = swapped_lanes(op) or swapped_as_bits(op)
             if found is not None:
                 self.plan.lane_swaps[op] = found
-            if op.name == "tt.reduce" and is_only_exchanged(op):
+            if op.name == "tt.reduce" and is_only_swapped(op):
                 expands = [user for user, _ in op.results[0].uses]
                 self.plan.skipped |= {op, *expands}
                 self.plan.skipped |= {user for e in expands for user, _ in e.results[0].uses}

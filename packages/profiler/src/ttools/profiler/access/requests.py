@@ -15,9 +15,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.compilation.access_layouts import AccessLayout, access_layouts
 from ttools.core.compilation.inspection import Inspection
-from ttools.core.compilation.layouts import Holder
+from ttools.core.compilation.layouts.accesses import AccessLayout, access_layouts
+from ttools.core.compilation.layouts.ttgir import Holder
 from ttools.core.location import SourceLocation
 from ttools.profiler.access.trace import AccessTrace, line_of
 

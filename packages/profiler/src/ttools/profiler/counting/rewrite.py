@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from ttools.core.location import SourceLocation, users_place
+from ttools.core.location import SourceLocation, user_location
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED, TERMINATOR, WRITES
 from ttools.interpreter.ir import (
@@ -146,7 +146,7 @@ class _Counting:
                         self.visit(region.blocks)
                 elif found := self._cost(op):
                     self.plan.computes.append(
-                        ComputeSite(location=user_location(op.location), cost=found, block=number)
+                        ComputeSite(location=user_line(op.location), cost=found, block=number)
                     )
 
     def _cost(self, op: Operation) -> Counter[str]:
@@ -156,7 +156,7 @@ class _Counting:
 
     def _executed(self, op: Operation, number: int) -> None:
         # A constant is no step of the program, and may lie outside of the loop that has its line.
-        location = user_location(op.location)
+        location = user_line(op.location)
         if location is not None and op.name != "arith.constant" and not op.has(TERMINATOR):
             self.plan.executed.setdefault(location, set()).add(number)
 
@@ -172,7 +172,7 @@ class _Counting:
         self.plan.accesses.append(
             AccessSite(
                 kind=kind,
-                location=user_location(op.location),
+                location=user_line(op.location),
                 item=_item(pointer),
                 lanes=prod(shape_of(pointer.type)),
                 block=block,
@@ -214,7 +214,7 @@ def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> Non
             plan.depends_on_writes = True
 
 
-def user_location(location: SourceLocation | None) -> SourceLocation | None:
+def user_line(location: SourceLocation | None) -> SourceLocation | None:
     """The line of the user's that an operation belongs to: the innermost outside Triton."""
-    place = users_place(location) or location
-    return SourceLocation(place.file, place.line, 0) if place is not None else None
+    found = user_location(location) or location
+    return SourceLocation(found.file, found.line, 0) if found is not None else None

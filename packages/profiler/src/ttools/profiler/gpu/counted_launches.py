@@ -236,7 +236,7 @@ class CountedLaunches:
             vars(compiled)[_RUN] = launcher
 
     def _withdraw(self) -> None:
-        """Lets the class be asked again for what launches its kernels."""
+        """Asks the class again for what launches its kernels."""
         for compiled in self._launchers:
             vars(compiled).pop(_RUN, None)
 
@@ -320,7 +320,7 @@ class CountedLaunches:
                 return alike
             alike = _Alike(kernel, words)
             if self._counts and self._active:
-                self.calls.spoil()
+                self.calls.discard()
                 if not kernel.needs_memory:
                     alike.forms = described(kernel.arguments(words))
                 if alike.forms is None:
@@ -355,7 +355,7 @@ _watching: list[CountedLaunches] = []
 
 @contextmanager
 def _alone(watch: CountedLaunches) -> Iterator[None]:
-    """Lets one that begins to watch inside another one see the launches of kernels known to it."""
+    """Shows one that begins inside another one the launches of kernels known to the outer."""
     for other in _watching:
         other._withdraw()
     _watching.append(watch)

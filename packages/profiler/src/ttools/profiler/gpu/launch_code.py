@@ -92,17 +92,17 @@ class LaunchCode:
         return space["make"](**names)
 
 
-def word(place: int) -> str:
+def word(index: int) -> str:
     """The name of a word in a key's expression."""
-    return f"w{place}"
+    return f"w{index}"
 
 
 def key_of(numbers: Sequence[int], pointers: Sequence[int]) -> str:
     """A key that holds numbers, and which pointers are the same address.
 
     Args:
-        numbers: places of words that are compared.
-        pointers: places of words with memory; none, or several.
+        numbers: indices of words that are compared.
+        pointers: indices of words with memory; none, or several.
     """
     parts = [word(n) for n in numbers]
     addresses = [f"{word(n)}.data_ptr()" for n in pointers]

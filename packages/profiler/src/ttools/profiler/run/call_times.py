@@ -32,7 +32,7 @@ class CallTimes:
     def __init__(self) -> None:
         self.took: list[tuple[Any, float]] = []
         self._inside = threading.local()
-        self._spoiled: set[int] = set()
+        self._discarded: set[int] = set()
         self._quick: _FirstCalls | None = None
         #: By id, kernels whose first call was not timed.
         self._begun: set[int] = set()
@@ -41,10 +41,10 @@ class CallTimes:
         """Takes time of this thread's call for something else's."""
         self._inside.seconds = getattr(self._inside, "seconds", 0.0) + seconds
 
-    def spoil(self) -> None:
+    def discard(self) -> None:
         """Leaves out the call that is being made."""
         if self._quick is None or self._quick.timing:
-            self._spoiled.add(len(self.took))
+            self._discarded.add(len(self.took))
 
     def begin(self, function: Any, kernel: Any) -> None:
         """Hears of the first launch of a compiled kernel, so that the next calls are timed.
@@ -66,7 +66,7 @@ class CallTimes:
         seen = set(self._begun)
         for number, (kernel, seconds) in enumerate(self.took):
             name = key(kernel)
-            if name is not None and id(kernel) in seen and number not in self._spoiled:
+            if name is not None and id(kernel) in seen and number not in self._discarded:
                 found[name].append(seconds)
             seen.add(id(kernel))
         return dict(found)

@@ -15,7 +15,7 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.run.line_samples import line_samples
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.variants import Variants
-from ttools.profiler.counting.rewrite import user_location
+from ttools.profiler.counting.rewrite import user_line
 
 #: Seconds for which a launch is made again, about.
 _SECONDS = 0.05
@@ -58,7 +58,7 @@ class LineTimes:
         shares: defaultdict[tuple[str, int], float] = defaultdict(float)
         whole = locations.total()
         for location, samples in locations.items():
-            line = user_location(location)
+            line = user_line(location)
             if line is not None:
                 shares[line.file, line.line] += samples / whole
         return dict(shares)

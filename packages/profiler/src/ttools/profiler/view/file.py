@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.profiler.gpu.proton_file import documents
 
 #: A metric's value; vectors are what instrumented kernels give.
@@ -92,10 +92,8 @@ def read(path: Path) -> ProtonProfile:
     Raises:
         UsageError: it cannot be read, or is none.
     """
-    try:
+    with file_errors(f"read `{path}`"):
         raw = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
     try:
         is_json = raw[:1] in (b"[", b"{", b" ", b"\n")
         data, *more = documents(raw.decode("utf-8")) if is_json else [msgspec.msgpack.decode(raw)]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, Severity
-from ttools.core.location import users_place
+from ttools.core.location import user_location
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.launch.checked import CheckedLaunch
@@ -180,6 +180,6 @@ class Check:
             defect["kind"],
             defect["message"] + (f" (`{argument.name}`)" if argument else ""),
             argument=argument,
-            location=users_place(site.location) or site.location,
+            location=user_location(site.location) or site.location,
             **fields,
         )

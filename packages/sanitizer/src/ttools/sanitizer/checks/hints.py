@@ -1,7 +1,7 @@
 """hints: what a kernel tells the compiler about its data, and the data contradict.
 
-Owns what is said of arguments; which values inside a kernel break a hint is `passes.hints`'
-business.
+Owns what is said of arguments; which values inside a kernel break a hint is the business of
+`passes.hints.bad_hint`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.hints.arguments import argument_hints
 from ttools.sanitizer.hints.source import ArgumentHint
-from ttools.sanitizer.passes import hints
+from ttools.sanitizer.passes.hints import bad_hint
 from ttools.sanitizer.passes.rewrites import Pass
 
-_PASS = Pass("hints", "hints", hints.apply)
+_PASS = Pass("hints", "hints", bad_hint.apply)
 _MESSAGES = {
     "specialisation": "the kernel was compiled for a multiple of {divisor} in `{name}`",
     "source": "`{name}` contradicts the hint tl.multiple_of(…, {divisor})",
@@ -42,7 +42,7 @@ class Hints(Check):
 
     def passes(self) -> Sequence[Pass]:
         """The pass for kernels that have hints."""
-        return (_PASS,) if self.checked.kernel.fact(hints.may_report) else ()
+        return (_PASS,) if self.checked.kernel.fact(bad_hint.may_report) else ()
 
     def findings(self) -> Iterator[Finding]:
         """Arguments that are not divisible as their kernel says."""

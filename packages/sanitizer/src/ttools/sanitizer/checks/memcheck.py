@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from ttools.core.findings.findings import Argument, Finding, Related, Severity
-from ttools.core.location import users_place
+from ttools.core.location import user_location
 from ttools.core.reports.report import counted
 from ttools.interpreter.analysis.unused_loads import UnusedLoad, commented_loads
 from ttools.interpreter.runtime.monitor import Count
@@ -154,7 +154,7 @@ class Memcheck(Check):
         return self.finding(
             "unused_load",
             message,
-            location=users_place(load.location) or load.location,
+            location=user_location(load.location) or load.location,
             count=0,
             **help_line,
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding, Related
-from ttools.core.location import users_place
+from ttools.core.location import user_location
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.passes import numeric
@@ -63,7 +63,9 @@ class Numeric(Check):
         finding = self.at_site(count)
         known = places(dict(count.witness.site.attributes).get("origins", ""))
         held = dict(finding.variables)
-        born = [place for n, place in enumerate(known) if held.get(f"{numeric.BORN}{n}") == "true"]
+        born = [
+            location for n, location in enumerate(known) if held.get(f"{numeric.BORN}{n}") == "true"
+        ]
         related = [Related(message="the infinity originates here", location=each) for each in born]
         return replace(
             finding,
@@ -73,6 +75,6 @@ class Numeric(Check):
 
 
 def _position(count: Count) -> tuple[int, int, int]:
-    location = users_place(count.witness.site.location)
+    location = user_location(count.witness.site.location)
     line = (location.line, location.column) if location is not None else (0, 0)
     return (count.witness.program, *line)

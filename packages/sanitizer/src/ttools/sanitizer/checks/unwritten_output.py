@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ttools.core.findings.findings import Finding, Related
-from ttools.core.location import SourceLocation, users_place
+from ttools.core.location import SourceLocation, user_location
 from ttools.core.process.host_line import host_line
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import WRITES
@@ -38,7 +38,7 @@ _COPIES = "write the memory before it is copied, for example with torch.zeros"
 
 
 def stores(module: Module) -> Mapping[int, SourceLocation]:
-    """By parameter: where a kernel stores through it, the last place of several."""
+    """By parameter: where a kernel stores through it, the last location of several."""
     return dict(_places(module, writes=True))
 
 
@@ -52,10 +52,10 @@ def _places(module: Module, *, writes: bool) -> Iterator[tuple[int, SourceLocati
     for op in module.kernel.walk():
         if not (op.has(WRITES) and op.operand("ptr") is not None if writes else is_read(op)):
             continue
-        place = users_place(op.location) or op.location
+        location = user_location(op.location) or op.location
         for root in provenance.of(op.operands[0]):
-            if root is not None and place is not None:
-                yield root, place
+            if root is not None and location is not None:
+                yield root, location
 
 
 def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:

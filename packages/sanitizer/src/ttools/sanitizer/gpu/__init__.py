@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ttools.core.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from ttools.sanitizer.gpu.api import GpuSanitization, sanitize_on_gpu
 
 __all__ = ["GpuSanitization", "sanitize_on_gpu"]
 
-
-def __getattr__(name: str) -> object:
-    """Imports a public name when it is first asked for (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ttools.sanitizer.gpu import api
-
-    return getattr(api, name)
+__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "api"))

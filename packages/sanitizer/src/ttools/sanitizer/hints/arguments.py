@@ -11,7 +11,7 @@ from typing import Any
 
 from ttools.interpreter.ir import Module
 from ttools.sanitizer.hints.source import ArgumentHint, source_hints
-from ttools.sanitizer.passes.hints import specialised
+from ttools.sanitizer.passes.hints.bad_hint import specialised
 
 
 def argument_hints(

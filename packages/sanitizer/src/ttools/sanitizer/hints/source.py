@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ttools.core.location import SourceLocation, is_library, source_lines
 from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
-from ttools.sanitizer.passes.hint_locations import (
+from ttools.sanitizer.passes.hints.locations import (
     function_at,
     functions_around,
     name_of,

@@ -140,7 +140,7 @@ def _mode(reader: Reader) -> Any:
 
 
 class _Use:
-    """What an operator does to its arguments: the names and places of those read and written."""
+    """What an operator does to its arguments: the names and positions of those read and written."""
 
     __slots__ = ("chooses", "read", "written")
 
@@ -149,11 +149,11 @@ class _Use:
         self.chooses = name.removesuffix("_") in _CHOOSING
         self.read: list[tuple[int, str]] = []
         self.written: list[tuple[int, str]] = []
-        for place, argument in enumerate(func._schema.arguments):
+        for position, argument in enumerate(func._schema.arguments):
             alias = argument.alias_info
             if "Tensor" not in str(argument.type):
                 continue
-            at = place, argument.name
+            at = position, argument.name
             if alias is not None and alias.is_write:
                 self.written.append(at)
                 if name in _UPDATING:
@@ -179,8 +179,8 @@ def _picked(args: Sequence[Any], kwargs: Any, which: list[tuple[int, str]]) -> I
     """The tensors among some arguments, also those in lists."""
     import torch
 
-    for place, name in which:
-        value = args[place] if place < len(args) else kwargs.get(name)
+    for position, name in which:
+        value = args[position] if position < len(args) else kwargs.get(name)
         for each in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(each, torch.Tensor):
                 yield each

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ttools.interpreter.runtime.native_fill import fill_words
+from ttools.interpreter.runtime.support.native_fill import fill_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

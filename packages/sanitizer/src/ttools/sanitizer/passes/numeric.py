@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ttools.core.location import users_place
+from ttools.core.location import user_location
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import CHOOSES, CROSS_LANE, DIVIDES, ELEMENTWISE, PURE
@@ -120,7 +120,7 @@ def _check(
             message=_NAN_OF_DIVISION if of_division else _MESSAGES[origin.kind],
             location=origin.op.location,
             argument=parameter_of(sink.op.operands[0], provenance),
-            origins=tuple(users_place(op.location) or op.location for op, _ in births),
+            origins=tuple(user_location(op.location) or op.location for op, _ in births),
         ),
         [*operands_shown(origin.op, stand), *shown],
     )

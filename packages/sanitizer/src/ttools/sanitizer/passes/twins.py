@@ -23,7 +23,7 @@ from ttools.interpreter.ir import (
 )
 from ttools.interpreter.ir.rewriting import Builder, with_element
 from ttools.sanitizer.passes.combining import combined_by
-from ttools.sanitizer.passes.hint_conditions import HINTS
+from ttools.sanitizer.passes.hints.conditions import HINTS
 from ttools.sanitizer.passes.intervals import width_of
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder, lane_type, unmarked
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from ttools.interpreter.analysis.exchange import exchanged
+from ttools.interpreter.analysis.lane_swap import swapped_lanes
 from ttools.interpreter.dialects import OPERATIONS
 from ttools.interpreter.dialects.traits import CAST, GATHERS
 from ttools.interpreter.ir import (
@@ -149,7 +149,7 @@ class UndefinedLanes:
         for source in self._sources.get(op, ()):
             mask = MovedMask(source.mask) if source.mask is not None else None
             found[source] = Mark(mask, copied=source.kind != "gathered")
-        swaps = exchanged(op) is not None
+        swaps = swapped_lanes(op) is not None
         for position, value in self._flowing(op):
             for key, mark in known.state(value).items():
                 assert isinstance(mark, Mark)
@@ -166,7 +166,7 @@ class UndefinedLanes:
             return operands
         if is_read(op) or lane_builder(op) is None:
             return []
-        swap = exchanged(op)
+        swap = swapped_lanes(op)
         return operands if swap is None else [(0, swap[0])]
 
     def _is_discarded(self, op: Operation, value: Value, mark: Mark) -> bool:
@@ -224,7 +224,7 @@ class UndefinedLanes:
         parts = [self._part(b, op, position, key, known) for position in range(len(op.operands))]
         if _is_conjunction(op) or _is_disjunction(op):
             return self._build_logic(b, op, parts, known)
-        swap = exchanged(op)
+        swap = swapped_lanes(op)
         if swap is not None:
             return swapped(b, known.shadow(swap[0], key), swap[1])
         make = lane_builder(op)

@@ -2,9 +2,9 @@
 
 Compilation yields registers, spills and shared memory, the grid the number of programs. From
 these come a few numbers, and from the numbers an expectation: a polynomial fitted to recorded
-spaces of seven kernels (`benchmarks/fit_static_cost.py`; `benchmarks/replay_tuning.py` tests it on
-kernels it was fitted without). It ranks configurations of one launch and is no time. Must not know
-how facts are found.
+spaces of seven kernels (`benchmarks/tuning/fit_static_cost.py`; `replay_tuning.py` beside it tests
+it on kernels it was fitted without). It ranks configurations of one launch and is no time. Must not
+know how facts are found.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.core.json_document import parse_toml
 from ttools.core.reports.report import counted
 from ttools.tuner.space.expressions import Expression
@@ -73,9 +73,8 @@ def load_space(path: Path) -> Space:
         UsageError: it is not there, makes no sense, or leaves no configuration.
     """
     try:
-        data = parse_toml(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the space `{path}`: {error.strerror}") from error
+        with file_errors(f"read the space `{path}`"):
+            data = parse_toml(path.read_text("utf-8"))
     except ValueError as error:
         raise UsageError(f"`{path}` is no TOML: {error}") from error
     try:

@@ -11,7 +11,7 @@ import json
 import zlib
 from pathlib import Path
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 from ttools.core.reports.page_template import page_template
 from ttools.watch.picture.accesses import AccessBook
 from ttools.watch.picture.page_data import page_data
@@ -70,10 +70,8 @@ class Picture:
             UsageError: it cannot be written, or there is nothing to draw.
         """
         text = self.html()
-        try:
+        with file_errors(f"write `{path}`"):
             Path(path).write_text(text, "utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot write `{path}`: {error.strerror}") from None
 
     def _repr_html_(self) -> str:
         """The page in a frame, for notebooks."""

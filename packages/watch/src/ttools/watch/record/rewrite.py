@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.analysis.exchange import is_part_of_swap
+from ttools.interpreter.analysis.lane_swap import is_part_of_swap
 from ttools.interpreter.emit.instruments.probe import WATCH
 from ttools.interpreter.ir import Module, Operation, PointerType, element_type
 from ttools.interpreter.ir.rewriting import Rewriter

@@ -176,7 +176,7 @@ class Record:
 
     @cached_property
     def targets(self) -> tuple[list[str], NDArray[np.int64]]:
-        """Of pointers: the arguments they lead to, and elements from each one's first.
+        """The arguments that pointers lead to, and elements from each one's first.
 
         An argument is the one that the pointer derives from, wherever it leads; else the one whose
         storage it leads into, or `""`, the address then being kept as it is.

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import UsageError, file_errors
 
 MAGIC = b"ttools trace 2\n"
 #: Of traces that call assignments places.
@@ -96,18 +96,13 @@ class TraceWriter:
             return True
 
     def _write(self, data: bytes) -> None:
-        try:
+        with file_errors("write the trace"):
             self._file.write(data)
-        except OSError as error:
-            raise UsageError(f"cannot write the trace: {error.strerror}") from error
 
     def flush(self) -> None:
-        """Lets others see what was written."""
-        with self._lock:
-            try:
-                self._file.flush()
-            except OSError as error:
-                raise UsageError(f"cannot write the trace: {error.strerror}") from error
+        """Flushes the file, so that others see what was written."""
+        with self._lock, file_errors("write the trace"):
+            self._file.flush()
 
 
 def read_blocks(data: Any, name: str) -> Iterator[dict[str, Any] | ValueBlock]:

@@ -34,7 +34,7 @@ class Binding:
 
     @property
     def lines(self) -> range:
-        """Of the statement; of a loop, where it begins."""
+        """The lines of the statement; of a loop, where it begins."""
         return lines_of(self.statement)
 
 

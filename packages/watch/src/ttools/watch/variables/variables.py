@@ -18,7 +18,7 @@ from ttools.core.location import (
     chain_of,
     is_library,
     source_lines,
-    users_place,
+    user_location,
 )
 from ttools.interpreter.dialects.traits import ATOMIC, STRUCTURED, WRITES
 from ttools.interpreter.ir import (
@@ -142,7 +142,7 @@ def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterat
 
 
 def _stored(op: Operation, block: Block) -> Iterator[Variable]:
-    location, name, mask = users_place(op.location), stored_by(op), op.mask
+    location, name, mask = user_location(op.location), stored_by(op), op.mask
     if location is None or name is None:
         return
     if not op.has(ATOMIC) or mask is None or element_type(mask.type) == BOOLEAN:
@@ -152,7 +152,7 @@ def _stored(op: Operation, block: Block) -> Iterator[Variable]:
 
 def _counter(loop: Operation) -> Iterator[Variable]:
     body = loop.regions[0].entry
-    location = users_place(loop.location)
+    location = user_location(loop.location)
     name = _loop_variable(location.file, location.line) if location is not None else None
     if location is not None and name is not None:
         yield Variable(name, location, body.arguments[0], body, None)

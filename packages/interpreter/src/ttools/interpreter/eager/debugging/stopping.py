@@ -1,6 +1,6 @@
 """Stops an eager program where something was seen: at a statement, in an iteration of its loops.
 
-Owns what "there" means of running Python: which statement a place in the source belongs to, and
+Owns what "there" means of running Python: which statement a location in the source belongs to, and
 which iteration of each enclosing loop a frame is in. Must not know what was seen.
 """
 
@@ -25,7 +25,7 @@ _UNROLLED = "static_range"
 
 
 @dataclass(frozen=True)
-class Place:
+class StopPoint:
     """Where a program is to stop.
 
     Attributes:
@@ -39,16 +39,16 @@ class Place:
 
 
 class StoppingDebugger(Debugger):
-    """`pdb` that lets programs run until they come to a place.
+    """`pdb` that lets programs run until they come to a statement.
 
     Args:
-        place: where to stop; None to stop where a program fails only.
+        stop: where to stop; None to stop where a program fails only.
         said: what to tell the user before the first prompt.
     """
 
-    def __init__(self, place: Place | None, said: str) -> None:
+    def __init__(self, stop: StopPoint | None, said: str) -> None:
         super().__init__()
-        self._place = place
+        self._stop = stop
         self._said = said
         self._seeks = True
         self._iterations: dict[FrameType, _Iterations] = {}
@@ -60,7 +60,7 @@ class StoppingDebugger(Debugger):
             run: runs the programs.
 
         Returns:
-            Whether there was anything to look at: the program came to the place, or failed.
+            Whether there was anything to look at: the program came there, or failed.
         """
         self.reset()
         with debugging(self):
@@ -96,7 +96,7 @@ class StoppingDebugger(Debugger):
         return not self._seeks and super().stop_here(frame)
 
     def dispatch_call(self, frame: FrameType, arg: None) -> Any:
-        """Follows kernels until the place is found."""
+        """Follows kernels until the statement is found."""
         if not self._seeks:
             return super().dispatch_call(frame, arg)
         return self.trace_dispatch if is_kernel_frame(frame) else None
@@ -107,11 +107,11 @@ class StoppingDebugger(Debugger):
         return self.trace_dispatch if self._seeks else super().dispatch_return(frame, arg)
 
     def dispatch_exception(self, frame: FrameType, arg: Any) -> Any:
-        """Leaves failures to `debug` until the place is found."""
+        """Leaves failures to `debug` until the statement is found."""
         return self.trace_dispatch if self._seeks else super().dispatch_exception(frame, arg)
 
     def dispatch_line(self, frame: FrameType) -> Any:
-        """Stops at the place."""
+        """Stops at the statement."""
         if self._seeks:
             self._iterations.setdefault(frame, _Iterations(frame)).came_to(frame.f_lineno)
             if not self._is_there(frame):
@@ -123,7 +123,7 @@ class StoppingDebugger(Debugger):
         return super().dispatch_line(frame)
 
     def _follow(self, frame: FrameType) -> None:
-        """Lets stepping go on in this frame, and in those around it when it is left."""
+        """Continues stepping in this frame, and in those around it when it is left."""
         outer: FrameType | None = frame
         while outer is not None:
             outer.f_trace = self.trace_dispatch
@@ -132,13 +132,13 @@ class StoppingDebugger(Debugger):
         self.set_step()
 
     def _is_there(self, frame: FrameType) -> bool:
-        if self._place is None:
+        if self._stop is None:
             return False
         frames = list(kernel_frames(frame))
-        if not _is_chain(frames, self._place.location):
+        if not _is_chain(frames, self._stop.location):
             return False
         iterations = [n for each in reversed(frames) for n in self._iterations_of(each)]
-        return _agree(iterations, self._place.iterations)
+        return _agree(iterations, self._stop.iterations)
 
     def _iterations_of(self, frame: FrameType) -> list[int]:
         known = self._iterations.get(frame)
@@ -146,13 +146,13 @@ class StoppingDebugger(Debugger):
 
 
 def _is_chain(frames: Sequence[FrameType], location: SourceLocation) -> bool:
-    """Whether the frames are at a place and at the calls that lead to it."""
+    """Whether the frames are at a location and at the calls that lead to it."""
     files = {frame.f_code.co_filename for frame in frames}
     wanted = [each for each in (location, *location.callers) if _is_one_of(each.file, files)]
     return len(wanted) == len(frames) and all(
-        _is_one_of(place.file, {frame.f_code.co_filename})
-        and frame.f_lineno in _statement(frame.f_code.co_filename, place.line)
-        for frame, place in zip(frames, wanted, strict=True)
+        _is_one_of(location.file, {frame.f_code.co_filename})
+        and frame.f_lineno in _statement(frame.f_code.co_filename, location.line)
+        for frame, location in zip(frames, wanted, strict=True)
     )
 
 

@@ -153,7 +153,7 @@ def _lookup(machine: Machine, instruction: Instruction) -> None:
     for index in range(8):
         if bits >> index & 1:
             # 0xF0, 0xCC and 0xAA stand for a, b and c: a is the highest bit of the index.
-            terms = [v if index >> place & 1 else ~v for v, place in ((a, 2), (b, 1), (c, 0))]
+            terms = [v if index >> bit & 1 else ~v for v, bit in ((a, 2), (b, 1), (c, 0))]
             result = result | (terms[0] & terms[1] & terms[2])
     machine.write(target, type, result)
 
@@ -234,11 +234,11 @@ def _insert(modifiers: Modifiers, a: Vector, b: Vector, position: Vector, length
 def _find_highest(modifiers: Modifiers, a: Vector) -> Vector:
     """`bfind`: the highest bit that is not the sign, -1 for none."""
     value = a.compare("slt", 0).choose(~a, a) if modifiers.kind.signed else a
-    place = value.coerce(BITS[a.scalar] - 1) - count_zeros("ctlz", value)
+    bit = value.coerce(BITS[a.scalar] - 1) - count_zeros("ctlz", value)
     if modifiers.flag("shiftamt"):
-        none = place.compare("eq", -1)
-        place = none.choose(place, place.coerce(BITS[a.scalar] - 1) - place)
-    return _as_u32(place)
+        none = bit.compare("eq", -1)
+        bit = none.choose(bit, bit.coerce(BITS[a.scalar] - 1) - bit)
+    return _as_u32(bit)
 
 
 def _as_u32(value: Vector) -> Vector:

@@ -54,7 +54,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`[…]`: a place in memory."""
+    """`[…]`: an address in memory."""
 
 
 Operand = Name | Number | Braces | Pair | Address

@@ -170,9 +170,9 @@ class _Access:
         guards = self.prober.instruments.guards
         self.variables = variables_of(self.e, named_operands(self.op), self.at) if guards else []
         self.first = PAYLOAD_ADDRESSES + 8 * self.width
-        self.number, self.payload = self._place()
+        self.number, self.payload = self._site()
 
-    def _place(self) -> tuple[int, int]:
+    def _site(self) -> tuple[int, int]:
         """The number of the site, and where its payload is: those of a copy, if there is one."""
         known = self.prober.copies
         shown = tuple((variable.name, variable.value) for variable in self.variables)
@@ -187,7 +187,7 @@ class _Access:
 
     def guarded(self, perform: Perform) -> SSAValue:
         e, b = self.e, self.e.b
-        yes, no, done = b.label("inside"), b.label("judge"), b.label("accessed")
+        yes, no, done = b.label("inside"), b.label("check_lanes"), b.label("accessed")
         whole = self._tile_inside()
         if whole is None:
             self._branch(self._inside(), yes, no)
@@ -250,15 +250,15 @@ class _Access:
             b.start(bad)
             to = self._destination()
 
-            def tell() -> SSAValue:
+            def emit_report() -> SSAValue:
                 self._store_addresses(to)
                 zero = integer(0, "i64")
-                for place, value in ((0, zero), (8, zero), (16, zero), (24, bits), (32, bits)):
-                    to.store(b, place, value)
+                for offset, value in ((0, zero), (8, zero), (16, zero), (24, bits), (32, bits)):
+                    to.store(b, offset, value)
                 self._report(to, bits)
                 return NOTHING
 
-            out_of_line(self.e, tell)
+            out_of_line(self.e, emit_report)
             b.branch(good)
             b.start(good)
         b.branch(done)
@@ -363,7 +363,7 @@ class _Access:
         """The bits of the lanes that may access memory; reports the others."""
         b = self.e.b
         self._store_addresses(to)
-        bits = call(b, "judge", to.site, to.payload, self._active_bits(), returns="i64")
+        bits = call(b, "check_lanes", to.site, to.payload, self._active_bits(), returns="i64")
         failed = load(b, to.payload, 0, "i64")
         for n in (1, 2):
             failed = b.binary("or", failed, load(b, to.payload, 8 * n, "i64"))

@@ -63,7 +63,7 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
     )
     bits = lane_bits(b, e.vector(chunk))
 
-    def tell() -> SSAValue:
+    def emit_report() -> SSAValue:
         for offset in range(0, PAYLOAD_ADDRESSES, 8):
             to.store(b, offset, bits if offset == 0 else integer(0, "i64"))
         report(e, prober, number, to, bits, first, at, variables)
@@ -71,4 +71,4 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
 
     with b.only_if(b.compare("icmp ne", bits, 0), "check", "checked"):
         to = Destination.of(b, number, payload)
-        out_of_line(e, tell)
+        out_of_line(e, emit_report)

@@ -199,7 +199,7 @@ def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variabl
             seen.add(value)
             name = _name(e, value)
             # Triton names all parts of an expression after its variable: the last is the whole.
-            if name and (name not in found or _place(e, found[name].value) < _place(e, value)):
+            if name and (name not in found or _order(e, found[name].value) < _order(e, value)):
                 found[name] = Variable(name, value, where)
             following += _operands(value, where)
         pending = following
@@ -207,7 +207,7 @@ def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variabl
     return list(shown)[:_MOST_SHOWN]
 
 
-def _place(e: Emitter, value: Value) -> int:
+def _order(e: Emitter, value: Value) -> int:
     """Where in the program a value is defined; parameters and block arguments come first."""
     op = value.defining_op
     return -1 if op is None or e.prober is None else e.prober.numbers[op]
@@ -228,10 +228,14 @@ def _name(e: Emitter, value: Value) -> str:
 
 def variable_name(value: Value) -> str:
     """The Python variable that holds a value; `""` for one that only goes into it."""
-    place = value.location
-    if place is None or not place.name or any(_is_part_of(value, user) for user, _ in value.uses):
+    location = value.location
+    if (
+        location is None
+        or not location.name
+        or any(_is_part_of(value, user) for user, _ in value.uses)
+    ):
         return ""
-    return place.name
+    return location.name
 
 
 def _is_part_of(value: Value, user: Operation) -> bool:

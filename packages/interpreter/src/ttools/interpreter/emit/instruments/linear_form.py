@@ -240,7 +240,7 @@ class Linear:
         return self._plus(a, b, sign=-1)
 
     def limit_wide(self, form: Form, value: Value) -> None:
-        """Of 64-bit numbers, demands that differences are right."""
+        """Demands that differences of 64-bit numbers do not wrap."""
         if _bits(value) == 64:
             for number in (form.base, *form.steps):
                 self._limit(number, _ADDEND_BITS)

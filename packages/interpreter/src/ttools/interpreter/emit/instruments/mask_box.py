@@ -113,12 +113,12 @@ class MaskBox:
     def _bound(self, axis: int, gap: Form, step: SSAValue, predicate: str) -> None:
         e = self.linear.e
         which, more = (_RISING if step == "1" else _FALLING)[predicate]
-        place = e.isub(integer(0, "i64"), gap.base) if step == "1" else gap.base
-        place = e.iadd(place, more)
+        end = e.isub(integer(0, "i64"), gap.base) if step == "1" else gap.base
+        end = e.iadd(end, more)
         if which == "end":
-            self.ends[axis] = self.linear.least(place, self.end(axis))
+            self.ends[axis] = self.linear.least(end, self.end(axis))
         else:
-            self.firsts[axis] = self.linear.greatest(place, self.first(axis))
+            self.firsts[axis] = self.linear.greatest(end, self.first(axis))
 
 
 def _is_true(constant: Operation) -> bool:

@@ -97,7 +97,7 @@ def _cmpxchg(
     b: Builder, address: SSAValue, compare: SSAValue, value: SSAValue, ordering: str
 ) -> SSAValue:
     bits = f"i{SIZES[value.type] * 8}"
-    pair = b.exchange(address, b.bitcast(compare, bits), b.bitcast(value, bits), ordering)
+    pair = b.compare_exchange(address, b.bitcast(compare, bits), b.bitcast(value, bits), ordering)
     return b.bitcast(b.field(pair, 0), value.type)
 
 

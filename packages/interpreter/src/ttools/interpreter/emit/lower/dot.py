@@ -193,7 +193,7 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
         return f"@{name}"
     width = min(n, lanes)
     vec = vector_type("i16", width)
-    order = [place for lane in range(width) for place in (lane, lane + width)]
+    order = [source for lane in range(width) for source in (lane, lane + width)]
     with b.function_body() as lines:
         b.start(Label("entry"))
         row, column = OptionalLoop(b, k // 2, 1), OptionalLoop(b, n, width)
@@ -211,7 +211,7 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
         b.store(both, p, 4)
         for loop in (column, row):
             loop.close()
-        b.give_back()
+        b.ret()
     arguments = "ptr noalias readonly %from, ptr noalias %to"
     return b.define_function(
         name, f"define internal void @{name}({arguments}) noinline #0", lines, inline=False
@@ -241,7 +241,7 @@ def product_function(
         _block(b, (m, n, k), (rows, columns, width), type, inner, outer, multiply_add)
         for loop in (inner, outer):
             loop.close()
-        b.give_back()
+        b.ret()
     arguments = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c"
     return b.define_function(
         name, f"define internal void @{name}({arguments}) noinline #0", lines, inline=False

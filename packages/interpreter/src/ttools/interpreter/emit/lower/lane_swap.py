@@ -1,6 +1,6 @@
 """Emits neighbours along an axis of extent 2: shuffles, or reads at the opposite coordinate.
 
-What swaps them is recognised in `analysis.exchange`.
+What swaps them is recognised in `analysis.lane_swap`.
 """
 
 from __future__ import annotations

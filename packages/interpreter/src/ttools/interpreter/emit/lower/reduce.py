@@ -196,13 +196,13 @@ def _reduce_lanes(
 def _neighbours(
     e: Emitter, walk: Traversal, axis: int, earlier: SSAValue, later: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
-    """The elements at even places of two chunks that follow each other, and those at odd ones."""
+    """Elements of even and of odd positions of two chunks that follow each other."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     sources = []
     for lane, position in enumerate(walk.axis_lanes(axis)):
-        place = 2 * position
-        chunk = 0 if place < lanes else walk.width
-        sources.append(chunk + lane + (place % lanes - position) * stride)
+        source = 2 * position
+        chunk = 0 if source < lanes else walk.width
+        sources.append(chunk + lane + (source % lanes - position) * stride)
     even = e.b.shuffled(earlier, later, sources, walk.width)
     return even, e.b.shuffled(earlier, later, [n + stride for n in sources], walk.width)
 

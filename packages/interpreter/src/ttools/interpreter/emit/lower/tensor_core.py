@@ -82,7 +82,7 @@ def tensor_core_function(b: Builder, m: int, n: int, k: int, group: Group, lanes
         block.accumulate([_plus(b, row.index, n) for n in range(rows)], column.index)
         for loop in (row, column):
             loop.close()
-        b.give_back()
+        b.ret()
     arguments = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c"
     return b.define_function(
         name, f"define internal void @{name}({arguments}) noinline #0", lines, inline=False

@@ -1,0 +1,70 @@
+"""Times every configuration of the problems for all their shapes, for replays without a GPU.
+
+    python benchmarks/tuning/record_spaces.py --output FILE [--onto FILE] [--only gelu,softmax]
+        [--seconds 300]
+
+`--onto` keeps the rows of a file and adds the shapes that it lacks. Each kernel has an equal part
+of the seconds. Runs the exhaustive search, in worker processes as `ttools tune` does, so that what
+is compiled is compiled in parallel. Resources are the driver's word of each binary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from pathlib import Path
+
+import torch
+import triton
+from tuning_problems import PROBLEMS, TuningProblem
+from tuning_samples import SamplesFile
+
+from ttools.tuner import TuneOptions, TuningRun
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.problem import gpu_device
+
+
+def record(problem: TuningProblem, file: SamplesFile, until: float) -> None:
+    """Adds a row per shape."""
+    tuner = triton.autotune(problem.configs(), list(problem.key))(problem.kernel)
+    space = candidates(problem.configs())
+    with TuningRun(TuneOptions(search="exhaustive"), on="gpu") as run:
+        for shape in (*problem.shapes, *problem.more_shapes):
+            if file.has(problem.name, shape):
+                continue
+            if time.monotonic() > until:
+                print("out of time at", problem.name, shape)
+                return
+            began = time.monotonic()
+            arguments, grid = problem.inputs(**shape)
+            tuner[grid](**arguments)
+            result = run.results[-1]
+            for note in result.notes:
+                print("   note:", note)
+            programs = [math.prod(grid(each.values)) for each in space]
+            file.add(problem.name, shape, space, result.trials, programs)
+            rejected = sum(trial.status != "ok" for trial in result.trials.values())
+            taken = time.monotonic() - began
+            print(problem.name, shape, f"{taken:.1f} s, {rejected} rejected", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--onto", type=Path, help="a file of the same device")
+    parser.add_argument("--only", default="", help="names of problems, separated by commas")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
+    options = parser.parse_args()
+    names = set(filter(None, options.only.split(",")))
+    end = time.monotonic() + options.seconds
+    versions = {"triton": triton.__version__, "torch": torch.__version__}
+    file = SamplesFile(options.output, gpu_device(), versions, options.onto)
+    chosen = [each for each in PROBLEMS if not names or each.name in names]
+    for place, problem in enumerate(chosen):
+        now = time.monotonic()
+        record(problem, file, now + (end - now) / (len(chosen) - place))
+
+
+if __name__ == "__main__":
+    main()

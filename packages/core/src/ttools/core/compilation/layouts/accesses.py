@@ -1,0 +1,112 @@
+"""Which thread makes which part of an access to global memory, as TTGIR has it.
+
+Owns finding accesses and the layouts of their tiles, slices of other layouts included. Must not
+know addresses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from ttools.core.compilation.annotation import annotate
+from ttools.core.compilation.layouts.ttgir import Holder, Layout, holder, layouts_of
+from ttools.core.compilation.stages import Compilation
+from ttools.core.location import SourceLocation
+
+#: An operation that accesses global memory; the name of the group is the kind of access.
+_ACCESS = re.compile(
+    r"""(?:=\ |^\s*)(?:
+        (?P<load>tt\.load|ttg\.async_copy_global_to_local|amdg\.buffer_load(?:_to_local)?)
+      | (?P<store>tt\.store|amdg\.buffer_store)
+      | (?P<atomic>tt\.atomic_rmw|tt\.atomic_cas|amdg\.buffer_atomic_rmw)
+    )\b""",
+    re.VERBOSE,
+)
+_TILE = re.compile(r"tensor<((?:\d+x)+)(?:!tt\.ptr<[^<>]*>|[^,<>]+), (#.*)")
+_SLICE = re.compile(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>")
+#: Tiles of more elements take too long to be laid out one by one.
+_MOST_ELEMENTS = 1 << 15
+
+
+@dataclass(frozen=True)
+class AccessLayout:
+    """The tile of an access.
+
+    Attributes:
+        kind: `load`, `store`, `atomic`.
+        location: in the source.
+        shape: of the tile.
+        layout: as TTGIR writes it.
+        held: who holds what of the tile.
+        nested: whether it is inside a loop or a branch.
+    """
+
+    kind: str
+    location: SourceLocation | None
+    shape: tuple[int, ...]
+    layout: str
+    held: Holder
+    nested: bool
+
+
+#: Operations of the kernel itself are indented so far.
+_INDENT = " " * 4
+
+
+def access_layouts(compilation: Compilation) -> list[AccessLayout]:
+    """The accesses to tiles whose layouts are known, each location and layout once."""
+    ttgir = compilation.texts["ttgir"]
+    named = {layout.name: layout for layout in layouts_of(ttgir)}
+    found: dict[tuple[object, ...], AccessLayout] = {}
+    for line in annotate("ttgir", ttgir):
+        access, tile = _ACCESS.search(line.text), _TILE.search(line.text)
+        if not access or not tile:
+            continue
+        shape = tuple(int(n) for n in tile[1].split("x") if n)
+        text = _balanced(tile[2])
+        # What a loop pipelines is copied before it too.
+        nested = line.text.startswith(_INDENT + " ")
+        kind = str(access.lastgroup)
+        key = (kind, line.location, shape, text)
+        if key in found and nested:
+            found[key] = replace(found[key], nested=True)
+        held = None if key in found else _held(text, named, shape, compilation.target.threads)
+        if held is not None:
+            found[key] = AccessLayout(kind, line.location, shape, text, held, nested)
+    return list(found.values())
+
+
+def _balanced(text: str) -> str:
+    """The layout at the beginning of a text: up to the bracket that closes the tensor's type."""
+    depth = 0
+    for index, letter in enumerate(text):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if depth < 0:
+            return text[:index]
+    return text
+
+
+def _held(
+    text: str, named: Mapping[str, Layout], shape: tuple[int, ...], threads: int
+) -> Holder | None:
+    if prod(shape) > _MOST_ELEMENTS:
+        return None
+    if text in named:
+        return holder(named[text], shape, threads)
+    sliced = _SLICE.fullmatch(text)
+    if not sliced:
+        return None
+    axis = int(sliced[1])
+    parent = _held(sliced[2], named, (*shape[:axis], 1, *shape[axis:]), threads)
+    if parent is None:
+        return None
+    at = parent.at
+
+    def without(register: int, lane: int, warp: int) -> tuple[int, ...]:
+        element = at(register, lane, warp)
+        return (*element[:axis], *element[axis + 1 :])
+
+    return Holder(shape, parent.registers, parent.lanes, parent.warps, without)

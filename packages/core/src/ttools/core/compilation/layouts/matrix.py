@@ -1,0 +1,206 @@
+"""Layouts that matrix instructions demand: of accumulators, and of the operands of products.
+
+Sources: the fragments of mma.sync and wgmma in the PTX ISA, of MFMA and WMMA in AMD's ISA guides;
+what Triton makes of them is the oracle of the tests. Must not know how they are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ttools.core.compilation.layouts.terms import Coordinates, Holder, Layout, delinearised
+
+#: Where a part of an instruction's tile lies: from register and lane to row and column.
+Part = Callable[[int, int], tuple[int, int]]
+
+
+def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
+    """Accumulators of mma.sync and wgmma: parts of 16 rows and 8 columns, pairs in a thread."""
+    version = re.search(r"versionMajor = (\d)", layout.text)
+    warps, instruction = layout.numbers("warpsPerCTA"), layout.numbers("instrShape")
+    if not version or version[1] not in "23" or len(shape) != 2 or len(warps) != 2:
+        return None
+    columns = instruction[1] if version[1] == "3" else 8
+    tile = [16 * warps[0], columns * warps[1]]
+    repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]
+    inner = 4 * (columns // 8)
+
+    def at(register: int, lane: int, warp: int) -> Coordinates:
+        repeat, within = divmod(register, inner)
+        again = delinearised(repeat, repeats, (1, 0))
+        # Warps of wgmma are counted along rows first, as its groups of four demand.
+        where = delinearised(warp, warps, (0, 1) if version[1] == "3" else (1, 0))
+        block, index = divmod(within, 4)
+        row = again[0] * tile[0] + where[0] * 16 + lane // 4 + 8 * (index // 2)
+        column = again[1] * tile[1] + where[1] * columns + 8 * block + lane % 4 * 2 + index % 2
+        return row % shape[0], column % shape[1]
+
+    return Holder(shape, inner * prod(repeats), threads, prod(warps), at)
+
+
+# ---- AMD
+
+
+def amd_mfma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
+    """Accumulators of MFMA: four rows of a column in a thread, then the next group of four."""
+    instruction, warps = layout.numbers("instrShape"), layout.numbers("warpsPerCTA")
+    rows, columns = instruction[:2]
+    if rows != columns or rows not in (16, 32) or len(shape) != 2 or "tilesPerWarp" in layout.text:
+        return None
+    groups = threads // columns
+
+    def part(register: int, lane: int) -> tuple[int, int]:
+        row = register // 4 * 4 * groups + lane // columns * 4 + register % 4
+        return row, lane % columns
+
+    return _tiled(
+        shape, (rows, columns), warps, threads, rows * columns // threads,
+        _turned(part) if layout.flag("isTransposed") else part,
+    )  # fmt: skip
+
+
+def amd_wmma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
+    """Accumulators of WMMA: 16x16, eight of a column in a thread."""
+    warps = _wmma_warps(layout)
+    if warps is None or len(shape) != 2:
+        return None
+    alternates = layout.number("version", 0) == 1
+
+    def part(register: int, lane: int) -> tuple[int, int]:
+        row = 2 * register + lane // 16 if alternates else register + 8 * (lane // 16)
+        return row, lane % 16
+
+    turned = layout.flag("isTranspose") or layout.flag("isTransposed")
+    return _tiled(shape, (16, 16), warps, threads, 8, _turned(part) if turned else part)
+
+
+def _wmma_warps(layout: Layout) -> list[int] | None:
+    """Warps along each axis; None where they do not simply tile, or registers repeat tiles."""
+    warps = layout.numbers("warpsPerCTA")
+    if warps or "ctaLayout" not in layout.text:
+        return warps or None
+    if "register" in layout.text:
+        return None
+    found = [1, 1]
+    # From 3.7 on as bases: columns first, each twice the one before.
+    for row, column in layout.bases("warp"):
+        axis = 0 if row else 1
+        if (row, column)[axis] != found[axis] or (axis == 1 and found[0] > 1) or (row and column):
+            return None
+        found[axis] *= 2
+    return found
+
+
+def _turned(part: Part) -> Part:
+    return lambda register, lane: part(register, lane)[::-1]
+
+
+def _tiled(
+    shape: tuple[int, ...],
+    size: tuple[int, int],
+    warps: Sequence[int],
+    threads: int,
+    registers: int,
+    part: Part,
+    replicated: int | None = None,
+) -> Holder:
+    """Instructions' tiles, repeated over warps and then over a tile, columns first.
+
+    Args:
+        replicated: the axis along which warps hold the same.
+    """
+    across = [1 if axis == replicated else n for axis, n in enumerate(warps)]
+    tile = [n * w for n, w in zip(size, across, strict=True)]
+    repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]
+
+    def at(register: int, lane: int, warp: int) -> Coordinates:
+        repeat, within = divmod(register, registers)
+        again = delinearised(repeat, repeats, (1, 0))
+        where = delinearised(warp, warps, (1, 0))
+        parts = zip(again, tile, where, size, across, part(within, lane), shape, strict=True)
+        return tuple(
+            (a * t + (w % many) * own + inside) % n for a, t, w, own, many, inside, n in parts
+        )
+
+    return Holder(tuple(shape), registers * prod(repeats), threads, prod(warps), at)
+
+
+# ---- operands
+
+
+def dot_operand(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
+    """An operand of `tl.dot`: a row of the first and a column of the second meet in a thread."""
+    parent = layout.parent
+    make = _OPERANDS.get(parent.kind) if parent else None
+    if parent is None or make is None or len(shape) != 2:
+        return None
+    return make(layout, parent, shape, threads)
+
+
+def _of_mma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
+    """Operands of mma.sync: each lane has `kWidth` neighbours of four parts of the inner axis."""
+    first, width = layout.number("opIdx", 0) == 0, layout.number("kWidth", 0)
+    warps = parent.numbers("warpsPerCTA")
+    if parent.number("versionMajor", 0) != 2 or not width or len(warps) != 2:
+        return None
+    rows = 2 if first else 1  # groups of eight rows, or columns, of an instruction
+
+    def part(register: int, lane: int) -> tuple[int, int]:
+        rest, k = divmod(register, width)
+        half, group = divmod(rest, rows)
+        return lane // 4 + 8 * group, (lane % 4) * width + k + 4 * width * half
+
+    size = (8 * rows, 8 * width)
+    return _operand(shape, size, warps, threads, 2 * rows * width, part, first)
+
+
+def _of_mfma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
+    instruction, width = parent.numbers("instrShape"), layout.number("kWidth", 0)
+    rows = instruction[0]
+    if rows != instruction[1] or rows not in (16, 32) or not width or "tilesPerWarp" in parent.text:
+        return None
+
+    def part(register: int, lane: int) -> tuple[int, int]:
+        return lane % rows, lane // rows * width + register
+
+    size = (rows, threads // rows * width)
+    warps, first = parent.numbers("warpsPerCTA"), layout.number("opIdx", 0) == 0
+    return _operand(shape, size, warps, threads, width, part, first)
+
+
+def _of_wmma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
+    warps, width = _wmma_warps(parent), layout.number("kWidth", 0)
+    if warps is None or not width:
+        return None
+    halves = 1 if parent.number("version", 0) == 1 else 2
+
+    def part(register: int, lane: int) -> tuple[int, int]:
+        return lane % 16, lane // 16 % halves * width + register
+
+    first = layout.number("opIdx", 0) == 0
+    return _operand(shape, (16, halves * width), warps, threads, width, part, first)
+
+
+def _operand(
+    shape: tuple[int, ...],
+    size: tuple[int, int],
+    warps: Sequence[int],
+    threads: int,
+    registers: int,
+    part: Part,
+    first: bool,
+) -> Holder:
+    """An operand by its outer and inner axis; warps along the inner one hold the same."""
+    if first:
+        return _tiled(shape, size, warps, threads, registers, part, replicated=1)
+    turned = _turned(part)
+    return _tiled(shape, size[::-1], warps, threads, registers, turned, replicated=0)
+
+
+_OPERANDS: dict[str, Callable[[Layout, Layout, tuple[int, ...], int], Holder | None]] = {
+    "nvidia_mma": _of_mma,
+    "amd_mfma": _of_mfma,
+    "amd_wmma": _of_wmma,
+}

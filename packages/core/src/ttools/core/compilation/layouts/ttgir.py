@@ -1,0 +1,172 @@
+"""TTGIR layouts in words and numbers: which thread of a block holds which element of a tile.
+
+A layout is evaluated as in Triton's own documentation of its attributes: every distributed layout
+is a map from (register, lane, warp) to coordinates. Must not know how it is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+
+from ttools.core.compilation.layouts import shared
+from ttools.core.compilation.layouts.matrix import amd_mfma, amd_wmma, dot_operand, nvidia_mma
+from ttools.core.compilation.layouts.terms import (
+    Coordinates,
+    Holder,
+    Layout,
+    delinearised,
+    moved,
+)
+from ttools.core.reports.report import counted
+
+__all__ = ["Holder", "Layout", "explain", "holder", "layouts_of", "shapes_of"]
+
+
+def layouts_of(ttgir: str) -> list[Layout]:
+    """The layouts that a module names, in its order; shared and distributed ones."""
+    found = re.findall(r"^(#\w+) = #(?:ttg|ttng|amdg)\.(\w+)(?:<(.*)>)?$", ttgir, re.MULTILINE)
+    named = {
+        name: Layout(name, kind, text[1:-1] if text.startswith("{") else text)
+        for name, kind, text in found
+    }
+    operands = dict.fromkeys(re.findall(r"#ttg\.dot_op<\{[^{}]*\}>", ttgir))
+    return [*named.values(), *(_operand(text, named) for text in operands)]
+
+
+def _operand(text: str, named: Mapping[str, Layout]) -> Layout:
+    """The layout of an operand, which has no name of its own."""
+    parent = re.search(r"parent = (#\w+)", text)
+    inner = text.partition("{")[2].rpartition("}")[0]
+    return Layout(text, "dot_op", inner, named.get(parent[1]) if parent else None)
+
+
+def shapes_of(ttgir: str, layout: Layout) -> list[tuple[int, ...]]:
+    """Shapes of the tensors that have a layout, the largest first."""
+    name = re.escape(layout.name)
+    uses = re.findall(rf"tensor<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}>", ttgir)
+    shapes = {tuple(int(n) for n in shape.split("x")) for shape in uses}
+    # Of shared memory the last two axes are a tile; those before count buffers.
+    kept = re.findall(rf"memdesc<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}, #", ttgir)
+    shapes |= {tuple(int(n) for n in shape.split("x"))[-2:] for shape in kept}
+    return sorted(shapes, key=prod, reverse=True)
+
+
+def holder(layout: Layout, shape: Sequence[int], threads: int) -> Holder | None:
+    """Who holds what of a tile; None where the layout is not one of those known here.
+
+    Args:
+        layout: of the tile.
+        shape: of the tile, as many axes as the layout has.
+        threads: of a warp.
+    """
+    make = _HOLDERS.get(layout.kind)
+    return make(layout, tuple(shape), threads) if make else None
+
+
+def _blocked(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder:
+    size, lanes, warps, order = (
+        layout.numbers(n) for n in ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
+    )
+    tile = [s * t * w for s, t, w in zip(size, lanes, warps, strict=True)]
+    repeats = [max(1, n // t) for n, t in zip(shape, tile, strict=True)]
+    inner = prod(size)
+
+    def at(register: int, lane: int, warp: int) -> Coordinates:
+        repeat, within = divmod(register, inner)
+        indices = zip(
+            delinearised(repeat, repeats, order),
+            delinearised(warp, warps, order),
+            delinearised(lane, lanes, order),
+            delinearised(within, size, order),
+            tile,
+            size,
+            lanes,
+            shape,
+            strict=True,
+        )
+        return tuple(
+            (again * t + (w * many + part) * s + r) % n
+            for again, w, part, r, t, s, many, n in indices
+        )
+
+    return Holder(shape, inner * prod(repeats), threads, prod(warps), at)
+
+
+def _linear(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder:
+    registers, lanes, warps = (layout.bases(n) for n in ("register", "lane", "warp"))
+
+    def at(register: int, lane: int, warp: int) -> Coordinates:
+        found = [0] * len(shape)
+        for bases, index in ((registers, register), (lanes, lane), (warps, warp)):
+            for bit, basis in enumerate(bases):
+                if index >> bit & 1:
+                    found = [n ^ b for n, b in zip(found, basis, strict=True)]
+        return tuple(found)
+
+    del threads
+    return Holder(shape, 1 << len(registers), 1 << len(lanes), 1 << len(warps), at)
+
+
+_HOLDERS: dict[str, Callable[[Layout, tuple[int, ...], int], Holder | None]] = {
+    "blocked": _blocked,
+    "linear": _linear,
+    "nvidia_mma": nvidia_mma,
+    "amd_mfma": amd_mfma,
+    "amd_wmma": amd_wmma,
+    "dot_op": dot_operand,
+}
+
+_WORDS = {
+    "blocked": "each thread holds a small block, threads and warps tile the rest",
+    "linear": "lanes and registers map to elements bit by bit",
+    "nvidia_mma": "accumulators of the tensor cores, spread over threads as those demand",
+    "dot_op": "an operand of a product, as its matrix instructions take it",
+    "amd_mfma": "accumulators of the matrix cores (MFMA)",
+    "amd_wmma": "accumulators of the matrix cores (WMMA)",
+    "nvmma_shared": "shared memory, swizzled as wgmma, tcgen05 and the TMA read it",
+    "swizzled_shared": "shared memory, rows rotated so that neighbours avoid one bank",
+    "padded_shared": "shared memory, padded so that neighbours avoid one bank",
+    "amd_rotating_shared": "shared memory, rows rotated so that neighbours avoid one bank",
+    "shared_memory": "a memory space, no layout: shared memory of a block",
+    "tensor_memory": "a memory space, no layout: tensor memory of Blackwell's tensor cores",
+    "tensor_memory_encoding": "tensor memory of Blackwell's tensor cores",
+    "shared_linear": "shared memory, offsets mapped to elements bit by bit",
+}
+
+
+def explain(layout: Layout, shapes: Sequence[tuple[int, ...]], threads: int) -> Iterator[str]:
+    """What a layout is, then who holds what of the largest tile that has it; a sentence each."""
+    yield _WORDS.get(layout.kind, "a layout that ttools does not explain")
+    if not shapes:
+        return
+    yield from shared.explain(layout, shapes[0])
+    held = holder(layout, shapes[0], threads)
+    if held is None:
+        return
+    shape = "x".join(map(str, held.shape))
+    axis, run = held.contiguous()
+    side_by_side = f", {run} side by side along axis {axis}" if run > 1 else ""
+    yield (
+        f"of a tile of {shape} each of {held.lanes * held.warps} threads holds "
+        f"{counted(held.registers, 'element')}{side_by_side}"
+    )
+    for thread in (0, 1, held.lanes) if held.warps > 1 else (0, 1):
+        yield f"thread {thread} holds {_runs(held.elements(thread))}"
+
+
+def _runs(elements: Sequence[Coordinates], shown: int = 4) -> str:
+    """`[0, 0:8], [16, 0:8], …`: elements in runs along the last axis."""
+    runs: list[list[Coordinates]] = []
+    for element in elements:
+        if runs and element == moved(runs[-1][-1], len(element) - 1, 1):
+            runs[-1].append(element)
+        else:
+            runs.append([element])
+    texts = []
+    for run in runs[:shown]:
+        last = run[0][-1]
+        end = f"{last}:{last + len(run)}" if len(run) > 1 else f"{last}"
+        texts.append("[" + ", ".join([*map(str, run[0][:-1]), end]) + "]")
+    return ", ".join([*texts, *(["…"] if len(runs) > shown else [])])

@@ -1,0 +1,310 @@
+"""bad_hint: hints of alignment and contiguity that the data contradict, and false assumptions.
+
+A wrong hint does harm where the compiler relies on it: at accesses whose address is made of
+the value. Lanes that break one are followed into addresses, and what is loaded there counts as
+undefined, since a GPU may load something else; a finding is made where that matters, or where such
+an address is written. Lanes that are not used, as in clamped tails of tiles, are no defect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import AXIS_INFO
+from ttools.interpreter.ir import (
+    Attribute,
+    Block,
+    Constant,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+from ttools.interpreter.ir.rewriting import Builder, Rewriter, replace_uses, with_element
+from ttools.sanitizer.analysis.dataflow import (
+    constant_of,
+    holder_of,
+    is_access,
+    is_read,
+    operations,
+    parameter_of,
+)
+from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.hints.conditions import HINTS, Hint, broken, hint_of, is_kept
+from ttools.sanitizer.passes.hints.locations import location_of_hint
+from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
+from ttools.sanitizer.passes.sinks import sinks
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
+from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes, mask_of
+from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """The lanes that contradict a hint: of an index made of the value, or of data loaded there."""
+
+    hint: Hint
+    stage: Literal["index", "data"]
+
+
+def may_report(module: Module) -> bool:
+    """Whether a kernel has hints or assumptions that cannot be seen to hold."""
+    parameters = _divisors(module.kernel)
+    for op in operations(module.kernel):
+        if op.name == "llvm.intr.assume" or (op.name == "scf.for" and _has_hints(op)):
+            return True
+        hint = hint_of(op)
+        if hint is not None and not is_kept(hint, parameters):
+            return True
+    return False
+
+
+def _has_hints(op: Operation) -> bool:
+    return any(name.startswith(HINTS) for name in op.attributes)
+
+
+def apply(module: Module) -> list[Note]:
+    """Adds the checks of hints to a kernel without calls; it is rewritten in place.
+
+    Returns:
+        What could not be checked: nothing so far.
+    """
+    kernel = module.kernel
+    rewriter = Rewriter()
+    _anchor_loops(kernel, rewriter)
+    rewriter.apply()
+    ops = list(operations(kernel))
+    for op in ops:
+        if op.name == "llvm.intr.assume":
+            _check_assumption(rewriter.before(op), op)
+    parameters = _divisors(kernel)
+    hints = {
+        op: hint
+        for op in ops
+        if (hint := hint_of(op)) is not None and not is_kept(hint, parameters)
+    }
+    if hints:
+        _follow(kernel, ops, hints, rewriter)
+    rewriter.apply()
+    return []
+
+
+def _check_assumption(b: Builder, op: Operation) -> None:
+    condition = b.negate(op.operands[0])
+    compared = op.operands[0].defining_op
+    site = CheckSite(b, op, op.operands[0], condition)
+    shown = operands_shown(compared, site) if compared is not None else ()
+    scalar = next(_scalars(op.operands[0]), None)
+    argument = -1 if scalar is None else scalar.index
+    defect = _defect(op.location, "a condition given to tl.assume is false", argument)
+    insert_check(b, condition, defect, list(shown))
+
+
+def _scalars(value: Value) -> Iterator[Value]:
+    """The integer parameters that a value is computed from."""
+    definition = value.defining_op
+    if definition is not None:
+        for operand in definition.operands:
+            yield from _scalars(operand)
+    elif isinstance(value.type, IntegerType) and _is_parameter(value):
+        yield value
+
+
+def _is_parameter(value: Value) -> bool:
+    holder = holder_of(value.owner) if isinstance(value.owner, Block) else None
+    return holder is not None and holder.name == "tt.func"
+
+
+def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
+    """Gives hints about what a loop carries or results in an operation of their own."""
+    for op in list(operations(kernel)):
+        if op.name != "scf.for":
+            continue
+        body = op.regions[0].entry
+        for index, argument in enumerate(list(body.arguments)):
+            found = {name: op.attributes.get(f"{name}_arg{index}") for name in HINTS}
+            _anchor(rewriter.start(body, _carried_location(op, index)), argument, found)
+            _drop_repeated(op, index, found)
+        if len(op.results) == 1:
+            found = {name: op.attributes.get(name) for name in HINTS}
+            _anchor(rewriter.after(op), op.results[0], found)
+
+
+def _drop_repeated(loop: Operation, index: int, found: Mapping[str, Attribute]) -> None:
+    """Takes a hint off a value that only begins what a loop carries, if that has the hint, too.
+
+    Triton's front end visits the body of a loop twice, and gives its hints to both.
+    """
+    carried = loop.operands[index + 2] if index else None
+    initial = carried.defining_op if carried else None
+    if carried is None or initial is None or len(initial.results) > 1 or len(carried.uses) > 1:
+        return
+    for name, hint in found.items():
+        if hint is not None and initial.attributes.get(name) == hint:
+            del initial.attributes[name]
+
+
+def _carried_location(loop: Operation, index: int) -> SourceLocation | None:
+    """Where a loop stands, with the name of the variable that it carries as an argument."""
+    *_, end = loop.regions[0].entry.operations
+    carried = end.operands[index - 1].defining_op if index else None
+    if loop.location is None or carried is None or carried.location is None:
+        return loop.location
+    return replace(loop.location, name=carried.location.name)
+
+
+def _anchor(b: Builder, value: Value, found: Mapping[str, Attribute]) -> None:
+    given = {name: hint for name, hint in found.items() if isinstance(hint, Constant)}
+    if not given:
+        return
+    element = element_type(value.type)
+    if isinstance(element, PointerType):
+        zero = b.constant(with_element(value.type, IntegerType(32)), 0)
+        same = b.value("tt.addptr", [value, zero], value.type, given)
+    elif isinstance(element, IntegerType):
+        same = b.value("arith.addi", [value, b.constant(value.type, 0)], value.type, given)
+    else:
+        return
+    replace_uses(value, same, keep=same.defining_op)
+
+
+def specialised(module: Module) -> dict[int, int]:
+    """What divides a kernel's arguments, as it was specialised: by index of the parameter."""
+    return {argument.index: divisor for argument, divisor in _divisors(module.kernel).items()}
+
+
+def _divisors(kernel: Operation) -> dict[Value, int]:
+    attributes = kernel.attributes["arg_attrs"]
+    assert isinstance(attributes, tuple)
+    found = {}
+    for argument, given in zip(kernel.regions[0].entry.arguments, attributes, strict=False):
+        divisor = given.get("tt.divisibility") if isinstance(given, dict) else None
+        if isinstance(divisor, int):
+            found[argument] = divisor
+    return found
+
+
+def _follow(
+    kernel: Operation,
+    ops: Sequence[Operation],
+    hints: Mapping[Operation, Hint],
+    rewriter: Rewriter,
+) -> None:
+    provenance = Provenance(kernel)
+    tracking = Tracking(kernel, _Hints(hints), rewriter)
+    accesses = _accesses(ops, tracking, provenance)
+    found = []
+    for op in ops:
+        for sink in sinks(op):
+            is_address = op.name != "tt.load" and sink.value is op.operands[0]
+            for key in tracking.state(sink.value):
+                assert isinstance(key, _Broken)
+                if key.stage == "data" or (is_address and is_access(op)):
+                    tracking.demand(sink.value, key)
+                    found.append((sink, key))
+    tracking.build()
+    for sink, key in found:
+        condition = tracking.shadow(sink.value, key)
+        assert condition is not None
+        b = rewriter.before(sink.op)
+        condition = within(b, condition, sink.mask)
+        hinted = key.hint.value.defining_op
+        assert hinted is not None
+        access, argument = accesses.get(key.hint, (None, -1))
+        message = f"the values contradict the hint {key.hint.describe()}"
+        if access is not None and access.location is not None:
+            noun = declared(access.name).noun
+            message += f", and the {noun} at line {access.location.line} relies on it"
+        location = location_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
+        shown = values_shown(
+            [("value", key.hint.value)], hinted, CheckSite(b, sink.op, sink.value, condition)
+        )
+        insert_check(b, condition, _defect(location, message, argument), list(shown))
+
+
+def _accesses(
+    ops: Sequence[Operation], tracking: Tracking, provenance: Provenance
+) -> dict[Hint, tuple[Operation, int]]:
+    """For each hint the first access that may rely on it, and the parameter behind that."""
+    found: dict[Hint, tuple[Operation, int]] = {}
+    for op in ops:
+        if not is_access(op):
+            continue
+        for key in tracking.state(op.operands[0]):
+            assert isinstance(key, _Broken)
+            if key.stage == "index" and key.hint not in found:
+                found[key.hint] = op, parameter_of(op.operands[0], provenance)
+    return found
+
+
+def _defect(location: SourceLocation | None, message: str, argument: int) -> Defect:
+    return Defect(
+        check="hints",
+        kind="bad_hint",
+        message=message,
+        location=location,
+        argument=argument,
+    )
+
+
+class _Hints(UndefinedLanes):
+    """Lanes that contradict hints, first in indices, then in what is loaded there."""
+
+    def __init__(self, hints: Mapping[Operation, Hint]) -> None:
+        super().__init__()
+        self._hints = hints
+
+    def transfer(self, op: Operation, index: int, known: Known) -> State:
+        found = {
+            key: mark
+            for key, mark in super().transfer(op, index, known).items()
+            if not isinstance(key, _Broken) or key.stage == "data" or _goes_on(op, key.hint)
+        }
+        if op in self._hints:
+            found[_Broken(self._hints[op], "index")] = UNMARKED
+        if is_read(op):
+            for key in known.state(op.operands[0]):
+                if isinstance(key, _Broken) and key.stage == "index":
+                    found[_Broken(key.hint, "data")] = UNMARKED
+        return found
+
+    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+        assert isinstance(key, _Broken)
+        yield from super().depends(op, index, key, known)
+        if is_read(op) and key.stage == "data":
+            yield op.operands[0], _Broken(key.hint, "index")
+
+    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+        assert isinstance(key, _Broken)
+        if op in self._hints and self._hints[op] is key.hint and key.stage == "index":
+            return broken(b, key.hint)
+        if not is_read(op):
+            return super().build(b, op, index, key, known)
+        mask = mask_of(op)
+        found = []
+        address = known.shadow(op.operands[0], _Broken(key.hint, "index"))
+        if address is not None:
+            found.append(within(b, address, mask))
+        if op.name == "tt.load" and len(op.operands) > 2:
+            other = known.shadow(op.operands[2], key)
+            if other is not None:
+                found.append(outside(b, other, mask))
+        return b.any_of(found)
+
+
+def _goes_on(op: Operation, hint: Hint) -> bool:
+    """Whether a hint about an operand says something of the result."""
+    if not (op.has(AXIS_INFO) or op.name in MOVES) or lane_builder(op) is None:
+        return False
+    aligned = any(n > 1 for n in hint.divisibility)
+    if op.name in ("arith.muli", "arith.shli") and not aligned:
+        factors = (constant_of(v) for v in op.operands)
+        return any(each is not None and set(each.bits) == {1} for each in factors)
+    return True

@@ -1,0 +1,550 @@
+"""`ttools sanitize`: streams, exit statuses, formats, suppression, and runs without launches."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from junitparser import JUnitXml
+from tests.forked_python import PYTHON
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+BUGGY = """\
+import sys
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_one(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    tl.store(out_ptr + offs, x + 1, mask=offs < n)
+
+
+@triton.jit
+def double(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offs < n
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=inside) * 2, mask=inside)
+
+
+n = 1000
+x = torch.arange(n, dtype=torch.float32)
+out = torch.full_like(x, -1)
+if "double" in sys.argv:
+    double[(triton.cdiv(n, 64),)](x, n, BLOCK=64)
+else:
+    add_one[(triton.cdiv(n, 64),)](x, out, n, BLOCK=64)
+    print("right:", bool((out == x + 1).all()))
+"""
+FINDING = """\
+buggy.py:10:9: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`
+   10 |     x = tl.load(x_ptr + offs)
+      |         ^^^^^^^^^^^^^^^^^^^^^
+"""
+SUMMARY = "1 error in 1 kernel, 1 launch"
+NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
+
+
+@pytest.fixture
+def tmp_path(same_folder: Path) -> Path:
+    """One folder for all tests, so that kernels which they share are compiled once."""
+    return same_folder
+
+
+@pytest.fixture
+def buggy(tmp_path: Path) -> str:
+    (tmp_path / "buggy.py").write_text(BUGGY)
+    return "buggy.py"
+
+
+# --- text, and who writes where ------------------------------------------------------------------
+
+
+def test_finding_follows_the_output_of_the_script(ttools: Run, buggy: str) -> None:
+    done = ttools("sanitize", buggy)
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"right: True\n{FINDING}"), done.stderr
+    assert "  x_ptr: float32[1000] (4,000 bytes); the access begins at its end\n" in done.stdout
+    assert "  launched from buggy.py:27; 24 lanes in 1 program are affected\n" in done.stdout
+    assert "  help: mask the load" in done.stdout
+    assert done.stdout.endswith(f"\n\n{SUMMARY}\n")
+    assert done.stderr == ""
+
+
+def test_clean_script(ttools: Run, buggy: str) -> None:
+    done = ttools("sanitize", buggy, "double")
+    assert (done.stdout, done.stderr) == ("no finding in 1 kernel, 1 launch\n", "")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("form", [("-m", "buggy"), ("-c", "import buggy")])
+def test_module_and_code(ttools: Run, buggy: str, form: tuple[str, ...]) -> None:
+    done = ttools("sanitize", *form)
+    assert FINDING in done.stdout
+    assert done.returncode == 1
+
+
+def test_code_of_the_command_line_has_excerpts(ttools: Run) -> None:
+    done = ttools("sanitize", "-c", BUGGY)
+    assert "<string>:10:9: error[memcheck]" in done.stdout
+    assert "\n   10 |     x = tl.load(x_ptr + offs)\n" in done.stdout
+
+
+def test_script_may_read_its_own_options(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "show.py").write_text("import sys; print(sys.argv[1:])")
+    done = ttools("sanitize", "--fail-on", "note", "show.py", "--format", "json", "--check")
+    assert done.stdout == f"['--format', 'json', '--check']\n{NO_LAUNCH}\n"
+
+
+def test_pytest_as_module(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it():\n    import buggy\n")
+    done = ttools("sanitize", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py")
+    assert "1 passed" in done.stdout
+    assert FINDING in done.stdout
+    assert done.returncode == 1
+
+
+def test_tests_in_other_processes_are_checked(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it():\n    import buggy\n")
+    done = ttools("sanitize", "-m", "pytest", "-q", "-n", "1", "test_it.py")
+    assert "1 passed" in done.stdout, done.stdout
+    assert FINDING in done.stdout
+    assert done.returncode == 1
+    assert "warning" not in done.stderr
+    assert "PytestAssertRewriteWarning" not in done.stdout
+
+
+def test_upstream_interpreter_gives_way(ttools: Run, buggy: str) -> None:
+    done = ttools("sanitize", buggy, TRITON_INTERPRET="1")
+    assert FINDING in done.stdout
+    assert "TRITON_INTERPRET is set; it is unset for this run, ttools sanitizes" in done.stderr
+
+
+def test_terminal_gets_colour_and_the_same_text(tmp_path: Path, buggy: str) -> None:
+    words = ["-m", "ttools_entry", "sanitize", buggy]
+
+    def on_terminal(**environment: str) -> str:
+        leader, follower = pty.openpty()
+        name = os.ttyname(follower)
+        variables = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
+        process = PYTHON.start(words, streams=(name, name, name), cwd=tmp_path, env=variables)
+        os.close(follower)
+        written = b""
+        while True:
+            try:
+                chunk = os.read(leader, 4096)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not chunk:
+                break
+            written += chunk
+        os.close(leader)
+        process.wait()
+        return written.decode().replace("\r\n", "\n")
+
+    coloured = on_terminal()
+    assert "\x1b[1;31merror[memcheck]:\x1b[0m" in coloured
+    assert FINDING in on_terminal(NO_COLOR="1", TERM="dumb")
+
+
+# --- exit statuses ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [
+        ("", 1),
+        ("raise SystemExit(0)", 1),
+        ("raise SystemExit(7)", 7),
+        ("raise ValueError('mine')", 1),
+    ],
+)
+def test_status_of_a_failing_script_comes_first(
+    ttools: Run, tmp_path: Path, ending: str, status: int
+) -> None:
+    (tmp_path / "buggy.py").write_text(f"{BUGGY}\n{ending}\n")
+    done = ttools("sanitize", "buggy.py")
+    assert done.returncode == status
+    assert FINDING in done.stdout
+    assert ("ValueError: mine" in done.stderr) == ("ValueError" in ending)
+
+
+def test_failing_script_without_findings(ttools: Run, buggy: str) -> None:
+    assert ttools("sanitize", "-c", "raise SystemExit(5)").returncode == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ((), 0),
+        (("--fail-on", "error"), 0),
+        (("--fail-on", "warning"), 1),
+        (("--fail-on", "note"), 1),
+        (("--view-bounds", "error"), 1),
+        (("--view-bounds", "off", "--fail-on", "note"), 0),
+    ],
+)
+def test_severity_from_which_a_run_fails(
+    ttools: Run, tmp_path: Path, options: tuple[str, ...], status: int
+) -> None:
+    view = BUGGY.replace("x = torch.arange(n, ", "x = torch.arange(2048, ").replace(
+        "out = torch.full_like(x, -1)", "x = x[:n]; out = torch.full_like(x, -1)"
+    )
+    (tmp_path / "view.py").write_text(view)
+    done = ttools("sanitize", *options, "view.py")
+    assert done.returncode == status, done.stdout
+    assert ("[memcheck]" in done.stdout) == ("off" not in options)
+
+
+def test_failure_of_ttools_keeps_what_was_found(ttools: Run, tmp_path: Path) -> None:
+    failing = "from ttools.core.errors import UnsupportedError\nraise UnsupportedError('cats')"
+    (tmp_path / "buggy.py").write_text(f"{BUGGY}\n{failing}\n")
+    done = ttools("sanitize", "buggy.py")
+    assert done.returncode == 3
+    assert FINDING in done.stdout
+    assert "unsupported: cats" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "nothing to run"),
+        (("none.py",), "there is no file `none.py`"),
+        (("--check", "Lint", "buggy.py"), "there is no check `Lint`; did you mean"),
+        (("--format", "pdf", "buggy.py"), "pdf"),
+        (("--suppressions", "none.toml", "buggy.py"), "cannot read `none.toml`"),
+        (("--baseline", "none.json", "buggy.py"), "cannot read the baseline `none.json`"),
+        (("--update-baseline", "buggy.py"), "--update-baseline needs --baseline FILE"),
+        (("--output", "none/x.json", "buggy.py"), "there is no folder `none`"),
+        (("--grid", "4", "buggy.py"), "--grid is for .ttir files"),
+        (("--all-configs", "--first-config", "buggy.py"), "exclude each other"),
+    ],
+)
+def test_wrong_use(
+    called_ttools: Run, buggy: str, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = called_ttools("sanitize", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "right" not in done.stdout
+
+
+TUNED = """\
+import torch
+import triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": b}) for b in (16, 32, 64)], key=["n"])
+@triton.jit
+def double(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 2 * tl.load(x_ptr + offs))
+
+x = torch.ones(48)
+double[lambda meta: (triton.cdiv(48, meta["BLOCK"]),)](x, 48)
+print("right:", bool((x == 2).all()))
+"""
+
+
+def test_all_configs_names_those_that_fail(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "tuned.py").write_text(TUNED)
+    assert ttools("sanitize", "tuned.py").returncode == 0
+    done = ttools("sanitize", "--all-configs", "--format", "json", "--output", "r.json", "tuned.py")
+    assert (done.returncode, done.stdout) == (1, "right: True\n")
+    findings = json.loads((tmp_path / "r.json").read_text())["findings"]
+    assert {f["kind"] for f in findings} == {"oob_load", "oob_store"}
+    assert all([c["BLOCK"] for c in f["configs"]] == [32, 64] for f in findings)
+
+
+# --- programs that leave in their own way -------------------------------------------------------
+
+
+@pytest.mark.parametrize(("status", "ours"), [(0, 1), (5, 5)])
+def test_hard_exit_does_not_lose_the_report(
+    ttools: Run, buggy: str, tmp_path: Path, status: int, ours: int
+) -> None:
+    (tmp_path / "hard.py").write_text(f"import os, buggy\nos.chdir('/')\nos._exit({status})\n")
+    done = ttools("sanitize", "--format", "json", "--output", "report.json", "hard.py")
+    assert done.returncode == ours, done.stderr
+    data = json.loads((tmp_path / "report.json").read_text())
+    assert (data["script"]["exit_code"], len(data["findings"])) == (status, 1)
+
+
+def test_program_may_go_to_another_folder(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "away.py").write_text("import os, buggy\nos.chdir('/')\n")
+    (tmp_path / "rules.toml").write_text('[[suppress]]\nkind = "race"\nreason = "none"\n')
+    done = ttools("sanitize", "--suppressions", "rules.toml", "--output", "found.txt", "away.py")
+    assert "see found.txt" in done.stderr
+    assert (tmp_path / "found.txt").read_text().startswith(FINDING)
+
+
+def test_kernels_of_forked_processes_are_in_the_report(
+    ttools: Run, buggy: str, tmp_path: Path
+) -> None:
+    (tmp_path / "forks.py").write_text(
+        "import os, torch, triton\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    import buggy\n"
+        "else:\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    done = ttools("sanitize", "forks.py")
+    assert FINDING in done.stdout
+    assert (done.stdout.count("error[memcheck]"), done.returncode) == (1, 1)
+    assert done.stderr == ""
+
+
+def test_failing_kernels_of_forked_processes_are_in_the_report(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(
+        "import os, torch, triton, triton.language as tl\n"
+        "@triton.jit(debug=True)\n"
+        "def never(x_ptr):\n"
+        "    tl.device_assert(tl.load(x_ptr) < 0)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    never[(1,)](torch.ones(1))\n"
+        "else:\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    done = ttools("sanitize", "failing.py")
+    assert done.stdout == "no finding in 1 kernel, 1 launch\n"
+    assert done.stderr.count("device_assert") >= 1
+    assert done.returncode == 0
+
+
+# --- runs without launches --------------------------------------------------------------------
+
+
+def test_run_without_launches_says_so(ttools: Run) -> None:
+    done = ttools("sanitize", "-c", "pass")
+    assert (done.stdout, done.returncode) == (f"{NO_LAUNCH}\n", 0)
+
+
+def test_required_launches(ttools: Run, buggy: str) -> None:
+    done = ttools("sanitize", "--require-launches", "-c", "pass")
+    assert done.returncode == 1
+    assert f"error: {NO_LAUNCH} (--require-launches)" in done.stderr
+    assert ttools("sanitize", "--require-launches", buggy, "double").returncode == 0
+
+
+def test_only_named_kernels_are_checked(ttools: Run, buggy: str) -> None:
+    done = ttools("sanitize", "--only", "double", buggy)
+    none = "no Triton kernel of those chosen was launched, so nothing was checked"
+    assert done.stdout == f"right: True\n{none}\n"
+    assert ttools("sanitize", "--only", "add_one", buggy).returncode == 1
+
+
+def test_name_of_no_kernel_is_told(ttools: Run, buggy: str) -> None:
+    done = ttools("sanitize", "--only", "add_on", "--only", "double", buggy, "double")
+    assert done.stderr == "warning: no kernel `add_on` was launched (--only)\n"
+
+
+def test_only_chosen_checks_are_made(ttools: Run, buggy: str) -> None:
+    assert ttools("sanitize", "--check", "racecheck", buggy).returncode == 0
+    assert FINDING in ttools("sanitize", "--check", "racecheck,asan", buggy).stdout
+
+
+# --- formats ----------------------------------------------------------------------------------
+
+
+def test_json_report_in_a_file(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    done = ttools("sanitize", "--format", "json", "--output", "report.json", buggy)
+    assert (done.stdout, done.returncode) == ("right: True\n", 1)
+    assert done.stderr == f"note: {SUMMARY}; see report.json\n"
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["schema"] == "ttools.report/1"
+    assert report["script"] == {"target": "buggy.py", "exit_code": 0}
+    (launch,) = report["launches"]
+    assert (launch["kernel"], launch["grid"], launch["count"]) == ("add_one", [16, 1, 1], 1)
+    (finding,) = report["findings"]
+    assert (finding["kind"], finding["count"]) == ("oob_load", 24)
+    assert finding["argument"]["name"] == "x_ptr"
+    assert (finding["program"], finding["lane"]) == ([15, 0, 0], [40])
+
+
+def test_json_keeps_the_status_of_the_script(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "buggy.py").write_text(f"{BUGGY}\nraise SystemExit(7)\n")
+    done = ttools("sanitize", "--format", "json", "--output", "report.json", "buggy.py")
+    assert done.returncode == 7
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["script"]["exit_code"] == 7
+    assert len(report["findings"]) == 1
+
+
+def test_other_formats_reach_standard_output(ttools: Run, buggy: str) -> None:
+    def report(form: str) -> str:
+        done = ttools("sanitize", "--format", form, buggy)
+        assert done.returncode == 1
+        own, report = done.stdout.split("\n", 1)
+        assert own == "right: True"
+        return report
+
+    assert json.loads(report("sarif"))["runs"][0]["results"][0]["ruleId"] == "oob_load"
+    (suite,) = JUnitXml.fromstring(report("junit").encode())
+    assert (suite.name, suite.failures) == ("add_one", 1)
+    assert report("github").startswith("::error file=buggy.py,line=10,endLine=10,col=9,")
+    page = report("html")
+    assert page.startswith("<!DOCTYPE html>")
+    assert 'data-kind="oob_load"' in page
+
+
+# --- suppression ------------------------------------------------------------------------------
+
+RULE = '[[suppress]]\nkind = "oob_load"\nkernel = "add_one"\nreason = "padded"\n'
+
+
+def test_suppressions_file(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text(RULE)
+    done = ttools("sanitize", "--suppressions", "rules.toml", buggy)
+    assert done.returncode == 0
+    assert done.stdout == "right: True\nno finding in 1 kernel, 1 launch; 1 suppressed\n"
+
+
+def test_unused_suppression_is_a_note(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text(RULE + RULE.replace("oob_load", "race"))
+    done = ttools("sanitize", "--suppressions", "rules.toml", buggy)
+    assert done.returncode == 0
+    assert (
+        "rules.toml:5:1: note[suppressions]: this suppression matched no finding\n"
+        "    5 | [[suppress]]\n"
+    ) in done.stdout
+    assert ttools("sanitize", "--suppressions", "rules.toml", "--fail-on", "note", buggy).returncode
+
+
+def test_comment_in_the_source(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    line = "    x = tl.load(x_ptr + offs)"
+    commented = BUGGY.replace(line, f"{line}  # ttools: ignore[oob_load] padded")
+    (tmp_path / "buggy.py").write_text(commented)
+    done = ttools("sanitize", buggy)
+    assert (done.returncode, "1 suppressed" in done.stdout) == (0, True)
+
+
+def test_baseline_hides_what_is_known(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    first = ttools("sanitize", "--baseline", "known.json", "--update-baseline", buggy)
+    assert first.returncode == 0
+    assert "known.json now holds 1 finding" in first.stderr
+    (tmp_path / "buggy.py").write_text("# moved\n" + BUGGY)
+    again = ttools("sanitize", "--baseline", "known.json", buggy)
+    assert again.returncode == 0
+    assert "no finding in 1 kernel, 1 launch; 1 suppressed" in again.stdout
+    worse = BUGGY.replace("mask=offs < n)\n\n", "mask=offs < n + 1)\n\n", 1)
+    (tmp_path / "buggy.py").write_text(worse)
+    done = ttools("sanitize", "--baseline", "known.json", buggy)
+    assert done.returncode == 1
+    assert "error[memcheck]: out-of-bounds store" in done.stdout
+    assert "1 error in 1 kernel, 1 launch; 1 suppressed" in done.stdout
+
+
+def test_suppressed_findings_do_not_count_towards_the_limit(
+    ttools: Run, buggy: str, tmp_path: Path
+) -> None:
+    ignored = "x = tl.load(x_ptr + offs)  # ttools: ignore[oob_load] padded"
+    wrong = BUGGY.replace("x = tl.load(x_ptr + offs)", ignored).replace(", mask=offs < n)", ")", 1)
+    (tmp_path / "buggy.py").write_text(wrong)
+    done = ttools("sanitize", "--max-findings", "1", buggy)
+    assert "error[memcheck]: out-of-bounds store" in done.stdout
+    assert done.returncode == 1
+
+
+def test_limit_keeps_the_gravest_and_the_baseline_all(
+    ttools: Run, buggy: str, tmp_path: Path
+) -> None:
+    wrong = BUGGY.replace(", mask=offs < n)", ")", 1).replace(
+        "= torch.arange(n,", "= torch.arange(n + 24,"
+    )
+    wrong = wrong.replace("float32)", "float32)[:n]").replace("(out == x + 1).all()", "True")
+    (tmp_path / "buggy.py").write_text(wrong)
+    done = ttools(
+        "sanitize", "--max-findings", "1", "--baseline", "b.json", "--update-baseline", buggy
+    )
+    assert "error[memcheck]: out-of-bounds store" in done.stdout, done.stdout
+    assert done.stdout.endswith(
+        "1 error in 1 kernel, 1 launch; 1 more not reported (--max-findings)\n"
+    )
+    assert "b.json now holds 2 findings" in done.stderr
+    assert ttools("sanitize", "--fail-on", "warning", "--baseline", "b.json", buggy).returncode == 0
+
+
+def test_minus_is_standard_output(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    done = ttools("sanitize", "--format", "json", "--output", "-", buggy)
+    assert json.loads(done.stdout.removeprefix("right: True\n"))["summary"] == SUMMARY
+    assert not (tmp_path / "-").exists()
+
+
+# --- .ttir files ------------------------------------------------------------------------------
+
+
+def test_ttir_file(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "kernel.ttir").write_text(
+        """\
+module {
+  tt.func public @copy(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>) {
+    %o = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %xp = tt.addptr %xs, %o : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %v = tt.load %xp : tensor<64x!tt.ptr<f32>>
+    %ys = tt.splat %y : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %yp = tt.addptr %ys, %o : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %yp, %v : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+    )
+    arguments = ("kernel.ttir", "--arg", "x=rand:f32[60]", "--arg", "y=zeros:f32[64]")
+    done = ttools("sanitize", *arguments)
+    assert done.returncode == 1, done.stderr
+    assert "error[memcheck]: out-of-bounds load of 4 bytes from `x`" in done.stdout.splitlines()[0]
+    assert "4 lanes in 1 program are affected" in done.stdout
+
+
+UNWRITTEN = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_one(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, x + 1, mask=offs < n)
+
+
+read, kept = torch.empty(1000), torch.empty(3, 20)
+add_one[(1000 // 64,)](torch.ones(1000), read, 1000, BLOCK=64)
+print(bool(torch.isnan(read).any()))
+add_one[(1,)](torch.ones(60), kept, 50, BLOCK=64)
+"""
+
+
+def test_outputs_that_no_program_writes(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "unwritten.py").write_text(UNWRITTEN)
+    done = ttools("sanitize", "--poison", "unwritten.py")
+    assert done.returncode == 1
+    golden = """\
+True
+unwritten.py:10:5: error[initcheck]: 40 of 1,000 elements of `out_ptr` were never written, \
+and the host reads them at line 15
+   10 |     tl.store(out_ptr + offs, x + 1, mask=offs < n)
+      |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  out_ptr: float32[1000] (4,000 bytes); elements 960 to 999 of 1,000
+  grid: (15, 1, 1)
+"""
+    assert done.stdout.startswith(golden), done.stdout + done.stderr
+    assert "  unwritten.py:15: the host reads it here\n" in done.stdout
+    assert "   15 | print(bool(torch.isnan(read).any()))\n" in done.stdout
+    assert "warning[initcheck]: 10 of 60 elements of `out_ptr` were never written" in done.stdout
+    assert "the first by index: [2, 10], [2, 11], [2, 12], …\n" in done.stdout
+    assert done.stdout.endswith("1 error, 1 warning in 1 kernel, 2 launches\n")

@@ -1,0 +1,194 @@
+"""Operands and accumulators of matrix instructions, and shared memory, against Triton's own."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Any
+
+import pytest
+from tests.core.compilation.compiled_kernels import inspected
+
+from ttools.core.compilation.layouts.shared import offset
+from ttools.core.compilation.layouts.ttgir import Layout, explain, holder, layouts_of, shapes_of
+from ttools.core.triton_versions import triton_version
+
+SHAPES = [(64, 32), pytest.param((32, 128), marks=pytest.mark.slow)]
+WARPS = [[2, 2], [1, 4], [4, 2]]
+
+
+def upstream(layout: Any, shape: tuple[int, ...]) -> Any:
+    """Triton's linear layout."""
+    gluon_ir = pytest.importorskip("triton._C.libtriton").gluon_ir
+    from triton._C.libtriton import ir
+
+    context = ir.context()
+    ir.load_dialects(context)
+    builder = gluon_ir.GluonOpBuilder(context)
+    if not hasattr(builder, "to_linear_layout"):
+        pytest.skip("this Triton's gluon builder has no to_linear_layout to compare with")
+    return builder.to_linear_layout(layout._to_ir(builder), list(shape))
+
+
+def combined(bases: list[list[int]], index: int) -> tuple[int, ...]:
+    found = [0, 0]
+    for bit, vector in enumerate(bases):
+        if index >> bit & 1:
+            found = [a ^ b for a, b in zip(found, vector, strict=True)]
+    return tuple(found)
+
+
+def agree(layout: Layout, oracle: Any, shape: tuple[int, ...], threads: int) -> None:
+    held = holder(layout, shape, threads)
+    assert held is not None
+    linear = upstream(oracle, shape)
+    parts = (linear.reg_bases, linear.lane_bases, linear.warp_bases)
+    assert (held.lanes, held.warps) == (threads, 1 << len(parts[2]))
+    for lane, warp in product(range(threads), range(held.warps)):
+        fixed = [combined(parts[1], lane), combined(parts[2], warp)]
+        expected = {
+            tuple(a ^ b ^ c for a, b, c in zip(combined(parts[0], r), *fixed, strict=True))
+            for r in range(1 << len(parts[0]))
+        }
+        assert {held.at(r, lane, warp) for r in range(held.registers)} == expected
+
+
+def gluon() -> Any:
+    from triton.experimental.gluon import language
+
+    return language
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("warps", WARPS)
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_operands_of_mma_sync(
+    operand: int, width: int, warps: list[int], shape: tuple[int, int]
+) -> None:
+    mma = gluon().NVMMADistributedLayout([2, 0], warps, [16, 8])
+    oracle = gluon().DotOperandLayout(operand, mma, width)
+    text = f"versionMajor = 2, versionMinor = 0, warpsPerCTA = {warps}, instrShape = [16, 8]"
+    parent = Layout("#mma", "nvidia_mma", text)
+    dot = Layout("#d", "dot_op", f"opIdx = {operand}, parent = #mma, kWidth = {width}", parent)
+    agree(dot, oracle, shape, 32)
+
+
+def mfma(rows: int, warps: list[int], turned: bool) -> tuple[Layout, Any]:
+    depth = 8 if rows == 32 else 16
+    instruction = [rows, rows, depth]
+    text = f"version = 3, warpsPerCTA = {warps}, instrShape = {instruction}, "
+    text += f"isTransposed = {str(turned).lower()}"
+    oracle = gluon().amd.AMDMFMALayout(
+        version=3, warps_per_cta=warps, instr_shape=instruction, transposed=turned
+    )
+    return Layout("#mma", "amd_mfma", text), oracle
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("warps", WARPS)
+@pytest.mark.parametrize("rows", [16, 32])
+@pytest.mark.parametrize("turned", [False, True])
+def test_mfma(rows: int, turned: bool, warps: list[int], shape: tuple[int, int]) -> None:
+    layout, oracle = mfma(rows, warps, turned)
+    agree(layout, oracle, shape, 64)
+    for operand, width in product((0, 1), (4, 8)):
+        text = f"opIdx = {operand}, parent = #mma, kWidth = {width}"
+        dot = gluon().DotOperandLayout(operand, oracle, width)
+        agree(Layout("#d", "dot_op", text, layout), dot, shape, 64)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("turned", [False, True])
+def test_wmma(version: int, turned: bool, shape: tuple[int, int]) -> None:
+    if triton_version() < (3, 9):
+        pytest.skip("gluon describes WMMA layouts by other arguments before Triton 3.9")
+    instruction = [16, 16, 32 if version == 3 else 16]
+    oracle = gluon().amd.AMDWMMALayout(
+        version=version, transposed=turned, warp_bases=[[0, 1], [1, 0]], instr_shape=instruction
+    )
+    text = f"version = {version}, isTranspose = {str(turned).lower()}, "
+    text += "ctaLayout = {warp = [[0, 1], [1, 0]]}"
+    layout = Layout("#mma", "amd_wmma", text)
+    agree(layout, oracle, shape, 32)
+    for operand in (0, 1):
+        width = 16 if version == 1 else 8
+        inner = f"opIdx = {operand}, parent = #mma, kWidth = {width}"
+        dot = gluon().DotOperandLayout(operand, oracle, width)
+        agree(Layout("#d", "dot_op", inner, layout), dot, shape, 32)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("order", [[1, 0], [0, 1]])
+@pytest.mark.parametrize(("vec", "per", "most"), [(8, 2, 4), (8, 1, 8), (4, 2, 8), (1, 1, 1)])
+def test_swizzled_shared_memory(
+    vec: int, per: int, most: int, order: list[int], shape: tuple[int, int]
+) -> None:
+    text = f"vec = {vec}, perPhase = {per}, maxPhase = {most}, order = {order}"
+    oracle = gluon().SwizzledSharedLayout(vec, per, most, order)
+    places_agree(Layout("#s", "swizzled_shared", text), oracle, shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("width", "bits"), [(32, 16), (64, 16), (128, 32), (64, 32), (32, 8)])
+def test_shared_memory_for_wgmma(
+    width: int, bits: int, turned: bool, shape: tuple[int, int]
+) -> None:
+    text = f"swizzlingByteWidth = {width}, transposed = {str(turned).lower()}, "
+    text += f"elementBitWidth = {bits}"
+    oracle = gluon().NVMMASharedLayout(width, bits, 2, turned)
+    places_agree(Layout("#s", "nvmma_shared", text), oracle, shape)
+
+
+def places_agree(layout: Layout, oracle: Any, shape: tuple[int, int]) -> None:
+    if triton_version() < (3, 9):
+        pytest.skip("Triton before 3.9 aborts when asked to convert a shared layout")
+    place = offset(layout, shape)
+    assert place is not None
+    bases = upstream(oracle, shape).offset_bases
+    for where in range(prod(shape)):
+        assert place(combined(bases, where)) == where
+
+
+def test_padding() -> None:
+    layout = Layout("#s", "padded_shared", "[128:+8] {order = [1, 0], shape = [64, 32]}")
+    assert list(explain(layout, [(64, 32)], 64))[1:] == [
+        "of a tile of 64x32, elements lie in shared memory so:",
+        "row 0: columns 0:32 at 0",
+        "row 1: columns 0:32 at 32",
+        "row 2: columns 0:32 at 64",
+        "row 8: columns 0:32 at 272",
+    ]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942", "gfx1100"])
+def test_the_layouts_of_a_real_kernel_are_explained(target: str) -> None:
+    inspection = inspected("matmul", target)
+    ttgir = inspection.compilation.texts["ttgir"]
+    kinds = set()
+    for layout in layouts_of(ttgir):
+        shapes = shapes_of(ttgir, layout)
+        sentences = list(explain(layout, shapes, inspection.target.threads))
+        if shapes and layout.kind != "amd_rotating_shared":
+            assert len(sentences) > 1, layout
+            kinds.add(layout.kind)
+        held = holder(layout, shapes[0], inspection.target.threads) if shapes else None
+        if held is not None:
+            threads = range(held.lanes * held.warps)
+            assert len({e for t in threads for e in held.elements(t)}) == prod(shapes[0])
+    assert kinds & {"dot_op", "nvmma_shared"}
+    assert kinds & {"nvidia_mma", "amd_mfma", "amd_wmma"}
+
+
+def test_explanation_of_an_operand() -> None:
+    mma = Layout("#mma", "nvidia_mma", "versionMajor = 2, warpsPerCTA = [2, 2]")
+    dot = Layout("#d", "dot_op", "opIdx = 0, parent = #mma, kWidth = 2", mma)
+    assert list(explain(dot, [(32, 16)], 32)) == [
+        "an operand of a product, as its matrix instructions take it",
+        "of a tile of 32x16 each of 128 threads holds 8 elements, 2 side by side along axis 1",
+        "thread 0 holds [0, 0:2], [8, 0:2], [0, 8:10], [8, 8:10]",
+        "thread 1 holds [0, 2:4], [8, 2:4], [0, 10:12], [8, 10:12]",
+        "thread 32 holds [0, 0:2], [8, 0:2], [0, 8:10], [8, 8:10]",
+    ]
