@@ -174,7 +174,7 @@ class Check:
         site = count.witness.site
         defect = dict(site.attributes)
         argument = self.checked.subject.argument(int(defect.get("argument", -1)))
-        fields = {"help": defect["help"]} if defect.get("help") else {}
+        fields = {name: defect[name] for name in ("help", "severity") if defect.get(name)}
         return self.at_lanes(
             count,
             defect["kind"],

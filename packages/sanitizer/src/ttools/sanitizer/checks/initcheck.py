@@ -11,6 +11,8 @@ from functools import partial
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
+from ttools.interpreter.analysis.positions import Position
+from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.unwritten_output import watch_outputs
 from ttools.sanitizer.memory.shadows import LaunchShadows
@@ -29,7 +31,8 @@ class Initcheck(Check):
         "uninit_read": Kind(
             severity="error",
             meaning="Memory that was never written, or an undefined lane of a masked load, decides "
-            "an address, a branch or an output.",
+            "an address, a branch or an output; a warning for lanes of a block pointer without "
+            "`padding_option`.",
             help="write the memory before it is read, for example with torch.zeros, or mask the "
             "load",
         ),
@@ -68,7 +71,9 @@ class Initcheck(Check):
         if tracked or by_address:
             self._shadows = shadows
         decided = tracked, shadows.carriers, by_address
-        return kernel.remember((Initcheck, *decided), lambda: _pass_for(*decided))
+        return kernel.remember(
+            (Initcheck, *decided), lambda: _pass_for(*decided, unpadded_loads(kernel.ttir))
+        )
 
     def hidden(self) -> Sequence[int]:
         """Where the shadows are that the pass reads and writes."""
@@ -88,8 +93,17 @@ class Initcheck(Check):
 
 
 def _pass_for(
-    tracked: frozenset[int], carriers: frozenset[int], by_address: bool
+    tracked: frozenset[int],
+    carriers: frozenset[int],
+    by_address: bool,
+    unpadded: frozenset[Position],
 ) -> Sequence[Pass]:
     name = f"undefined {sorted(tracked)} {sorted(carriers)} {by_address}"
-    apply = partial(undefined.apply, tracked=tracked, carriers=carriers, by_address=by_address)
+    apply = partial(
+        undefined.apply,
+        tracked=tracked,
+        carriers=carriers,
+        by_address=by_address,
+        unpadded=unpadded,
+    )
     return (Pass("initcheck", name, apply),)
