@@ -101,6 +101,7 @@ class Session:
             self._watches.enter_context(self._book.watching())
             if self._watches_allocations:
                 self._watches.enter_context(self._memory)
+                self._outputs.open()
             _active.add(self)
         self._entered += 1
         return self

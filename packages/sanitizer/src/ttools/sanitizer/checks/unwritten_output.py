@@ -5,6 +5,7 @@ A part of initcheck. Which outputs are judged, and when, is the business of `mem
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -125,7 +126,7 @@ class _Sentence:
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
         few = f"{missing.count:,} of {missing.total:,} elements of `{self.name}`"
         line = host_line() if read else None
-        at = f" at line {line.rpartition(':')[2]}" if line else ""
+        at = f" at {self._place(line)}" if line else ""
         when = f"and the host reads them{at}" if read else "and the run has ended"
         found, text = self.unwritten, f"{few} were never written, {when}"
         if copied:
@@ -140,6 +141,13 @@ class _Sentence:
             notes=(*missing.sentences(), *found.notes),
             related=() if line is None else (_reader(line),),
         )
+
+    def _place(self, line: str) -> str:
+        """A line of the host as a sentence names it, with the file unless it is the kernel's."""
+        file, _, number = line.rpartition(":")
+        kernel = self.unwritten.location
+        same = kernel is not None and os.path.realpath(kernel.file) == os.path.realpath(file)
+        return f"line {number}" if same else f"{os.path.basename(file)}:{number}"
 
 
 def _reader(line: str) -> Related:

@@ -107,6 +107,10 @@ class UnwrittenOutputs:
         self._lock = threading.RLock()
         self._own = threading.local()
 
+    def open(self) -> None:
+        """The run begins."""
+        self._reads.open()
+
     # ---- launches
     @contextmanager
     def launching(self) -> Iterator[None]:
@@ -159,6 +163,7 @@ class UnwrittenOutputs:
         reference = self._known.reference_to(start)
         if pattern is None or reference is None or handed.view.end > nbytes:
             return
+        self._known.mark_output(start)
         with self._lock:
             self._forget_dead()
             output = self._outputs.get(start)
