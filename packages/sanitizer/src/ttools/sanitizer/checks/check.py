@@ -48,6 +48,13 @@ SHARED_KINDS: Kinds = {
         meaning="A configuration of an autotuned kernel does not compile, or raises; a note where "
         "Triton's tuner passes over it, too.",
     ),
+    "not_restored": Kind(
+        severity="warning",
+        meaning="Each launch of an autotuned kernel changes a tensor that it reads, and the tuner, "
+        "which makes many to time its configurations, does not put it back.",
+        help="name the argument in `restore_value` of triton.autotune, or in `reset_to_zero` if it "
+        "begins with zeros",
+    ),
     "interrupted": Kind(
         severity="note",
         meaning="A launch was stopped by Ctrl-C, or because the process was asked to end.",
