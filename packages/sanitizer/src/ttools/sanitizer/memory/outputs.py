@@ -155,9 +155,8 @@ class UnwrittenOutputs:
         if not output.handed:
             del self._outputs[output.start]
 
-    def watch(self, tensor: Any, handed: Handed) -> None:
-        """Watches an output of which something may be missing."""
-        storage = tensor.untyped_storage()
+    def watch(self, storage: Any, handed: Handed) -> None:
+        """Watches the storage of an output of which something may be missing."""
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         pattern = self._known.pattern_at(start)
         reference = self._known.reference_to(start)
