@@ -18,6 +18,7 @@ import deadlock_cases  # noqa: F401
 import exchange_cases  # noqa: F401
 import form_cases  # noqa: F401
 import hint_cases  # noqa: F401
+import host_cases  # noqa: F401
 import library_cases  # noqa: F401
 import library_value_cases  # noqa: F401
 import numeric_cases  # noqa: F401
