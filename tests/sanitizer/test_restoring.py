@@ -62,7 +62,7 @@ def test_a_tensor_that_is_scaled_in_place() -> None:
     assert finding.argument is not None
     assert finding.argument.name == "o_ptr"
     assert finding.location is not None
-    assert "makes many of them to time 2 configurations" in finding.message
+    assert "launches many times to time 2 configurations" in finding.message
 
 
 def test_sums_that_are_added_to() -> None:

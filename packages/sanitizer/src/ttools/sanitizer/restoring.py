@@ -72,8 +72,8 @@ class Restoring:
                 kind=_KIND,
                 check="configs",
                 severity=SHARED_KINDS[_KIND].severity,
-                message=f"each launch changes `{subject.names[index]}`, which it reads, and the "
-                f"tuner makes many of them to time {count} configurations",
+                message=f"each launch reads and changes `{subject.names[index]}`, and the tuner "
+                f"launches many times to time {count} configurations",
                 kernel=subject.kernel,
                 location=places.get(index),
                 argument=subject.argument(index),

@@ -6,13 +6,15 @@ Owns which memory of a launch is tracked. How undefined lanes spread through a k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.analysis.positions import Position
 from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
+from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.unwritten_output import watch_outputs
 from ttools.sanitizer.memory.shadows import LaunchShadows
@@ -83,6 +85,15 @@ class Initcheck(Check):
         decided = shadows.tracked, shadows.by_address
         names = self.checked.kernel.remember(decided, lambda: hidden_parameters(*decided))
         return shadows.hidden(names)
+
+    def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
+        """Undefined lanes that matter; of memory, with the elements that nobody has written."""
+        for count in filter(self.is_own, counts):
+            finding, defect = self.at_site(count), dict(count.witness.site.attributes)
+            if self._shadows is not None and undefined.UNWRITTEN in finding.message:
+                notes = self._shadows.unwritten(int(defect["argument"]))
+                finding = replace(finding, notes=(*finding.notes, *notes))
+            yield finding
 
     def findings(self) -> Iterable[Finding]:
         """None yet: outputs that are not whole are judged when they are read."""

@@ -126,6 +126,7 @@ def _watch_behind_pointers(check: Check) -> None:
             view = View(offset=0, shape=((end - start) // item,), strides=(item,), item=item)
             tell = _sentence(check, _BEHIND, frozenset())
             outputs.watch(storage, Handed(view=view, tell=tell))
+            outputs.consumed([start])  # which of it is an output only its reader knows
 
 
 def _stores_to(monitor: Monitor, start: int, end: int) -> Records:

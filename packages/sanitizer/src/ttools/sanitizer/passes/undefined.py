@@ -41,11 +41,13 @@ from ttools.sanitizer.passes.witnesses import CheckSite, address_shown, values_s
 
 #: More checks than this in a kernel cost more than they are worth.
 _MOST_CHECKS = 96
+#: What findings of memory say, whose elements can be named.
+UNWRITTEN = "elements that were never written"
 _ORIGINS = {
     "masked": "lanes that the mask of this access leaves out are undefined",
     "unpadded": "lanes of this block that lie out of bounds are undefined",
-    "memory": "elements that were never written are read",
-    "behind": "elements that were never written are read through a computed pointer",
+    "memory": f"{UNWRITTEN} are read",
+    "behind": f"{UNWRITTEN} are read through a computed pointer",
 }
 #: What to do about undefined lanes, by the access that leaves them so.
 _FILL = {
@@ -308,7 +310,7 @@ class _Instrument:
         defect = Defect(
             check="initcheck",
             kind="uninit_read",
-            message="an atomic reads elements that were never written",
+            message=f"an atomic reads {UNWRITTEN}",
             location=op.location,
             argument=self._argument(op),
         )
