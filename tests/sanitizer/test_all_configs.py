@@ -13,7 +13,7 @@ from ttools.sanitizer import sanitize
 def tuned(*configs: triton.Config, **options):
     """An autotuned kernel that is right only where `ROWS` rows of `BLOCK` make up the tensor."""
 
-    @triton.autotune(list(configs), key=["n"], **options)
+    @triton.autotune(list(configs), key=["n"], restore_value=["total_ptr"], **options)
     @triton.jit
     def add_to_kernel(x_ptr, total_ptr, n, BLOCK: tl.constexpr, MASKED: tl.constexpr):
         offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

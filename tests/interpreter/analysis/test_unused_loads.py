@@ -18,7 +18,7 @@ from ttools.interpreter.analysis.unused_loads import (
     UnusedLoad,
     commented_loads,
     unused_loads,
-    with_comment,
+    with_unused_loads,
 )
 
 
@@ -157,7 +157,7 @@ chains = st.builds(
 
 @given(st.lists(st.builds(UnusedLoad, chains, st.booleans()), max_size=4))
 def test_comment_keeps_the_places(loads: list[UnusedLoad]) -> None:
-    text = with_comment("module {\n}\n", loads)
+    text = with_unused_loads("module {\n}\n", loads)
     assert text.startswith("module {\n}\n")
     assert commented_loads(text) == tuple(loads)
     assert all(line.startswith("//") for line in text.split("\n")[2:] if line)

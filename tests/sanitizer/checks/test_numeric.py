@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -62,3 +64,49 @@ def test_zero_by_zero() -> None:
     assert {("x", "0"), ("y", "0")} <= set(both["nan"].variables)
     assert set(found(ratio, [1.0, 3.0], [1.0, 0.0])) == {"div_by_zero"}
     assert set(found(ratio, [1.0, 2.0], [1.0, 4.0])) == set()
+
+
+@triton.jit
+def normed(x_ptr, y_ptr, o_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    y = tl.load(y_ptr + i)
+    r = tl.rsqrt(tl.sum(x * x * y / B) + tl.sum(y))  # root
+    tl.store(o_ptr + i, x * r)
+
+
+def test_the_nearest_of_many_origins_is_named() -> None:
+    nan = found(normed, [0.0, 0.0], [0.0, 0.0])["nan"]
+    assert origins(nan) == {"root"}
+    assert nan.message.startswith("0 times infinity is a NaN here")
+    assert nan.help is not None
+    assert nan.help.startswith("keep both finite")
+
+
+@triton.jit
+def elementary(x_ptr, y_ptr, o_ptr, OP: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x, y = tl.load(x_ptr + i), tl.load(y_ptr + i)
+    if OP == "sum":
+        o = x + y
+    elif OP == "difference":
+        o = x - y
+    elif OP == "root":
+        o = tl.sqrt(x)
+    else:
+        o = tl.log(x)
+    tl.store(o_ptr + i, o)
+
+
+@pytest.mark.parametrize(("op", "x", "y", "words"), [
+    ("sum", math.inf, -math.inf, "the sum of two opposite infinities"),
+    ("difference", -math.inf, -math.inf, "infinity less infinity"),
+    ("root", -1.0, 0.0, "the root of a negative number"),
+    ("logarithm", -1.0, 0.0, "the logarithm of a negative number"),
+])  # fmt: skip
+def test_how_a_nan_comes_about_is_said(op: str, x: float, y: float, words: str) -> None:
+    with sanitize(checks="numeric") as report:
+        one, other = torch.full((16,), x), torch.full((16,), y)
+        elementary[(1,)](one, other, torch.empty(16), OP=op, B=16)
+    (finding,) = report.findings
+    assert finding.message == f"{words} is a NaN here and reaches memory (`o_ptr`)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+
 import pytest
 import torch
 import triton
@@ -70,3 +72,38 @@ def test_another_order_begins_with_the_same_memory_and_leaves_none_of_its_own() 
     assert counter.item() == 3 + 64
     assert order.tolist() == [-1] * 3 + list(range(64))
     assert squares.tolist() == [n * n for n in range(64)]
+
+
+@triton.jit
+def mailbox_kernel(x_ptr, box_ptr, full_ptr, empty_ptr, out_ptr, n, WAITS: tl.constexpr):
+    if tl.program_id(0) == 0:
+        for t in range(n):
+            if WAITS:
+                while tl.atomic_xchg(empty_ptr, 0, sem="acquire") != 1:
+                    pass
+            tl.store(box_ptr, tl.load(x_ptr + t))
+            tl.atomic_xchg(full_ptr, 1, sem="release")  # set again
+    else:
+        for t in range(n):
+            while tl.atomic_xchg(full_ptr, 0, sem="acquire") != 1:
+                pass
+            tl.store(out_ptr + t, tl.load(box_ptr))
+            tl.atomic_xchg(empty_ptr, 1, sem="release")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_signals_that_are_set_again_before_they_are_taken(waits: bool) -> None:
+    full, empty = (torch.tensor([n], dtype=torch.int32) for n in (0, 1))
+    x, out = torch.arange(4.0), torch.zeros(4)
+    with sanitize() as report:
+        mailbox_kernel[(2,)](x, torch.zeros(1), full, empty, out, 4, WAITS=waits)
+    if waits:
+        assert report.findings == []
+        assert torch.equal(x, out)
+        return
+    hang = report.findings[0]
+    assert (hang.kind, hang.argument.name) == ("deadlock", "full_ptr")
+    (again,) = hang.related
+    assert again.message.startswith("set here again before it was taken")
+    assert "set again" in linecache.getline(again.location.file, again.location.line)
+    assert hang.help == "let the program that sets the word wait until it has been taken"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -54,10 +56,55 @@ def log() -> Iterator[Log]:
     (lambda: A.tolist(), "a", ""), (lambda: A.new_zeros(3), "", ""),
     (lambda: bool(A[0, 0]), "a", ""),
     (lambda: torch.linalg.solve(torch.eye(4), B), "b", ""), (lambda: A.normal_(), "", "a"),
+    (lambda: pickle.dumps(A), "a", ""), (lambda: torch.save([B], io.BytesIO()), "b", ""),
 ])  # fmt: skip
 def test_what_operators_do(log: Log, use: Callable[[], object], read: str, written: str) -> None:
     use()
     assert (log.read, log.written) == (set(read), set(written))
+
+
+class Begins(torch.autograd.Function):
+    """A backward pass in which something comes up that is to be watched."""
+
+    watched: HostReads
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        Begins.watched.begin()
+        return gradient
+
+
+@pytest.mark.parametrize("by", ["backward", "grad"])
+def test_what_is_read_behind_a_backward_pass(by: str) -> None:
+    log = Log(a=A, b=B)
+    Begins.watched = watched = HostReads(log)
+    watched.open()
+    for _ in range(2):
+        x = torch.rand(3, requires_grad=True)
+        y = Begins.apply(x).sum()
+        y.backward() if by == "backward" else torch.autograd.grad(y, x)
+        assert _modes() == ["Reading"]
+    (A + 1).sum()
+    watched.close()
+    assert (log.read, _modes()) == ({"a"}, [])
+
+
+def test_what_a_thread_reads_that_begins_meanwhile() -> None:
+    log = Log(a=A, b=B)
+    watched = HostReads(log)
+    watched.open()
+    watched.begin()
+    for compute in (lambda: A + 1, lambda: B + 1):
+        thread = threading.Thread(target=compute)
+        thread.start()
+        thread.join()
+        watched.end()
+    watched.close()
+    assert log.read == {"a"}
 
 
 def _modes() -> list[str]:

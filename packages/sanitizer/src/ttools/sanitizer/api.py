@@ -272,7 +272,7 @@ def sanitize(
         seed=seed,
         first_config=first_config,
         observer=session,
-        tune=session.tune if options.all_configs else None,
+        tune=session.tune,
         dot=dot,
         timeout=options.timeout,
     )

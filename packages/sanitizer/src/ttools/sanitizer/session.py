@@ -22,7 +22,7 @@ from ttools.core.process.host_line import host_callers, host_line
 from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.stopping import wait_for_the_end
 from ttools.sanitizer.all_configs import AllConfigs
@@ -38,6 +38,7 @@ from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
+from ttools.sanitizer.restoring import Restoring
 
 if TYPE_CHECKING:
     from ttools.sanitizer.children.writing import Writer
@@ -92,6 +93,7 @@ class Session:
         self._memory = UninitialisedMemory(poison=options.poison)
         self._outputs = UnwrittenOutputs(self._memory, lambda found: self._add([found]))
         self._configs = AllConfigs(self._book, self._memory, lambda found: self._add([found]))
+        self._restoring = Restoring()
         self._watches = ExitStack()
         self._entered = 0
 
@@ -101,6 +103,7 @@ class Session:
             self._watches.enter_context(self._book.watching())
             if self._watches_allocations:
                 self._watches.enter_context(self._memory)
+                self._outputs.open()
             _active.add(self)
         self._entered += 1
         return self
@@ -182,6 +185,7 @@ class Session:
             if _ends_process(launch):
                 wait_for_the_end()
             raise
+        checked.findings += self._restoring.findings(checked)
         self._add_with_callers(checked.findings, is_from_here)
         if checked.hung and checked.seconds is not None and _timed_out(checked):
             # Launched again and again, it must not take that long each time.
@@ -197,9 +201,9 @@ class Session:
         return checked.report
 
     def tune(self, launch: TunedLaunch) -> Any:
-        """Runs an autotuned launch in all its configurations."""
-        with self._outputs.launching():  # tuners save what they put back
-            return self._configs.tune(launch)
+        """Runs an autotuned launch in the first of its configurations, or in all."""
+        with self._outputs.launching(), self._restoring.tuning(launch):  # tuners save and put back
+            return self._configs.tune(launch) if self.options.all_configs else run_first(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
         """Takes memory as unwritten that another watch filled, also one of another process.

@@ -39,6 +39,7 @@ from ttools.core.triton_versions.functions import (
     jit_function_class,
     kernel_name,
     prints_autotuning,
+    restored_arguments,
     set_benchmark,
     take_over_triton_interpret,
 )

@@ -77,6 +77,14 @@ def _definition_line(function: Any) -> int:
     return int(function.starting_line_number) + sum(1 for _ in before)
 
 
+def restored_arguments(tuner: Any) -> frozenset[str] | None:
+    """The arguments that an autotuner puts back between launches; None if the program does it."""
+    hooks = [getattr(tuner, f"user_defined_{when}_hook", False) for when in ("pre", "post")]
+    if any(hooks) or any(config.pre_hook is not None for config in tuner.configs):
+        return None
+    return frozenset([*tuner.restore_value, *tuner.reset_to_zero])
+
+
 def set_benchmark(tuner: Any, benchmark: Callable[..., Any]) -> None:
     """Makes an autotuner time its configurations with `benchmark(call, quantiles)`."""
     # A cached property of the class: what the instance holds comes first.

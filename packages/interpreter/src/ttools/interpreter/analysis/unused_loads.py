@@ -9,14 +9,14 @@ who asks.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
+from ttools.interpreter.analysis.comments import comment, with_comment
+from ttools.interpreter.analysis.positions import Position, line_positions
 from ttools.interpreter.dialects import OPERATIONS
 from ttools.interpreter.dialects.traits import BRANCH, FUNCTION, PURE, READS, WRITES
 from ttools.interpreter.ir import Block, Module, Operation, Value
@@ -25,17 +25,11 @@ from ttools.interpreter.ir.dead_code import operations_without_purpose
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
 
-_Position = tuple[str, int, int]
-
 _LOADS = tuple(
     name for name, op in OPERATIONS.items() if READS in op.traits and WRITES not in op.traits
 )
-_LOAD = re.compile(rf"= \"?(?:{'|'.join(_LOADS)})\b.* loc\((.*)\)$", re.MULTILINE)
-_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
-#: The first is the innermost: of `callsite(callee at caller)`, of `"variable"(location)`.
-_POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
-
-_COMMENT = "// ttools: removed loads "
+_LOAD = rf"= \"?(?:{'|'.join(_LOADS)})\b"
+_COMMENT = "removed loads"
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ def unused_loads(written: str, final: str) -> list[UnusedLoad]:
         written: the module as the front end writes it.
         final: the module after Triton's passes.
     """
-    if _load_positions(written) <= (left := _load_positions(final)):
+    if line_positions(written, _LOAD) <= (left := line_positions(final, _LOAD)):
         return []
     try:
         module = parse_module(written)
@@ -71,23 +65,18 @@ def unused_loads(written: str, final: str) -> list[UnusedLoad]:
     return list({load.location: load for load in found}.values())
 
 
-def with_comment(final: str, loads: list[UnusedLoad]) -> str:
+def with_unused_loads(final: str, loads: list[UnusedLoad]) -> str:
     """The module with the loads in a comment behind it."""
-    if not loads:
-        return final
     data = [
         [load.waits, *(_as_data(each) for each in (load.location, *load.location.callers))]
         for load in loads
     ]
-    return f"{final.rstrip()}\n{_COMMENT}{json.dumps(data)}\n"
+    return with_comment(final, _COMMENT, data)
 
 
 def commented_loads(ttir: str) -> tuple[UnusedLoad, ...]:
     """The loads in such a comment; none if there is none."""
-    start = ttir.rfind(_COMMENT)
-    if start < 0:
-        return ()
-    rows: list[list[Any]] = json.loads(ttir[start + len(_COMMENT) :])
+    rows: list[list[Any]] = comment(ttir, _COMMENT)
     loads = []
     for waits, *chain in rows:
         location, *callers = (SourceLocation(*data) for data in chain)
@@ -99,29 +88,8 @@ def _as_data(location: SourceLocation) -> list[object]:
     return [location.file, location.line, location.column]
 
 
-def _key(location: SourceLocation) -> _Position:
+def _key(location: SourceLocation) -> Position:
     return location.file, location.line, location.column
-
-
-# --- where loads are ----------------------------------------------------------------------------
-
-
-def _load_positions(ttir: str) -> set[_Position]:
-    """Files, lines and columns of the loads in a module's text."""
-    found = _LOAD.findall(ttir)
-    if not found:
-        return set()
-    aliases: dict[str, str] = dict(_ALIAS.findall(ttir))
-    return {position for text in found if (position := _innermost(text, aliases)) is not None}
-
-
-def _innermost(text: str, aliases: dict[str, str]) -> _Position | None:
-    while found := _POSITION.search(text):
-        file, line, column, alias = found.groups()
-        if alias is None:
-            return str(json.loads(f'"{file}"')), int(line), int(column)
-        text = aliases.get(alias, "")
-    return None
 
 
 # --- which of them are dead ---------------------------------------------------------------------

@@ -28,9 +28,9 @@ def _versions() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return f"ttools-{version('ttools-interpreter')}-3"
+        return f"ttools-{version('ttools-interpreter')}-4"
     except PackageNotFoundError:  # run from a source tree that is not installed
-        return "ttools-3"
+        return "ttools-4"
 
 
 class CPUBackend(BaseBackend):  # type: ignore[misc]

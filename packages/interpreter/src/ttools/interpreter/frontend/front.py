@@ -14,7 +14,8 @@ from typing import Any
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.location import SourceLocation
 from ttools.core.triton_versions import run_ttir_passes, source_file
-from ttools.interpreter.analysis.unused_loads import unused_loads, with_comment
+from ttools.interpreter.analysis.unpadded_loads import with_unpadded_loads
+from ttools.interpreter.analysis.unused_loads import unused_loads, with_unused_loads
 from ttools.interpreter.frontend.descriptors import mark_descriptors
 
 #: Bytes of shared memory that a kernel reports. It has none here; occupancy formulas divide by it.
@@ -24,7 +25,7 @@ _KERNEL_NAME = re.compile(r"^\s*tt\.func public @(?:\"([^\"]+)\"|([\w$.-]+))", r
 
 
 class Stages:
-    """The stages of one compilation, the second reports what the first has removed."""
+    """The stages of one compilation: the second keeps what the first leaves nobody to see."""
 
     def __init__(self) -> None:
         self._written: str | None = None
@@ -52,7 +53,8 @@ class Stages:
             tensordesc_meta=[],
         )
         if self._written is not None:
-            text = with_comment(text, unused_loads(self._written, text))
+            text = with_unused_loads(text, unused_loads(self._written, text))
+            text = with_unpadded_loads(text, self._written)
         return text.encode()
 
 

@@ -28,6 +28,17 @@ _COMMON = re.compile(
 )
 
 
+_COLUMN_ZERO = re.compile(r'loc\("(?:[^"\\\n]|\\.)*":\d+:0\)')
+
+
+def first_column_of(ttir: str) -> int:
+    """What the locations of a module call the first column of a line.
+
+    It is 0 if one of them says 0, as Triton 3.6 and 3.7 do of every function; else 1.
+    """
+    return 0 if ":0)" in ttir and _COLUMN_ZERO.search(ttir) else 1
+
+
 class LocationTable:
     """The location aliases of a module, read on demand."""
 

@@ -24,14 +24,12 @@ from ttools.interpreter.parser.assembly import (
 from ttools.interpreter.parser.attributes import parse_attribute_dictionary
 from ttools.interpreter.parser.cursor import Cursor
 from ttools.interpreter.parser.lexer import Source
-from ttools.interpreter.parser.locations import LocationTable
+from ttools.interpreter.parser.locations import LocationTable, first_column_of
 from ttools.interpreter.parser.marks import DESCRIPTOR_MARK, take_marks
 from ttools.interpreter.parser.structured import STRUCTURED, Argument, parse_function
 
 _ALIAS = re.compile(r"^(#[\w$.-]+)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
 _MODULE = re.compile(r"^[ \t]*(?:module|tt\.func)\b", re.MULTILINE)
-
-_COLUMN_ZERO = re.compile(r"loc\(\"[^\"\n]*\":\d+:0\)")
 
 # The type of a value that was used but not defined yet.
 _UNDEFINED = ir.OpaqueType("?")
@@ -47,8 +45,8 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
     Args:
         text: The module; locations may be missing.
         file: What to call the text in errors.
-        first_column: What the locations call the first column of a line, 0 or 1. By default 0 if
-            one of them says 0, as Triton 3.6 and 3.7 do of every function.
+        first_column: What the locations call the first column of a line, 0 or 1. By default
+            what `first_column_of` says.
 
     Raises:
         ParseError: The text is not TTIR.
@@ -60,7 +58,7 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
     after = _ALIAS.search(text, first)
     source = Source(text, file, first, after.start() if after else len(text))
     if first_column is None:
-        first_column = 0 if ":0)" in text and _COLUMN_ZERO.search(text) else 1
+        first_column = first_column_of(text)
     module = ModuleParser(source, LocationTable(text, file, aliases, first_column)).module()
     module.first_column = first_column
     if DESCRIPTOR_MARK in text:

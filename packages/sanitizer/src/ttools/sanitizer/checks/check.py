@@ -48,6 +48,13 @@ SHARED_KINDS: Kinds = {
         meaning="A configuration of an autotuned kernel does not compile, or raises; a note where "
         "Triton's tuner passes over it, too.",
     ),
+    "not_restored": Kind(
+        severity="warning",
+        meaning="Each launch of an autotuned kernel changes a tensor that it reads, and the tuner, "
+        "which makes many to time its configurations, does not put it back.",
+        help="name the argument in `restore_value` of triton.autotune, or in `reset_to_zero` if it "
+        "begins with zeros",
+    ),
     "interrupted": Kind(
         severity="note",
         meaning="A launch was stopped by Ctrl-C, or because the process was asked to end.",
@@ -174,7 +181,7 @@ class Check:
         site = count.witness.site
         defect = dict(site.attributes)
         argument = self.checked.subject.argument(int(defect.get("argument", -1)))
-        fields = {"help": defect["help"]} if defect.get("help") else {}
+        fields = {name: defect[name] for name in ("help", "severity") if defect.get(name)}
         return self.at_lanes(
             count,
             defect["kind"],

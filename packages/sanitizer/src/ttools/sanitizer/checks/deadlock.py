@@ -20,11 +20,13 @@ from ttools.sanitizer.analysis.pointer_tables import position_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle
+from ttools.sanitizer.races.lost_signals import lost_signal
 
 #: So many programs of a kernel whose programs wait run at once, whatever the host has: neighbours
 #: may count on each other, and who needs more of them is found on every machine.
 _SIDE_BY_SIDE = 2
 _HELP_CO_RESIDENCY = "launch no more programs than the GPU runs at once, or split the kernel in two"
+_HELP_LOST = "let the program that sets the word wait until it has been taken"
 _HELP_ORDER = "take locks in the same order everywhere, for example by ascending index"
 
 
@@ -56,6 +58,7 @@ class Deadlock(Check):
         if error.kind != "deadlock":
             return None
         first, *rest = error.message.splitlines()
+        lost = self._lost(error.program)
         return self.finding(
             "deadlock",
             first,
@@ -63,7 +66,30 @@ class Deadlock(Check):
             location=error.location,
             program=error.program,
             notes=tuple(_who_waits(line.strip(), error.location) for line in rest),
-            help=error.help,
+            related=lost,
+            help=_HELP_LOST if lost else error.help,
+        )
+
+    def _lost(self, waiter: tuple[int, int, int] | None) -> tuple[Related, ...]:
+        """Where a program gives again what another one waits for, before it was taken."""
+        checked, monitor = self.checked, self.checked.launch.monitor
+        if waiter is None or monitor is None or not checked.instruments.synchronised:
+            return ()
+        swaps = _places_of_exchanges(checked.launch.variants.module)
+        sites = monitor.sites
+        giving = {n for n, site in enumerate(sites) if position_of(site.location) in swaps}
+        x, y, _ = checked.subject.grid
+        program = waiter[0] + x * (waiter[1] + y * waiter[2])
+        lost = lost_signal(monitor.records()[1], program, giving)
+        if lost is None:
+            return ()
+        times = "" if lost.count == 1 else f", {lost.count:,} times"
+        return (
+            Related(
+                message=f"set here again before it was taken{times}, so that signals are lost",
+                location=sites[lost.site].location,
+                program=checked.subject.program(lost.program),
+            ),
         )
 
     def findings(self) -> Iterator[Finding]:
@@ -138,6 +164,15 @@ class Deadlock(Check):
             ),
             help=_HELP_ORDER,
         )
+
+
+def _places_of_exchanges(module: Module) -> set[object]:
+    """Where a kernel stores to a word whatever is there, and takes that."""
+    return {
+        position_of(op.location)
+        for op in module.kernel.walk()
+        if op.attributes.get("atomic_rmw_op") == "exch"
+    }
 
 
 def _swaps_waited_for(module: Module) -> set[object]:

@@ -6,11 +6,15 @@ Owns which memory of a launch is tracked. How undefined lanes spread through a k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
+from ttools.interpreter.analysis.positions import Position
+from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
+from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.unwritten_output import watch_outputs
 from ttools.sanitizer.memory.shadows import LaunchShadows
@@ -29,7 +33,8 @@ class Initcheck(Check):
         "uninit_read": Kind(
             severity="error",
             meaning="Memory that was never written, or an undefined lane of a masked load, decides "
-            "an address, a branch or an output.",
+            "an address, a branch or an output; a warning for lanes of a block pointer without "
+            "`padding_option`.",
             help="write the memory before it is read, for example with torch.zeros, or mask the "
             "load",
         ),
@@ -68,7 +73,9 @@ class Initcheck(Check):
         if tracked or by_address:
             self._shadows = shadows
         decided = tracked, shadows.carriers, by_address
-        return kernel.remember((Initcheck, *decided), lambda: _pass_for(*decided))
+        return kernel.remember(
+            (Initcheck, *decided), lambda: _pass_for(*decided, unpadded_loads(kernel.ttir))
+        )
 
     def hidden(self) -> Sequence[int]:
         """Where the shadows are that the pass reads and writes."""
@@ -79,6 +86,15 @@ class Initcheck(Check):
         names = self.checked.kernel.remember(decided, lambda: hidden_parameters(*decided))
         return shadows.hidden(names)
 
+    def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
+        """Undefined lanes that matter; of memory, with the elements that nobody has written."""
+        for count in filter(self.is_own, counts):
+            finding, defect = self.at_site(count), dict(count.witness.site.attributes)
+            if self._shadows is not None and undefined.UNWRITTEN in finding.message:
+                notes = self._shadows.unwritten(int(defect["argument"]))
+                finding = replace(finding, notes=(*finding.notes, *notes))
+            yield finding
+
     def findings(self) -> Iterable[Finding]:
         """None yet: outputs that are not whole are judged when they are read."""
         if not self.checked.hung:
@@ -88,8 +104,17 @@ class Initcheck(Check):
 
 
 def _pass_for(
-    tracked: frozenset[int], carriers: frozenset[int], by_address: bool
+    tracked: frozenset[int],
+    carriers: frozenset[int],
+    by_address: bool,
+    unpadded: frozenset[Position],
 ) -> Sequence[Pass]:
     name = f"undefined {sorted(tracked)} {sorted(carriers)} {by_address}"
-    apply = partial(undefined.apply, tracked=tracked, carriers=carriers, by_address=by_address)
+    apply = partial(
+        undefined.apply,
+        tracked=tracked,
+        carriers=carriers,
+        by_address=by_address,
+        unpadded=unpadded,
+    )
     return (Pass("initcheck", name, apply),)

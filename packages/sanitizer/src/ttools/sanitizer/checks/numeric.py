@@ -26,7 +26,7 @@ class Numeric(Check):
         "nan": Kind(
             severity="warning",
             meaning="The first NaN of a launch that reaches memory originates here.",
-            help="inspect the operands for NaN",
+            help="keep the operands from what this has no number for",
         ),
         "inf": Kind(
             severity="warning",

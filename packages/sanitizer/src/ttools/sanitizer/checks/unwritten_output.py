@@ -5,8 +5,10 @@ A part of initcheck. Which outputs are judged, and when, is the business of `mem
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,16 +16,19 @@ import numpy as np
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, user_location
 from ttools.core.process.host_line import host_line
+from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import WRITES
 from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.analysis.dataflow import is_read
+from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.missing import Bools, Missing, View, missing_bytes
 from ttools.sanitizer.memory.outputs import Handed
 from ttools.sanitizer.passes import undefined
+from ttools.sanitizer.races import Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +40,10 @@ _TAIL = (
     "launched, and mask the accesses"
 )
 _COPIES = "write the memory before it is copied, for example with torch.zeros"
+
+
+#: In the place of a parameter: pointers that derive from none.
+_BEHIND = -1
 
 
 def stores(module: Module) -> Mapping[int, SourceLocation]:
@@ -54,8 +63,8 @@ def _places(module: Module, *, writes: bool) -> Iterator[tuple[int, SourceLocati
             continue
         location = user_location(op.location) or op.location
         for root in provenance.of(op.operands[0]):
-            if root is not None and location is not None:
-                yield root, location
+            if location is not None:
+                yield _BEHIND if root is None else root, location
 
 
 def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
@@ -91,16 +100,47 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
         if checked.is_trial:
             missing = missing_bytes(memory(start, end), view.item, pattern)
         tell = _sentence(check, index, copied_from)
-        outputs.watch(tensor, Handed(view=view, tell=tell, copied=copied, missing=missing))
+        handed = Handed(view=view, tell=tell, copied=copied, missing=missing)
+        outputs.watch(tensor.untyped_storage(), handed)
+    if launch.variants.effects.unknown_writes:
+        _watch_behind_pointers(check)
     outputs.settle()
+
+
+def _watch_behind_pointers(check: Check) -> None:
+    """Watches what a launch has stored to through pointers from memory, and not written whole."""
+    checked, outputs = check.checked, check.checked.outputs
+    monitor = checked.monitor
+    if monitor is None or not checked.instruments.footprints or checked.is_trial:
+        return
+    own = {region.storage for region in checked.regions}
+    for start, end, storage in checked.book.on_host():
+        if (start, end) in own or not checked.memory.is_watched(start):
+            continue
+        if outputs.is_whole(Region((start, end), (start, end))):
+            continue
+        stored = _stores_to(monitor, start, end)
+        if len(stored):
+            # Whoever took the address may have meant a part, of which nothing is known.
+            item = int(monitor.sites[int(stored["site"][0])].size)
+            view = View(offset=0, shape=((end - start) // item,), strides=(item,), item=item)
+            tell = _sentence(check, _BEHIND, frozenset())
+            outputs.watch(storage, Handed(view=view, tell=tell))
+            outputs.consumed([start])  # which of it is an output only its reader knows
+
+
+def _stores_to(monitor: Monitor, start: int, end: int) -> Records:
+    """The accesses by which a launch has stored to a storage."""
+    records, _ = monitor.records()
+    writes = np.array([site.kind == "store" for site in monitor.sites], np.bool_)
+    inside = records[(records["start"] < end) & (records["end"] > start)]
+    stored: Records = inside[writes[inside["site"]]]
+    return stored
 
 
 def _stored(monitor: Monitor, start: int, end: int) -> Bools:
     """The bytes of a storage that a launch has stored to."""
-    records, _ = monitor.records()
-    writes = np.array([site.kind == "store" for site in monitor.sites], np.bool_)
-    inside = records[(records["start"] < end) & (records["end"] > start)]
-    inside = inside[writes[inside["site"]]]
+    inside = _stores_to(monitor, start, end)
     steps = np.zeros(end - start + 1, np.int32)
     np.add.at(steps, np.maximum(inside["start"].astype(np.int64) - start, 0), 1)
     np.add.at(steps, np.minimum(inside["end"].astype(np.int64), end) - start, -1)
@@ -113,7 +153,7 @@ class _Sentence:
     """What is said of one output; it must not keep the arguments of the launch alive.
 
     Attributes:
-        name: of the parameter.
+        name: what the output is called.
         unwritten: the finding of elements that nobody wrote, but for what is known later.
         copied: the same of elements that hold copies.
     """
@@ -123,9 +163,9 @@ class _Sentence:
     copied: Finding
 
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
-        few = f"{missing.count:,} of {missing.total:,} elements of `{self.name}`"
+        few = f"{missing.count:,} of {missing.total:,} elements of {self.name}"
         line = host_line() if read else None
-        at = f" at line {line.rpartition(':')[2]}" if line else ""
+        at = f" at {self._place(line)}" if line else ""
         when = f"and the host reads them{at}" if read else "and the run has ended"
         found, text = self.unwritten, f"{few} were never written, {when}"
         if copied:
@@ -141,6 +181,13 @@ class _Sentence:
             related=() if line is None else (_reader(line),),
         )
 
+    def _place(self, line: str) -> str:
+        """A line of the host as a sentence names it, with the file unless it is the kernel's."""
+        file, _, number = line.rpartition(":")
+        kernel = self.unwritten.location
+        same = kernel is not None and os.path.realpath(kernel.file) == os.path.realpath(file)
+        return f"line {number}" if same else f"{Path(file).name}:{number}"
+
 
 def _reader(line: str) -> Related:
     file, _, number = line.rpartition(":")
@@ -152,8 +199,13 @@ def _sentence(check: Check, index: int, copied_from: frozenset[int]) -> _Sentenc
     notes = ("grid: ({}, {}, {})".format(*subject.grid),)
     stored = kernel.fact(stores).get(index)
     source = min(copied_from - {index}, default=index)
+    if index == _BEHIND:
+        index = source = kernel.at(pointer_tables, stored, _BEHIND)
+        name = f"a tensor behind `{subject.names[index]}`" if index >= 0 else "a tensor in a table"
+    else:
+        name = f"`{subject.names[index]}`"
     return _Sentence(
-        subject.names[index],
+        name,
         check.finding(
             "unwritten_output",
             "",

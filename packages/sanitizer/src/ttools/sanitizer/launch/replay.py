@@ -54,7 +54,7 @@ def changing_stores(
         written = addresses.on_host()
         if sum(end - start for start, end in written) > _LARGEST_UNKNOWN:
             return None
-    with _undoing(launch, written):  # what atomics do
+    with undoing(launch, written):  # what atomics do
         launch.execute(
             Instruments(guards=True, compares=True),
             regions=regions,
@@ -66,7 +66,7 @@ def changing_stores(
 
 
 @contextmanager
-def _undoing(launch: ObservedLaunch, written: Iterable[tuple[int, int]]) -> Iterator[None]:
+def undoing(launch: ObservedLaunch, written: Iterable[tuple[int, int]]) -> Iterator[None]:
     """Afterwards memory and the launch's monitor are as before; failures end it silently."""
     after, own = Snapshot(written), launch.monitor
     try:
@@ -108,7 +108,7 @@ def on_one_thread(
     written = launch.written_storages
     if written is None or launch.variants.synchronises:
         return None
-    with _undoing(launch, written):
+    with undoing(launch, written):
         execute(replace(launch.run.launch_options, threads=1))
         return launch.monitor
     return None
@@ -133,7 +133,7 @@ def in_another_order(
     written = launch.written_storages
     if written is None:
         return None
-    with _undoing(launch, written):
+    with undoing(launch, written):
         before.restore()
         try:
             execute()

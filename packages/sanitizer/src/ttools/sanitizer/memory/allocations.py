@@ -4,7 +4,8 @@ Every allocation of a tensor that does not fill it comes to a few operators of t
 While somebody watches, their kernels are replaced by ones that call them and tell of the result.
 So functions of torch are what they were to TorchScript, `torch.compile`, pickles and `is`, and the
 temporaries and results of composed operators are seen as well as `torch.empty`. Of operators that
-fill what they allocate themselves, those are seen that copy elements, and products of matrices.
+fill what they allocate themselves, those are seen that copy elements, products of matrices and
+reductions. Others take numbers in the place of tensors, which a replaced kernel gets as plain ones.
 Storages that are made without a tensor come to no operator (`storages.py`).
 
 A tensor that Python has seen stays a `torch.Tensor`, of which torch's constructor makes none of a
@@ -29,7 +30,12 @@ _ALLOCATING = ("empty.memory_format", "empty_strided")
 _GROWING = "resize_"
 _COPYING = ("cat", "index.Tensor", "index_select", "gather", "tril", "triu")
 _CONVERTING = "copy_"
-_COMPUTING = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot")
+_COMPUTING = (
+    *("mm", "bmm", "addmm", "baddbmm", "mv", "dot"),
+    *("sum.dim_IntList", "mean.dim", "prod", "prod.dim_int", "cumsum", "linalg_vector_norm"),
+    *("amax", "amin", "max", "min", "max.dim", "min.dim", "argmax", "argmin"),
+    *("var.correction", "std.correction", "_softmax", "_log_softmax"),
+)
 
 
 class Watcher(Protocol):
@@ -109,7 +115,7 @@ def _replaced_kernels() -> Any:
         for name in _COPYING:
             _replace(library, name, _copying)
         for name in _COMPUTING:
-            _replace(library, name, partial(_computing, name))
+            _replace(library, name, partial(_computing, name.partition(".")[0].lstrip("_")))
     return library
 
 

@@ -2,8 +2,10 @@
 
 Operators are seen by a dispatch mode, which only a thread with something to watch has. It lies
 beneath all modes of the program, so that those may end as they began, and TorchDynamo passes it
-over. What leaves torch's dispatcher is seen at the methods that do so. Not seen are what other
-threads read, what code that TorchInductor has compiled reads, and pickles.
+over. A backward pass gives its thread the modes back that there were before, and may run in another
+one, so the mode is put there again behind it; and in threads that begin meanwhile. What leaves
+torch's dispatcher is seen at the methods that do so. Not seen are what threads read that run
+already, and code that TorchInductor has compiled.
 
 Must not know what is watched, nor why.
 """
@@ -33,7 +35,7 @@ _UPDATING = frozenset(
     | {"addcmul_", "addcdiv_", "cumsum_"}
 )
 #: Methods by which elements leave torch, and where they are.
-_LEAVING = ("numpy", "tolist", "__dlpack__")
+_LEAVING = ("numpy", "tolist", "__dlpack__", "__reduce_ex__")
 
 
 class Reader(Protocol):
@@ -52,7 +54,7 @@ class Reader(Protocol):
 
 
 class HostReads:
-    """Tells of reads while it is asked to; a context manager for the time that it may be.
+    """Tells of reads while it is asked to.
 
     Args:
         reader: receives them.
@@ -60,21 +62,35 @@ class HostReads:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._patches = Patches(self._install)
+        self._passes, self._patches = Patches(self._follow), Patches(self._install)
         self._threads = threading.local()
-        self._patched = False
+        self._open = self._patched = self._tells = False
+
+    def open(self) -> None:
+        """Follows backward passes and threads, for it may be asked while one of them runs."""
+        if not self._open:
+            self._open = True
+            self._passes.__enter__()
 
     def begin(self) -> None:
         """From now on this thread's operators are seen, and what leaves torch in any thread."""
         if not self._patched:
             self._patches.__enter__()
             self._patched = True
-        if getattr(self._threads, "mode", None) is None:
-            self._threads.mode = _mode(self._reader)
-            _put_beneath(self._threads.mode)
+        self._tells = True
+        self._see()
+
+    def _see(self) -> None:
+        """Puts the mode into this thread, where it may have been before."""
+        mode = getattr(self._threads, "mode", None)
+        if mode is None:
+            mode = self._threads.mode = _mode(self._reader)
+        if mode not in _modes()._get_current_dispatch_mode_stack():
+            _put_beneath(mode)
 
     def end(self) -> None:
         """Ends that for the operators of this thread, which then take no longer than usual."""
+        self._tells = False
         mode = getattr(self._threads, "mode", None)
         if mode is not None and _take_out(mode):
             self._threads.mode = None
@@ -85,6 +101,37 @@ class HostReads:
         if self._patched:
             self._patched = False
             self._patches.__exit__()
+        if self._open:
+            self._open = False
+            self._passes.__exit__()
+
+    def _follow(self, patches: Patches) -> None:
+        import torch
+
+        def see() -> None:
+            if self._tells:
+                self._see()
+
+        def afterwards(original: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(original)
+            def backward(*args: Any, **kwargs: Any) -> Any:
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    see()
+
+            return backward
+
+        def before(original: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(original)
+            def begin(thread: threading.Thread) -> Any:
+                see()
+                return original(thread)
+
+            return begin
+
+        patches.wrap(torch.autograd, "_engine_run_backward", afterwards)
+        patches.wrap(threading.Thread, "_bootstrap_inner", before)
 
     def _install(self, patches: Patches) -> None:
         import torch

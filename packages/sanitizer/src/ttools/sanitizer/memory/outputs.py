@@ -107,6 +107,10 @@ class UnwrittenOutputs:
         self._lock = threading.RLock()
         self._own = threading.local()
 
+    def open(self) -> None:
+        """The run begins."""
+        self._reads.open()
+
     # ---- launches
     @contextmanager
     def launching(self) -> Iterator[None]:
@@ -151,14 +155,14 @@ class UnwrittenOutputs:
         if not output.handed:
             del self._outputs[output.start]
 
-    def watch(self, tensor: Any, handed: Handed) -> None:
-        """Watches an output of which something may be missing."""
-        storage = tensor.untyped_storage()
+    def watch(self, storage: Any, handed: Handed) -> None:
+        """Watches the storage of an output of which something may be missing."""
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         pattern = self._known.pattern_at(start)
         reference = self._known.reference_to(start)
         if pattern is None or reference is None or handed.view.end > nbytes:
             return
+        self._known.mark_output(start)
         with self._lock:
             self._forget_dead()
             output = self._outputs.get(start)

@@ -15,6 +15,8 @@ import numpy as np
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.launch_state import tensors_among
+from ttools.sanitizer.memory.missing import Missing, View
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.passes.shadow_memory import ROW
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bytes
 
 _Extent = tuple[int, int]
+
+#: The elements of larger storages are not named: it takes time in each launch that has a finding.
+_LARGEST_NAMED = 1 << 26
 
 
 class LaunchShadows:
@@ -54,6 +59,7 @@ class LaunchShadows:
         follows_addresses: bool,
     ) -> None:
         self._regions, self._memory = regions, memory
+        self._arguments = launch.arguments
         found = self._of_parameters(launch, reads)
         # Also of parameters that are only stored through, where they share a storage.
         storages = enumerate(region.storage for region in regions) if found else ()
@@ -89,6 +95,31 @@ class LaunchShadows:
                 if shadow is not None:
                     loose.append(((start, end), shadow))
         return loose
+
+    def unwritten(self, index: int) -> tuple[str, ...]:
+        """Which elements of an argument are unwritten, as sentences; none if that is not known.
+
+        What the launch itself has written is not among them.
+
+        Args:
+            index: of the parameter, or -1.
+        """
+        shadow = self._own.get(index)
+        if shadow is None or len(shadow) > _LARGEST_NAMED:
+            return ()
+        tensor = next(iter(tensors_among([self._arguments[index]])), None)
+        if not hasattr(tensor, "untyped_storage"):
+            return ()
+        view = View.of(tensor)
+        if view.end > len(shadow):
+            return ()
+        missing = Missing.of(view.marked(shadow.view(np.bool_)))
+        if not missing.count:
+            return ()
+        if missing.count == missing.total:
+            return ("none of its elements had been written",)
+        first, *more = missing.sentences()
+        return f"never written: {first}", *more
 
     def hidden(self, parameters: Sequence[tuple[int, str]]) -> list[int]:
         """The values of hidden parameters; see `shadow_memory.hidden_parameters`."""

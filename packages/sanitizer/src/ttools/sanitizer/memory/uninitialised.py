@@ -54,15 +54,25 @@ class _Storage:
     Attributes:
         pattern: marks its unwritten bytes.
         is_whole: whether all of it was found written once; copies may have come since.
+        is_output: whether reads of it are judged as those of an output.
         shadow: 1 for each byte that is not known to be written; made when first asked for.
     """
 
-    __slots__ = ("first", "is_whole", "nbytes", "pattern", "reference", "shadow", "start")
+    __slots__ = (
+        "first",
+        "is_output",
+        "is_whole",
+        "nbytes",
+        "pattern",
+        "reference",
+        "shadow",
+        "start",
+    )
 
     def __init__(self, reference: Any, start: int, nbytes: int, first: int, pattern: bytes) -> None:
         self.reference, self.start, self.nbytes = reference, start, nbytes
         self.first, self.pattern = first, pattern
-        self.is_whole = False
+        self.is_whole = self.is_output = False
         self.shadow: Bytes | None = None
 
     def refresh(self) -> Bytes:
@@ -188,6 +198,13 @@ class UninitialisedMemory:
             if storage is not None:
                 storage.is_whole = True
 
+    def mark_output(self, start: int) -> None:
+        """Remembers that whoever reads what is unwritten of a storage is told of it."""
+        with self._lock:
+            storage = self._find(start)
+            if storage is not None:
+                storage.is_output = True
+
     def was_whole(self, start: int) -> bool:
         """Whether all of a storage was found written before."""
         with self._lock:
@@ -300,8 +317,14 @@ class UninitialisedMemory:
 
     def computed(self, name: str, sources: Sequence[Any]) -> None:
         """Notes that an operator has computed with unwritten elements."""
-        if any(self._unwritten_in(source) is not None for source in sources):
+        unwritten = (source for source in sources if self._unwritten_in(source) is not None)
+        if any(not self._is_output(source) for source in unwritten):
             self._computing[name] = None
+
+    def _is_output(self, tensor: Any) -> bool:
+        storage = _plain_storage(tensor)
+        known = None if storage is None else self._find(int(storage.data_ptr()))
+        return known is not None and known.is_output
 
     def _unwritten_in(self, tensor: Any) -> Bools | None:
         """Which elements of a tensor are unwritten; None if none is."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Value
@@ -41,6 +42,7 @@ class Defect:
         location: of the operation at fault, which may be another than where it is noticed.
         argument: index of the parameter at fault, -1 if there is none.
         help: what to do about it; empty for what is said of its kind.
+        severity: empty for that of its kind.
         origins: where values come from that variables name by their number.
     """
 
@@ -50,6 +52,7 @@ class Defect:
     location: SourceLocation | None
     argument: int = -1
     help: str = ""
+    severity: Literal["", "error", "warning", "note"] = ""
     origins: tuple[SourceLocation | None, ...] = ()
 
 
@@ -74,6 +77,7 @@ def insert_check(
             "names": tuple(name for name, _ in shown),
             "argument": defect.argument,
             "help": defect.help,
+            "severity": defect.severity,
             "origins": _places(defect.origins),
         },
     )

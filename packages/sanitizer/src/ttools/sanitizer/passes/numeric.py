@@ -41,10 +41,30 @@ _MESSAGES = {
     "inf": "an infinity originates here and reaches memory",
     "div_by_zero": "a division by zero reaches memory",
 }
-_NAN_OF_DIVISION = "0 / 0, or infinity by infinity, is a NaN here and reaches memory"
+#: By operation: how a NaN comes of what is none, and what to do about it.
+_ROOT = "the root of a negative number", "keep the operand from being negative: tl.maximum(x, 0)"
+_LOG = "the logarithm of a negative number", "keep the operand positive: tl.maximum(x, 1e-6)"
+_FINITE = "keep both finite, for example by subtracting the maximum before exp"
+_NANS = {
+    "arith.mulf": ("0 times infinity", _FINITE),
+    "arith.addf": ("the sum of two opposite infinities", _FINITE),
+    "arith.subf": (
+        "infinity less infinity",
+        "keep one of them finite: take 0 for the maximum of a row that is all -inf, for example",
+    ),
+    "math.sqrt": _ROOT,
+    "math.rsqrt": _ROOT,
+    "tt.precise_sqrt": _ROOT,
+    "math.log": _LOG,
+    "math.log2": _LOG,
+}
+_NAN_OF_DIVISION = (
+    "0 / 0, or infinity by infinity,",
+    "guard the denominator, or keep both from being infinite",
+)
 #: How the variables begin that say of which origin an infinity is, by its number.
 BORN = "born "
-_MOST_BIRTHS = 3
+_MOST_BIRTHS = 4
 _MOST_CHECKS = 96
 #: Exponent and fraction bits, for the pattern of infinity.
 _INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}
@@ -102,7 +122,7 @@ def _check(
     b = rewriter.before(sink.op)
     condition = within(b, condition, _is_of_kind(b, sink.value, origin.kind))
     condition = within(b, condition, sink.mask)
-    of_division = origin.kind == "nan" and _divides(origin.op)
+    message, help_line = _words(origin)
     stand = CheckSite(b, sink.op, sink.value, condition)
     births = [
         (key.op, shadow)
@@ -117,13 +137,25 @@ def _check(
         Defect(
             check="numeric",
             kind=origin.kind,
-            message=_NAN_OF_DIVISION if of_division else _MESSAGES[origin.kind],
+            message=message,
             location=origin.op.location,
             argument=parameter_of(sink.op.operands[0], provenance),
+            help=help_line,
             origins=tuple(user_location(op.location) or op.location for op, _ in births),
         ),
         [*operands_shown(origin.op, stand), *shown],
     )
+
+
+def _words(origin: _Origin) -> tuple[str, str]:
+    """The message of an origin, and what helps if that is known better than of its kind."""
+    known = _NANS.get(origin.op.name)
+    if _divides(origin.op):
+        known = _NAN_OF_DIVISION
+    if origin.kind != "nan" or known is None:
+        return _MESSAGES[origin.kind], ""
+    what, help_line = known
+    return f"{what} is a NaN here and reaches memory", help_line
 
 
 def _births(tracking: Tracking, key: Key) -> list[tuple[Value, _Origin]]:
@@ -135,7 +167,8 @@ def _births(tracking: Tracking, key: Key) -> list[tuple[Value, _Origin]]:
         for born in tracking.state(value):
             if isinstance(born, _Origin) and born.kind != "nan" and born.op is not key.op:
                 found.setdefault(born, value)
-    return [(value, born) for born, value in found.items()][:_MOST_BIRTHS]
+    # Origins follow each other as the operations do: the last ones are the nearest.
+    return [(value, born) for born, value in found.items()][-_MOST_BIRTHS:]
 
 
 class _Origins(UndefinedLanes):

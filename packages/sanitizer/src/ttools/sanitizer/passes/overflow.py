@@ -36,6 +36,7 @@ from ttools.sanitizer.passes.twins import Twins, Wrapped, counting
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
+_WIDEN = "widen one of the operands before, for example with `.to(tl.{})`"
 _WIDEN_ALL = "widen the elements before, for example with `.to(tl.int64)`"
 #: Position of an operation in `Operation.walk()` of the kernel, and the bits its result needs.
 Candidate = tuple[int, int]
@@ -138,9 +139,10 @@ def _check(
     b = rewriter.before(access)
     condition = within(b, condition, mask_of(access))
     width = width_of(culprit.results[0])
+    enough = f"int{max(bits, 2 * width)}"
     message = (
         f"{article}int{width} {_called(culprit)} wraps around and reaches an address; "
-        f"int{max(bits, 2 * width)} would do"
+        f"{enough} would do"
     )
     stand = CheckSite(b, access, access.operands[0], condition)
     shown = list(operands_shown(culprit, stand))
@@ -157,7 +159,7 @@ def _check(
             message=message,
             location=culprit.location,
             argument=argument,
-            help="" if combined_by(culprit) is None else _WIDEN_ALL,
+            help=_WIDEN.format(enough) if combined_by(culprit) is None else _WIDEN_ALL,
         ),
         shown,
     )

@@ -57,7 +57,7 @@ def _accessed(op: Operation) -> Iterator[Sink]:
     if op.mask is not None:
         yield Sink(op, op.mask, "they decide a mask", allows_choices=loads)
     if op.name == "tt.store":
-        yield Sink(op, op.operands[1], "they are stored", mask, allows_copies=True)
+        yield Sink(op, op.operands[1], "they reach what is stored", mask, allows_copies=True)
     elif not loads:
         for value in op.operands[1 : 3 if op.name == "tt.atomic_cas" else 2]:
             yield Sink(op, value, "an atomic uses them", mask)

@@ -19,7 +19,7 @@ from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Module, Operation, PointerType, Value, shape_of
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
-from ttools.sanitizer.analysis.pointer_tables import tables_of
+from ttools.sanitizer.analysis.pointer_tables import Position, position_of, tables_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
 from ttools.sanitizer.passes.lanes import lane_builder, outside, within
@@ -27,6 +27,7 @@ from ttools.sanitizer.passes.shadow_memory import Shadows, add_hidden_parameters
 from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import Key, Tracking
 from ttools.sanitizer.passes.undefined_lanes import (
+    LEFT_OUT,
     Decided,
     Mark,
     Source,
@@ -40,10 +41,13 @@ from ttools.sanitizer.passes.witnesses import CheckSite, address_shown, values_s
 
 #: More checks than this in a kernel cost more than they are worth.
 _MOST_CHECKS = 96
+#: What findings of memory say, whose elements can be named.
+UNWRITTEN = "elements that were never written"
 _ORIGINS = {
     "masked": "lanes that the mask of this access leaves out are undefined",
-    "memory": "elements that were never written are read",
-    "behind": "elements that were never written are read through a computed pointer",
+    "unpadded": "lanes of this block that lie out of bounds are undefined",
+    "memory": f"{UNWRITTEN} are read",
+    "behind": f"{UNWRITTEN} are read through a computed pointer",
 }
 #: What to do about undefined lanes, by the access that leaves them so.
 _FILL = {
@@ -53,6 +57,8 @@ _FILL = {
         "use the result only where the mask holds, for example with tl.where",
     ),
 }
+#: GPUs give zeros there today, which much code relies on.
+_PAD = 'give the load `padding_option="zero"`; without one the lanes need not be zero'
 
 
 def reads(module: Module) -> frozenset[int]:
@@ -104,6 +110,7 @@ def apply(
     tracked: frozenset[int] = frozenset(),
     carriers: frozenset[int] = frozenset(),
     by_address: bool = False,
+    unpadded: frozenset[Position] = frozenset(),
 ) -> list[Note]:
     """Adds the checks of uninitialised values to a kernel.
 
@@ -115,11 +122,12 @@ def apply(
             is only copied there is not reported.
         by_address: whether further storages with undefined bytes are found by address, where
             pointers come from no parameter.
+        unpadded: where loads through block pointers were that have no padding.
 
     Returns:
         What could not be checked.
     """
-    return _Instrument(module.kernel, tracked, carriers, by_address).run()
+    return _Instrument(module.kernel, tracked, carriers, by_address, unpadded).run()
 
 
 class _Instrument:
@@ -129,8 +137,10 @@ class _Instrument:
         tracked: frozenset[int],
         carriers: frozenset[int],
         by_address: bool,
+        unpadded: frozenset[Position],
     ) -> None:
         self.kernel, self.tracked, self.carriers = kernel, tracked, carriers
+        self.unpadded = unpadded
         self.provenance = Provenance(kernel)
         self.ops = list(operations(kernel))
         # What the pass itself adds must not be asked for.
@@ -169,7 +179,8 @@ class _Instrument:
         argument = self._argument(op)
         fills = op.name == "tt.load" and _fills(op)
         if mask is not None and op.results and not fills:
-            yield Source(op, "masked", argument, mask)
+            is_block = position_of(op.location) in self.unpadded
+            yield Source(op, "unpadded" if is_block else "masked", argument, mask)
         if op.name == "tt.load" and self.memories[op]:
             kind: SourceKind = "behind" if self.roots[op] == {None} else "memory"
             yield Source(op, kind, argument)
@@ -259,7 +270,7 @@ class _Instrument:
         """Whether a store copies elements to where their shadows may follow, by its address."""
         known = self.tracked | self.carriers
         return (
-            source.kind != "masked"
+            source.kind not in LEFT_OUT
             and mark.copied
             and all(self.by_address if r is None else r in known for r in self.roots[op])
         )
@@ -299,7 +310,7 @@ class _Instrument:
         defect = Defect(
             check="initcheck",
             kind="uninit_read",
-            message="an atomic reads elements that were never written",
+            message=f"an atomic reads {UNWRITTEN}",
             location=op.location,
             argument=self._argument(op),
         )
@@ -318,11 +329,13 @@ def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect
             message=f"lanes come from beyond axis {axis} of {extent} elements, and {use}{where}",
             location=source.op.location,
         )
+    is_unpadded = source.kind == "unpadded"
     return Defect(
         check="initcheck",
         kind="uninit_read",
         message=f"{_ORIGINS[source.kind]}, and {use}{where}",
         location=source.op.location,
         argument=source.argument,
-        help=_FILL[source.op.name] if source.kind == "masked" else "",
+        help=_PAD if is_unpadded else _FILL[source.op.name] if source.kind == "masked" else "",
+        severity="warning" if is_unpadded else "",
     )

@@ -49,7 +49,9 @@ _COPIES |= {"arith.select", "tt.gather"}
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
 
-SourceKind: TypeAlias = Literal["masked", "memory", "behind", "gathered"]
+SourceKind: TypeAlias = Literal["masked", "unpadded", "memory", "behind", "gathered"]
+#: Of lanes that an access does not make.
+LEFT_OUT: frozenset[SourceKind] = frozenset({"masked", "unpadded"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +60,11 @@ class Source:
 
     Attributes:
         op: the load, atomic or gather.
-        kind: `masked` lanes, or `memory` that was never written, also `behind` a pointer that
-            derives from no parameter; or lanes `gathered` from beyond an axis.
+        kind: `masked` lanes, or `unpadded` ones of a block pointer, or `memory` that was never
+            written, also `behind` a pointer that derives from no parameter; or lanes `gathered`
+            from beyond an axis.
         argument: index of the parameter it reads, -1 if unknown.
-        mask: of `masked` lanes: those with it are defined.
+        mask: of lanes that are left out: those with it are defined.
     """
 
     op: Operation
@@ -245,7 +248,7 @@ class UndefinedLanes:
             found += self._chosen(b, op, mask, key, known)
         if not isinstance(key, Source):
             return b.any_of(found)
-        if key.op is op and key.kind == "masked":
+        if key.op is op and key.kind in LEFT_OUT:
             assert mask is not None
             found.append(b.negate(mask))
         elif key.op is op:

@@ -46,7 +46,7 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
     first = PAYLOAD_ADDRESSES
     payload = e.allocate(payload_bytes(first, at, len(e.iterations), variables))
     number = len(prober.sites)
-    shown = ("check", "kind", "message", "argument", "origins", "help")
+    shown = ("check", "kind", "message", "argument", "origins", "help", "severity")
     prober.sites.append(
         ProbeSite(
             kind="check",

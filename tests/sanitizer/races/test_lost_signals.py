@@ -1,0 +1,48 @@
+"""Signals that are given twice before they are taken once."""
+
+from __future__ import annotations
+
+import pytest
+from race_launches import LOCK, Launch
+
+from ttools.interpreter.abi.probe_layout import REREADS
+from ttools.sanitizer.races import Site
+from ttools.sanitizer.races.lost_signals import LostSignal, lost_signal
+
+GIVE, TAKE, OTHER = 0, 1, 2
+SITES = [Site("atomic", 4)] * 3
+PRODUCER, CONSUMER = 3, 5
+
+
+def lost(steps: str, *, looks: bool = False) -> LostSignal | None:
+    """What is lost where one gives (`g`, `o` of another word), and another one takes (`t`)."""
+    launch = Launch(SITES)
+    for step in steps:
+        if step == "t":
+            launch.lock(CONSUMER, TAKE)
+        else:
+            launch.unlock(PRODUCER, GIVE, LOCK if step == "g" else LOCK + 4)
+    if looks:
+        address, end, program, seq, site, epoch, barrier, flags = launch.syncs[-1]
+        launch.syncs[-1] = address, end, program, seq, site, epoch, barrier, flags | REREADS
+    return lost_signal(launch.records()[1], CONSUMER, {GIVE, TAKE})
+
+
+@pytest.mark.parametrize(
+    ("steps", "count"),
+    [
+        ("ggt", 1),
+        ("ggggt", 3),
+        ("tgtggt", 1),
+        ("gtogtgot", 0),
+        ("gtgtt", 0),
+        ("oogt", 0),
+        ("gg", 0),
+    ],
+)
+def test_how_many_are_lost(steps: str, count: int) -> None:
+    assert lost(steps) == (LostSignal(PRODUCER, GIVE, count) if count else None)
+
+
+def test_a_wait_that_only_looks_loses_none() -> None:
+    assert lost("ggt", looks=True) is None

@@ -1,0 +1,92 @@
+"""Autotuned kernels that change what they read: a tuner's many launches do it many times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.findings.findings import Finding
+from ttools.sanitizer import sanitize
+
+CONFIGS = [triton.Config({"B": 16}), triton.Config({"B": 32})]
+
+
+def scale(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0.0) * 2, mask=i < n)
+
+
+def add_up(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.atomic_add(o_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0)))
+
+
+def clip(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o_ptr + i, tl.maximum(tl.load(x_ptr + i, mask=i < n, other=0.0), 0.5), mask=i < n)
+
+
+def through_scratch(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0.0), mask=i < n)
+    tl.store(o_ptr + i, tl.load(o_ptr + i, mask=i < n, other=0.0) + 1, mask=i < n)
+
+
+def changed(
+    function: Any,
+    *,
+    in_place: bool = False,
+    configs: Any = CONFIGS,
+    all_configs: bool = False,
+    **how: Any,
+) -> list[Finding]:
+    """What is found in two launches of a function that is autotuned so."""
+    kernel = triton.autotune(configs=configs, key=["n"], **how)(triton.jit(function))
+    x = torch.ones(40)
+    o = x if in_place else torch.zeros(40)
+    with sanitize(all_configs=all_configs) as report:
+        for _ in range(2):
+            kernel[lambda c: (triton.cdiv(40, c["B"]),)](x, o, 40)
+    if function is scale:
+        assert (o == (4 if in_place else 2)).all()  # launches made to compare leave no trace
+    return [each for each in report.findings if each.severity != "note"]
+
+
+def test_a_tensor_that_is_scaled_in_place() -> None:
+    (finding,) = changed(scale, in_place=True)
+    assert (finding.kind, finding.severity) == ("not_restored", "warning")
+    assert finding.argument is not None
+    assert finding.argument.name == "o_ptr"
+    assert finding.location is not None
+    assert "launches many times to time 2 configurations" in finding.message
+
+
+def test_sums_that_are_added_to() -> None:
+    (finding,) = changed(add_up)
+    assert finding.kind == "not_restored"
+
+
+def test_once_where_all_configurations_run() -> None:
+    (finding,) = changed(scale, in_place=True, all_configs=True)
+    assert finding.kind == "not_restored"
+
+
+@pytest.mark.parametrize(
+    ("function", "how"),
+    [
+        (scale, {}),
+        (scale, {"in_place": True, "restore_value": ["x_ptr"]}),
+        (scale, {"in_place": True, "configs": CONFIGS[:1]}),
+        (add_up, {"reset_to_zero": ["o_ptr"]}),
+        (add_up, {"pre_hook": lambda arguments, **_: arguments["o_ptr"].zero_()}),
+        (clip, {"in_place": True}),
+        (through_scratch, {}),
+    ],
+    ids=["apart", "restored", "one", "reset", "hook", "twice-as-once", "scratch"],
+)
+def test_what_is_put_back_or_stays(function: Any, how: dict[str, Any]) -> None:
+    assert changed(function, **how) == []
