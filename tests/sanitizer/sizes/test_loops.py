@@ -184,10 +184,10 @@ def _text(choose: random.Random) -> str:
         store=choose.choice(["k", "j", "pid * n + k", "k * s"]),
         mask=choose.choice(["lane + k < n", "lane < 1", "lane + j < n", "None"]),
         step=choose.choice(
-            ["1", "BLOCK", "s", "BLOCK * tl.num_programs(0)", "(n * 40).to(tl.int8)"]
+            ["1", "BLOCK", "s", "BLOCK * tl.num_programs(0)", "(pid + n * 40).to(tl.int8)"]
         ),
         other_step=choose.choice(["1", "s", "-1", "k", "0"]),
-        pointer_step=choose.choice(["1", "s", "BLOCK * s", "(n * 9).to(tl.int8)"]),
+        pointer_step=choose.choice(["1", "s", "BLOCK * s", "(pid + n * 9).to(tl.int8)"]),
         s=choose.choice(["2", "n", "triton.cdiv(n, 4)"]),
         extent=choose.choice(extents),
         other_extent=choose.choice(extents),

@@ -94,6 +94,27 @@ class Search:
             return self._on_line(problem, symbol, dict(self._where.box)) is not False
         return self._in_box(problem)
 
+    def left(self) -> dict[Key, Problem]:
+        """What is proved on no box and was not run as a whole, along one size.
+
+        A wrap that is not excluded hides what else may be wrong with an access. Where runs have
+        shown it to be harmless, or where it is proved after all, the rest is still to be shown.
+        """
+        found: dict[Key, Problem] = {}
+        if len(self._where.box) != 1:
+            return found
+        ((symbol, (first, last)),) = self._where.box.items()
+        whole = {key[0] for key, trial in self._trials.items() if trial.is_whole}
+        while first <= last:
+            if first in whole:
+                first += 1
+                continue
+            end = min((v for v in whole if v > first), default=last + 1) - 1
+            if self._next_point(symbol, {symbol: (first, end)}, first) is not None:
+                found |= self.problems({symbol: (first, end)})
+            first = end + 1
+        return found
+
     def explore(self) -> None:
         """Looks for defects where something hinders proofs, so that no problem names them."""
         whole = len(self._where.box) == 1
@@ -153,6 +174,7 @@ class Search:
             if trial.has(key):
                 self._known.found(trial, point, key, least=True)
                 return point
+            self._known.found(trial, point, key, least=False)
             if not trial.is_whole:
                 if trial.uncertain and not trial.events:
                     self._note(trial)
@@ -178,6 +200,7 @@ class Search:
             if trial.has(key):
                 self._known.found(trial, point, key, least=True)
                 return point
+            self._known.found(trial, point, key, least=False)
             if not trial.is_whole:
                 return None
             low = point[symbol] + 1

@@ -18,6 +18,7 @@ from ttools.sanitizer.sizes.host.tensors import PhantomTensor
 from ttools.sanitizer.sizes.script.formulas import (
     Formula,
     Origins,
+    blocks,
     constant,
     product,
     runs_of,
@@ -95,7 +96,16 @@ def generalise(launch: SeenLaunch, freed: Mapping[str, object]) -> General:
             found = size(names[value]) if names.get(value) in sizes else None
             found = found or strides.get(value) or origins.of(value)
             scalars[name] = found or constant(value)
-    grid = [origins.of(extent) or constant(extent) for extent in launch.grid]
+    # Blocks of an argument are likelier than an axis that no argument is as long as.
+    counts = [blocks(f, b) for f in scalars.values() if f.names for b in sorted(constants)]
+    of_scalars = {f.value(sizes): f for f in reversed(counts) if f.value(sizes) > 1}
+    named_by_argument = set(_scalars(launch))
+    grid = [
+        (None if extent in named_by_argument else of_scalars.get(extent))
+        or origins.of(extent)
+        or constant(extent)
+        for extent in launch.grid
+    ]
     run = _runner(launch, layouts, scalars, grid)
     return General(launch, sizes, run, [*_told(launch, layouts, scalars, grid, sizes)])
 
@@ -121,8 +131,14 @@ def _derived(launch: SeenLaunch) -> set[int]:
     products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
     # By chance an axis is as long as others of its own tensor together.
     products = {p for p in products if not _is_beside(p, launch)}
-    blocks = {-(-e // b) for e in extents | products for b in _constants(launch)}
-    found = products | (blocks & set(launch.grid))
+    runs = [tuple(run) for t in tensors for run in runs_of(t.shape)] + [(e,) for e in extents]
+    counts = {
+        count
+        for run in runs
+        for b in _constants(launch)
+        if (count := -(-math.prod(run) // b)) not in run
+    }
+    found = products | (counts & set(launch.grid))
     return (extents & found) - set(_scalars(launch)) - {1}
 
 
