@@ -100,6 +100,19 @@ def one_too_many(n):
 
 
 @triton.jit
+def hidden_race_kernel(y_ptr, n):
+    k = 1
+    while k * 2 < n:
+        tl.store(y_ptr + k, tl.program_id(0) * 1.0)
+        k += 4
+
+
+def hidden_race(n):
+    """Runs show that `k` does not wrap here, no proof does; it is the store that is wrong."""
+    hidden_race_kernel[(2,)](torch.empty(n), n)
+
+
+@triton.jit
 def after_loop_kernel(x_ptr, o_ptr, m):
     seen = -1
     for i in range(m):
@@ -119,6 +132,7 @@ def after_loop(n):
         (rows, 1, 1 << 20, "int_overflow", (1 << 19) + 1),
         (while_rows, 1, 1 << 20, "int_overflow", (1 << 19) + 1),
         (one_too_many, 1, 1 << 20, "oob_load", 1),
+        (hidden_race, 1, 20, "overlapping_store", 3),
     ],
 )
 def test_defects_in_loops_are_found(

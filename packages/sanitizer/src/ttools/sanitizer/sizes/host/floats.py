@@ -53,16 +53,16 @@ class HostFloat:
         return float(self) == other
 
     def __lt__(self, other: Any) -> bool:
-        return float(self) < other
+        return bool(float(self) < other)
 
     def __le__(self, other: Any) -> bool:
-        return float(self) <= other
+        return bool(float(self) <= other)
 
     def __gt__(self, other: Any) -> bool:
-        return float(self) > other
+        return bool(float(self) > other)
 
     def __ge__(self, other: Any) -> bool:
-        return float(self) >= other
+        return bool(float(self) >= other)
 
     def __hash__(self) -> int:
         return hash(float(self))
