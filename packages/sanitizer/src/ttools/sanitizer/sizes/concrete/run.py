@@ -325,8 +325,8 @@ class ConcreteRun(Accesses):
         slack, speed = high - low + (relation[2] == "e"), rises - falls
         left = np.where(slack > 0, -(-slack // np.maximum(speed, 1)), 0)
         top = 1 << (width_of(compares.operands[0]) - 1)
-        for now, by in sides:
-            end = now + by * np.maximum(left - 1, 0)
+        for begin, rise in sides:
+            end = begin + rise * np.maximum(left - 1, 0)
             if (end >= top).any() or (end < -top).any():
                 return None
         return None if ((speed < 1) & (slack > 0)).any() else left + np.zeros(self.count, np.int64)

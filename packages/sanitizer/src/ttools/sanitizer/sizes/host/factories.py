@@ -161,7 +161,9 @@ def _cat(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
     shape = list(first.shape)
     shape[dim] = sum((each.shape[dim] for each in tensors[1:]), first.shape[dim])
     dtype = functools.reduce(torch.promote_types, [each.dtype for each in tensors])
-    content = joined_content(*tensors, dtype) if len(tensors) == 2 and first.dim() == 1 else None
+    content = None
+    if len(tensors) == 2 and first.dim() == 1:
+        content = joined_content(first, tensors[1], dtype)
     return make(shape, dtype, content=content, random=any(each.storage.random for each in tensors))
 
 

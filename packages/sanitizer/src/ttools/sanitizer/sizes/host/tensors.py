@@ -193,10 +193,10 @@ class PhantomTensor(View):
         return make(self._shape, self.dtype)
 
     def __lshift__(self, other: Any) -> PhantomTensor:
-        return self * (1 << other)
+        return self.__mul__(1 << other)
 
     def __rshift__(self, other: Any) -> PhantomTensor:
-        return self // (1 << other)
+        return self.__floordiv__(1 << other)
 
     def clamp(self, min: Any = None, max: Any = None) -> PhantomTensor:
         if not (self._whole() and all(e is None or isinstance(e, int) for e in (min, max))):
