@@ -548,3 +548,33 @@ and the host reads them at line 15
     assert "warning[initcheck]: 10 of 60 elements of `out_ptr` were never written" in done.stdout
     assert "the first by index: [2, 10], [2, 11], [2, 12], …\n" in done.stdout
     assert done.stdout.endswith("1 error, 1 warning in 1 kernel, 2 launches\n")
+
+
+_ALL_SIZES = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+x = torch.zeros(1000, dtype=torch.int8)
+y = torch.empty_like(x)
+copy_kernel[(triton.cdiv(1000, 256),)](x, y, 1000, BLOCK=256)
+print("copied")
+"""
+
+
+def test_launches_of_a_script_are_checked_for_all_sizes(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(_ALL_SIZES)
+    found = ttools("sanitize", "--all-sizes", "script.py")
+    assert found.returncode == 1
+    assert "copied" in found.stdout
+    assert "at n = 2,147,483,649" in found.stdout
+    assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in found.stdout
+    proved = ttools("sanitize", "--all-sizes", "--sizes", "n=1:2147483648", "script.py")
+    assert (proved.returncode, "proved" in proved.stdout) == (0, True)
+    refused = ttools("sanitize", "--all-sizes", "--poison", "script.py")
+    assert refused.returncode == 2
+    assert "--poison cannot be used with --all-sizes" in refused.stderr

@@ -30,7 +30,7 @@ from ttools.interpreter.parser import parse_module
 
 _SOURCES = Path(__file__).parents[3] / "packages"
 #: Files that may list operations: their declarations and lowerings, and what they do to symbols.
-_ROOMS = ("dialects", "lower", "elementwise", "sizes")
+_ROOMS = ("dialects", "lower", "elementwise")
 #: How often other files name an operation, which is to be no more.
 _NAMED = 406
 

@@ -92,7 +92,11 @@ def _module(folder: Path, seed: int) -> ModuleType:
         grid=choose.choice(["triton.cdiv(n, 4)", "4", "min(n, 3)", "max(1, n // 4)"]),
         block=choose.choice([4, 8]),
     )
-    name = f"sizes_random_{seed}"
+    return load_text(folder, f"sizes_random_{seed}", text)
+
+
+def load_text(folder: Path, name: str, text: str) -> ModuleType:
+    """A module of a file of that text."""
     file = folder / f"{name}.py"
     file.write_text(text)
     spec = importlib.util.spec_from_file_location(name, file)
@@ -106,7 +110,12 @@ def _module(folder: Path, seed: int) -> ModuleType:
 
 @pytest.mark.parametrize("seed", range(14))
 def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
-    run = _module(tmp_path, seed).run
+    check_claims(_module(tmp_path, seed))
+
+
+def check_claims(module: ModuleType) -> None:
+    """Holds what is claimed of all sizes of `run(n)` against runs at each of them."""
+    run = module.run
     analysis = Analysis(run, {"n": (1, _LAST)})
     result = analysis.analyse()
     (symbol,) = analysis._symbols.values()

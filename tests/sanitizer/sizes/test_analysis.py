@@ -89,10 +89,6 @@ def test_grids_that_cannot_be_launched_are_no_proof() -> None:
     assert "grid" in result.abstained[0].reason
 
 
-def test_while_loops_are_no_proof_yet() -> None:
-    assert _analyse(kernels.while_loop, n=(0, 1 << 20)).verdict == "not proved"
-
-
 def test_unknown_host_functions_are_named() -> None:
     import torch
 

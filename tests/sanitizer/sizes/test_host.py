@@ -15,6 +15,7 @@ from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Symbol, as_poly, ev
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.host.factories import FACTORIES
 from ttools.sanitizer.sizes.host.paths import HostInt, Path, on_path, poly_of
+from ttools.sanitizer.sizes.host.storage import INDEX
 
 
 def _copied(x: Any, y: Any, n: Any) -> None:
@@ -74,6 +75,13 @@ def _views(choose: random.Random, x: Any, n: Any) -> Any:
                 lambda x, a: x.amax(a) if x.dim() > 1 else x,
                 lambda x, _: x * 2,
                 lambda x, _: x[..., None],
+                lambda x, _: x.clone(),
+                lambda x, _: torch.empty_like(x),
+                lambda x, _: x.to(torch.float64),
+                lambda x, _: x.contiguous(),
+                lambda x, a: x.movedim(a, 0),
+                lambda x, a: x.unfold(a, 1, 1),
+                lambda x, _: x.diagonal() if x.dim() == 2 else x,
             ]
         )(x, axis)
     return x
@@ -98,3 +106,41 @@ def test_views_are_those_of_torch(seed: int) -> None:
     long = [n for n, extent in enumerate(shape) if extent > 1 and real.numel()]
     assert [strides[n] for n in long] == [real.stride(n) for n in long]
     assert offset == [real.storage_offset()]
+
+
+_TABLES: list[Callable[[Any, Any], Any]] = [
+    lambda t, n: t["arange"](n - 1, -1, -1),
+    lambda t, n: t["arange"](0, 3 * n, n),
+    lambda t, n: t["arange"](n) * 3 % 4 + 1,
+    lambda t, n: t["arange"](n).clamp(1, 3),
+    lambda t, n: t["arange"](n).clamp(max=n - 2),
+    lambda t, n: t["arange"](n) >> 1,
+    lambda t, n: (t["arange"](n) << 2).flip(0),
+    lambda t, n: t["tensor"]([0, n, 2 * n], dtype=torch.int32),
+    lambda t, n: t["cat"]([t["zeros"](1, dtype=torch.int64), t["full"]((5,), n).cumsum(0)]),
+    lambda t, n: t["cat"]([t["arange"](n), t["arange"](n, n + 3)]),
+    lambda t, n: t["arange"](n).to(torch.bool),
+    lambda t, n: t["full"]((3,), n).to(torch.int32) * 2,
+    lambda t, n: _after(t["zeros"](n + 1, dtype=torch.int32), t["arange"](1, n + 1)),
+    lambda t, n: _after(t["zeros"](n + 1, dtype=torch.int32), t["arange"](5, 6)),
+]
+
+
+def _after(table: Any, others: Any) -> Any:
+    table[1:] = others
+    return table
+
+
+@pytest.mark.parametrize("make", _TABLES)
+@pytest.mark.parametrize("value", [1, 2, 5])
+def test_formulas_of_tables_are_what_torch_has(make: Callable[[Any, Any], Any], value: int) -> None:
+    size = Symbol("n", "size", SIZE)
+    real = make({name: getattr(torch, name) for name in (*FACTORIES, "cat")}, value)
+    with on_path(Path({size: value})):
+        made = make({**FACTORIES, "cat": torch.cat}, HostInt(as_poly(size)))
+        assert made.dtype == real.dtype
+        assert [evaluate(poly_of(e), {size: value}) for e in made.shape] == list(real.shape)
+        content = made.storage.content
+    if content is not None:
+        found = [evaluate(content, {size: value, INDEX: i}) for i in range(real.numel())]
+        assert found == real.to(torch.int64).tolist()

@@ -1,6 +1,7 @@
 """The way of a launch through Triton, and how its steps are observed or taken over.
 
     kernel[grid]       SUBSCRIPT   `__getitem__` makes what is called with the arguments
+      Heuristics.run   HEURISTICS  computes constants from the arguments
       Autotuner.run    TUNED       chooses a configuration, trying each by `_bench` (TRIAL)
       JITFunction.run  CALL        specialises, compiles if need be (COMPILE), launches
       CompiledKernel   METADATA    is asked with all arguments what hooks may want to know
@@ -59,6 +60,7 @@ OUTER_SUBSCRIPTS = (
     Step(triton_versions.autotuner_class, "__getitem__"),
     Step(triton_versions.heuristics_class, "__getitem__"),
 )
+HEURISTICS = Step(triton_versions.heuristics_class, "run")
 TUNED = Step(triton_versions.autotuner_class, "run")
 TRIAL = Step(triton_versions.autotuner_class, "_bench")
 METADATA = Step(triton_versions.compiled_kernel_class, "launch_metadata")

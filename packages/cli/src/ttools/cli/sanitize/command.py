@@ -15,7 +15,7 @@ from ttools.cli.progress import State, progress
 from ttools.cli.sanitize import gpu as sanitize_gpu
 from ttools.cli.sanitize import options as sanitize_options
 from ttools.cli.sanitize.ending import SanitizeEnding
-from ttools.cli.sanitize.sizes import sanitize_sizes
+from ttools.cli.sanitize.sizes import sanitize_all_sizes, sanitize_sizes
 from ttools.cli.work import (
     Work,
     read_work,
@@ -44,6 +44,7 @@ def sanitize_command(
     timeout: sanitize_options.TimeoutOption = None,
     only: sanitize_options.CheckedOnlyOption = None,
     sizes: sanitize_options.SizesOption = None,
+    all_sizes: sanitize_options.AllSizesOption = False,
     all_configs: sanitize_options.AllConfigsOption = False,
     view_bounds: sanitize_options.ViewBoundsOption = None,
     poison: sanitize_options.PoisonOption = False,
@@ -69,11 +70,9 @@ def sanitize_command(
     is the script's own if that is not 0; else 1 if there are findings of the severity --fail-on or
     above, 2 for wrong usage, 3 for a failure of ttools.
     """
-    if sizes:
+    if sizes or all_sizes:
         require_folder(output)
         refused: dict[str, object] = {
-            "-m": module,
-            "-c": code,
             "--check": check,
             "--on gpu": on == "gpu",
             "--instrument": instrument,
@@ -87,9 +86,22 @@ def sanitize_command(
             "--grid": grid,
             "--arg": arg,
         }
-        status = sanitize_sizes(
-            sizes, words or [], refused, form=form, output=output, fail_on=fail_on
-        )
+        if all_sizes:
+            script = read_work(words or [], module=module, code=code, grid=grid, arguments=[])
+            status = sanitize_all_sizes(
+                script,
+                sizes or [],
+                refused,
+                device_map=device_map,
+                form=form,
+                output=output,
+                fail_on=fail_on,
+            )
+        else:
+            refused |= {"-m": module, "-c": code}
+            status = sanitize_sizes(
+                sizes or [], words or [], refused, form=form, output=output, fail_on=fail_on
+            )
         raise typer.Exit(status)
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     if update_baseline and baseline is None:

@@ -74,6 +74,13 @@ SizesOption = Annotated[
         help="Check a function, FILE.py:FUNCTION, for all sizes of a range at once; repeatable.",
     ),
 ]
+AllSizesOption = Annotated[
+    bool,
+    _checks(
+        "--all-sizes",
+        help="Check the launches of a script for all sizes; --sizes gives sizes other ranges.",
+    ),
+]
 AllConfigsOption = Annotated[
     bool, _checks("--all-configs", help="Run every config of autotuned kernels.")
 ]

@@ -1,17 +1,23 @@
-"""`ttools sanitize --sizes`: all sizes of a range at once."""
+"""`ttools sanitize --sizes` and `--all-sizes`: all sizes of a range at once."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ttools.cli import exit_codes
 from ttools.cli.console import say, write_findings, write_text
 from ttools.cli.progress import State, progress
-from ttools.cli.work import take_over_from_upstream
+from ttools.cli.work import Work, require_source, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
+
+if TYPE_CHECKING:
+    from ttools.core.reports.report import Report
 
 
 def sanitize_sizes(
@@ -39,26 +45,86 @@ def sanitize_sizes(
     Raises:
         UsageError: the words name no function, or a range is none.
     """
-    for name, value in given.items():
-        if value:
-            raise UsageError(f"{name} cannot be used with --sizes")
+    _refuse(given, "--sizes")
     if len(words) != 1:
         raise UsageError("--sizes needs one FILE.py:FUNCTION")
     take_over_from_upstream("ttools sanitizes")
-    from ttools.core.reports.registry import write_report
-    from ttools.core.reports.report import summary
     from ttools.sanitizer.sizes.api import SECONDS, check_ranges, load_function, read_sizes
 
     ranges = read_sizes(sizes)
     run = load_function(words[0], ranges)
+    with _spent(SECONDS):
+        report = check_ranges(run, ranges, target=words[0], fail_on=fail_on).report
+    return _conclude(report, form, output)
+
+
+def sanitize_all_sizes(
+    work: Work,
+    sizes: Sequence[str],
+    given: Mapping[str, object],
+    *,
+    device_map: str | None,
+    form: str,
+    output: Path | None,
+    fail_on: Severity,
+) -> int:
+    """Runs a script, checks what it launched for all sizes and writes the report.
+
+    Args:
+        work: the script.
+        sizes: ranges of sizes by the names that the report has for them.
+        given: values of the options that cannot be used with it.
+        device_map: what becomes of the CUDA devices that a script names.
+        form: of the report.
+        output: where it goes; standard output if None.
+        fail_on: from which severity on findings fail the run.
+
+    Returns:
+        The exit status: the script's own if that is not 0.
+
+    Raises:
+        UsageError: what runs is no script, or a range is none.
+    """
+    _refuse(given, "--all-sizes")
+    require_source(work, "--all-sizes")
+    take_over_from_upstream("ttools sanitizes")
+    from ttools.sanitizer.sizes.api import SECONDS, read_sizes
+    from ttools.sanitizer.sizes.script.check import check_launches
+    from ttools.sanitizer.sizes.script.seen import launches_seen
+
+    ranges = read_sizes(sizes)
+    with launches_seen() as seen:
+        status = run_work(work, device_map, quiet=True)
+    with _spent(SECONDS):
+        report = check_launches(seen, ranges, target=str(work), fail_on=fail_on).report
+    if not report.launches:
+        say("note", "no launch was seen whose sizes could be told")
+    found = _conclude(replace(report, exit_code=status), form, output)
+    return status or found
+
+
+def _spent(most: float) -> AbstractContextManager[None]:
+    """Shows how long it has taken."""
     began = time.monotonic()
 
     def state() -> State:
         spent = int(time.monotonic() - began)
-        return State(what="all sizes", done=spent, total=int(SECONDS), unit="s at most")
+        return State(what="all sizes", done=spent, total=int(most), unit="s at most")
 
-    with progress(state, shared=False):
-        report = check_ranges(run, ranges, target=words[0], fail_on=fail_on).report
+    return progress(state, shared=False)
+
+
+def _refuse(given: Mapping[str, object], option: str) -> None:
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"{name} cannot be used with {option}")
+
+
+def _conclude(report: Report, form: str, output: Path | None) -> int:
+    """Writes the report; the exit status."""
+    from ttools.core.reports.registry import write_report
+    from ttools.core.reports.report import summary
+
     text = write_report(report, form)
     if output is None and form == "text":
         write_findings(text)

@@ -21,7 +21,7 @@ from ttools.sanitizer.sizes.host.paths import Condition, HostInt, NotModelledErr
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region, region
 from ttools.sanitizer.sizes.result import Abstention, Result
 from ttools.sanitizer.sizes.search import Known, Search
-from ttools.sanitizer.sizes.symbolic.conditions import Problem
+from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem
 
 _MOST_PATHS = 96
 #: Never findings of their own.
@@ -56,6 +56,7 @@ class Analysis:
         self._names = {s: n for n, s in self._symbols.items()}
         self.known = Known(self._names, time.monotonic() + seconds)
         self.result = Result(dict(sizes))
+        self._unsettled: set[Key] = set()
 
     def analyse(self) -> Result:
         """Looks at the whole range."""
@@ -159,25 +160,40 @@ class Analysis:
     def _launch(self, where: Region, launch: Launch, counted: Launch) -> None:
         search = Search(self.known, where, launch, counted)
         problems = search.problems(where.box)
-        for key, problem in problems.items():
-            if problem.kind in _HINDRANCES:
-                continue
-            known = self.known.defects.get(key)
-            if known is not None and len(self._sizes) == 1:
-                (low, _), (size,) = *where.box.values(), tuple(known.sizes.values())
-                if size <= low and known.is_least:
-                    continue
-            if self.known.is_late():
-                self._abstain(self._abstention(problem, where.box, "there was no time left: "))
-                continue
-            if not search.settle(problem):
-                self._abstain(self._abstention(problem, where.box))
+        seen: set[Key] = set()
+        pending = problems
+        while pending:
+            for problem in pending.values():
+                self._settle(search, where, problem)
+            seen |= set(pending)
+            left = search.left()
+            for key in left.keys() & seen - self.known.defects.keys() - self._unsettled:
+                if key[0] not in _HINDRANCES:
+                    self._abstain(self._abstention(left[key], where.box))
+            pending = {key: problem for key, problem in left.items() if key not in seen}
+            problems = {**problems, **pending}
         if any(problem.kind == "model" for problem in problems.values()):
             search.explore()
         for problem in problems.values():
             if problem.kind in _HINDRANCES:
                 self._abstain(self._abstention(problem, where.box))
         self._note_values(search, where)
+
+    def _settle(self, search: Search, where: Region, problem: Problem) -> None:
+        """Finds where a problem is a defect, or that it is none, or abstains."""
+        if problem.kind in _HINDRANCES:
+            return
+        known = self.known.defects.get(problem.key)
+        if known is not None and len(self._sizes) == 1:
+            (low, _), (size,) = *where.box.values(), tuple(known.sizes.values())
+            if size <= low and known.is_least:
+                return
+        if self.known.is_late():
+            self._unsettled.add(problem.key)
+            self._abstain(self._abstention(problem, where.box, "there was no time left: "))
+        elif not search.settle(problem):
+            self._unsettled.add(problem.key)
+            self._abstain(self._abstention(problem, where.box))
 
     def _note_values(self, search: Search, where: Region) -> None:
         """Names the operations at which unknown data decide."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 from ttools.interpreter.dialects.traits import ATOMIC, WRITES
-from ttools.interpreter.ir import IntegerType, Operation, Value, element_type
+from ttools.interpreter.ir import (
+    FloatType,
+    IntegerType,
+    Operation,
+    PointerType,
+    Type,
+    Value,
+    element_type,
+)
 
 
 def width_of(value: Value) -> int:
@@ -33,3 +41,14 @@ def access_kind(op: Operation) -> Literal["load", "store", "atomic"]:
     if op.has(ATOMIC):
         return "atomic"
     return "store" if op.has(WRITES) else "load"
+
+
+def same_elements(one: Type, other: Type) -> bool:
+    """Whether both are pointers, to elements of the same number of bytes."""
+    sizes = [_element_bytes(k.pointee) if isinstance(k, PointerType) else 0 for k in (one, other)]
+    return 0 < sizes[0] == sizes[1]
+
+
+def _element_bytes(kind: Type) -> int:
+    width = kind.width if isinstance(kind, (IntegerType, FloatType)) else 64
+    return -(-width // 8)

@@ -15,6 +15,8 @@ from ttools.sanitizer.sizes.result import Defect
 from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem, unproved
 
 _MOST_STEPS = 12
+#: Sizes of a range that are all run.
+_MOST_ALONE = 256
 #: Sizes that run one after the other where nothing is proved.
 _MOST_NEAR = 24
 
@@ -50,14 +52,16 @@ class Known:
         """A run of a launch at one size."""
         return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
-    def unproved(self, launch: Launch, where: Region, box: Box) -> dict[Key, Problem]:
-        """What is not proved of a launch on a part of a region."""
+    def unproved(
+        self, launch: Launch, where: Region, box: Box, only: Key | None = None
+    ) -> dict[Key, Problem]:
+        """What is not proved of a launch on a part of a region; at least what is asked about."""
         space = where.space(box)
         if space is None:
             return {}
         space.ends = self._ends
-        module = self.kernels.module(launch)
-        return {p.key: p for p in unproved(launch, module, space, self.kernels.storages(launch))}
+        module, written = self.kernels.module(launch), self.kernels.storages(launch)
+        return {p.key: p for p in unproved(launch, module, space, written, only)}
 
 
 class Search:
@@ -65,15 +69,15 @@ class Search:
 
     def __init__(self, known: Known, where: Region, launch: Launch, counted: Launch) -> None:
         self._known, self._where, self.launch, self._counted = known, where, launch, counted
-        self._proofs: dict[tuple[tuple[int, int], ...], dict[Key, Problem]] = {}
+        self._proofs: dict[tuple[tuple[tuple[int, int], ...], Key | None], dict[Key, Problem]] = {}
         self._trials: dict[tuple[int, ...], Trial] = {}
         self.uncertain: list[Any] = []
 
-    def problems(self, box: Box) -> dict[Key, Problem]:
-        """What is not proved on a box."""
-        key = tuple(box.values())
+    def problems(self, box: Box, only: Key | None = None) -> dict[Key, Problem]:
+        """What is not proved on a box; at least what is asked about."""
+        key = tuple(box.values()), only
         if key not in self._proofs:
-            self._proofs[key] = self._known.unproved(self._counted, self._where, box)
+            self._proofs[key] = self._known.unproved(self._counted, self._where, box, only)
         return self._proofs[key]
 
     def trial(self, point: Point) -> Trial:
@@ -89,6 +93,27 @@ class Search:
             (symbol,) = self._where.box
             return self._on_line(problem, symbol, dict(self._where.box)) is not False
         return self._in_box(problem)
+
+    def left(self) -> dict[Key, Problem]:
+        """What is proved on no box and was not run as a whole, along one size.
+
+        A wrap that is not excluded hides what else may be wrong with an access. Where runs have
+        shown it to be harmless, or where it is proved after all, the rest is still to be shown.
+        """
+        found: dict[Key, Problem] = {}
+        if len(self._where.box) != 1:
+            return found
+        ((symbol, (first, last)),) = self._where.box.items()
+        whole = {key[0] for key, trial in self._trials.items() if trial.is_whole}
+        while first <= last:
+            if first in whole:
+                first += 1
+                continue
+            end = min((v for v in whole if v > first), default=last + 1) - 1
+            if self._next_point(symbol, {symbol: (first, end)}, first) is not None:
+                found |= self.problems({symbol: (first, end)})
+            first = end + 1
+        return found
 
     def explore(self) -> None:
         """Looks for defects where something hinders proofs, so that no problem names them."""
@@ -139,7 +164,7 @@ class Search:
         key = problem.key
         low, high = box[symbol]
         for _ in range(_MOST_STEPS):
-            if key not in self.problems({**box, symbol: (low, high)}):
+            if key not in self.problems({**box, symbol: (low, high)}, key):
                 return True
             end = self._proved_until(key, symbol, box, low, high)
             point = self._next_point(symbol, box, end)
@@ -149,6 +174,7 @@ class Search:
             if trial.has(key):
                 self._known.found(trial, point, key, least=True)
                 return point
+            self._known.found(trial, point, key, least=False)
             if not trial.is_whole:
                 if trial.uncertain and not trial.events:
                     self._note(trial)
@@ -157,7 +183,28 @@ class Search:
             low = point[symbol] + 1
             if low > high:
                 return True
+        else:
+            if high - low < _MOST_ALONE:
+                found = self._one_by_one(key, symbol, box, low)
+                if found is not None:
+                    return found
         return self._sampled(key, symbol, box, low, high)
+
+    def _one_by_one(self, key: Key, symbol: Symbol, box: Box, low: int) -> Point | bool | None:
+        """The least failing point of few, which are all run; None if one cannot be as a whole."""
+        while not self._known.is_late():
+            point = self._next_point(symbol, box, low)
+            if point is None:
+                return True
+            trial = self.trial(point)
+            if trial.has(key):
+                self._known.found(trial, point, key, least=True)
+                return point
+            self._known.found(trial, point, key, least=False)
+            if not trial.is_whole:
+                return None
+            low = point[symbol] + 1
+        return None
 
     def _note(self, trial: Trial) -> None:
         self.uncertain += [op for op in trial.uncertain if op not in self.uncertain]
@@ -165,11 +212,11 @@ class Search:
     def _proved_until(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> int:
         """The least end of a range from `low` on for which there is no proof."""
         good, bad = low - 1, high
-        if key in self.problems({**box, symbol: (low, low)}):
+        if key in self.problems({**box, symbol: (low, low)}, key):
             return low
         while bad - good > 1:
             middle = (good + bad) // 2
-            if key in self.problems({**box, symbol: (low, middle)}):
+            if key in self.problems({**box, symbol: (low, middle)}, key):
                 bad = middle
             else:
                 good = middle

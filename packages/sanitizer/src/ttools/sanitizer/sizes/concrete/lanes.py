@@ -6,9 +6,9 @@ Floats are numbers that stand for how they were computed: equal ones are equal f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from ttools.interpreter.ir import (
 )
 from ttools.sanitizer.sizes.algebra.polynomials import Poly
 
-if TYPE_CHECKING:
-    pass
+#: An operation that has lost bits, and in which lanes.
+Wrap: TypeAlias = "tuple[Operation, Any]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Lanes:
 
     data: Any
     twin: Any = None
-    wraps: tuple[tuple[Operation, Any], ...] = ()
+    wraps: tuple[Wrap, ...] = ()
     unknown: Any = None
     base: int | None = None
 
@@ -104,6 +104,20 @@ def either(*masks: Any) -> Any:
     return found
 
 
+def merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:
+    """Each operation once, with all lanes in which it has lost bits."""
+    found: dict[Operation, Any] = {}
+    for op, lanes in wraps:
+        known = found.get(op)
+        found[op] = lanes if known is None or known is lanes else np.logical_or(*fit(known, lanes))
+    return tuple(found.items())
+
+
+def hidden(value: Lanes, where: Any) -> Lanes:
+    """A value that is not known in some programs."""
+    return replace(value, unknown=either(value.unknown, where)) if where.any() else value
+
+
 def select(condition: Lanes, one: Lanes, other: Lanes) -> Lanes:
     """Lane by lane one or the other."""
 
@@ -121,8 +135,10 @@ def select(condition: Lanes, one: Lanes, other: Lanes) -> Lanes:
         b = zero if other.unknown is None else other.unknown
         unknown = either(unknown, chosen(a, b))
     no = np.zeros(1, bool)
-    wraps = tuple((op, chosen(m, no)) for op, m in one.wraps)
-    wraps += tuple((op, chosen(no, m)) for op, m in other.wraps)
+    wraps = merged(
+        [(op, chosen(m, no)) for op, m in one.wraps]
+        + [(op, chosen(no, m)) for op, m in other.wraps]
+    )
     base = one.base
     data = chosen(one.data, other.data)
     if one.base != other.base:

@@ -1,18 +1,19 @@
 """Runs a kernel's integers at one size, for chosen programs, without memory.
 
-Owns control flow, accesses and what is found in them; what single operations compute is
-`lanes`' business. Programs are computed side by side as NumPy arrays, with machine integers that
-wrap. What depends on data that nobody knows is left out, so that a finding is certain. Must not
-know how sizes are chosen, nor what is proved.
+Owns control flow, accesses and what is found in them; what single operations compute is the
+business of `operations`. Programs are computed side by side as NumPy arrays, with machine integers
+that wrap. What depends on data that nobody knows is left out, so that a finding is certain. Must
+not know how sizes are chosen, nor what is proved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
+import ttools.sanitizer.sizes.concrete.lower  # noqa: F401 - registers the rules
 from ttools.interpreter.dialects.traits import READS, WRITES
 from ttools.interpreter.ir import (
     Block,
@@ -23,11 +24,13 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, evaluate
+from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.concrete import operations
 from ttools.sanitizer.sizes.concrete.accesses import Accesses
 from ttools.sanitizer.sizes.concrete.lanes import (
     Lanes,
     hashed,
+    hidden,
     integers,
     select,
 )
@@ -38,6 +41,10 @@ from ttools.sanitizer.sizes.host.paths import NotModelledError
 _MOST_ITERATIONS = 96
 #: Iterations at the begin and end of a loop that is longer.
 _AT_ENDS = 6
+
+
+#: What is added to a carried value in each iteration, and by what.
+_Step: TypeAlias = "tuple[Value, Operation]"
 
 
 class ConcreteRun(Accesses):
@@ -71,20 +78,25 @@ class ConcreteRun(Accesses):
 
     # ---- control
     def _function(self, block: Block) -> None:
-        last = self._block(block)
-        before = self._active
-        if last.name == "cf.cond_br":
-            condition = self.get(last.operands[0])
-            chosen = np.asarray(condition.data, bool)
-            known = self._known(condition, last)
-            for (target, values), taken in zip(last.successors, (chosen, ~chosen), strict=True):
-                self._enter(target, values, before & taken & known)
-        elif last.name == "cf.br":
-            ((target, values),) = last.successors
-            self._enter(target, values, before)
-        elif last.name not in ("tt.return", "ub.unreachable"):
+        before, last = self._active, self._block(block)
+        known = operations.control.get(last.name)
+        if known is None:
             raise NotModelledError(f"`{last.name}` of the kernel")
+        known(self, last)
         self._active = before
+
+    def enter(self, last: Operation) -> None:
+        """Goes on in the block of a branch."""
+        ((target, values),) = last.successors
+        self._enter(target, values, self._active)
+
+    def enter_either(self, last: Operation) -> None:
+        """Goes on in both blocks of a conditional branch, each with its programs."""
+        condition, before = self.get(last.operands[0]), self._active
+        chosen = np.asarray(condition.data, bool)
+        known = self._known(condition, last)
+        for (target, values), taken in zip(last.successors, (chosen, ~chosen), strict=True):
+            self._enter(target, values, before & taken & known)
 
     def _enter(self, target: Block, values: Sequence[Value], active: Bools) -> None:
         if not active.any():
@@ -100,22 +112,18 @@ class ConcreteRun(Accesses):
 
     def _block(self, block: Block) -> Operation:
         for op in block.operations[:-1]:
-            if op.name == "scf.for":
-                self._for(op)
-            elif op.name == "scf.if":
-                self._if(op)
-            elif op.name == "scf.while":
-                self._while(op)
+            known = operations.control.get(op.name)
+            if known is not None:
+                known(self, op)
             elif op.has(READS, WRITES):
                 self._access(op)
-            elif op.name in ("tt.call", "tt.map_elementwise"):
-                raise NotModelledError(f"`{op.name}` of the kernel")
             else:
                 for result, value in zip(op.results, operations.evaluate(self, op), strict=True):
                     self._values[result] = value
         return block.terminator
 
-    def _if(self, op: Operation) -> None:
+    def branch(self, op: Operation) -> None:
+        """Runs a structured branch."""
         condition = self.get(op.operands[0])
         known, before = self._known(condition, op), self._active
         chosen = np.asarray(condition.data, bool)
@@ -131,7 +139,10 @@ class ConcreteRun(Accesses):
             one, other = outcomes[0][n], outcomes[1][n]
             self._values[result] = select(condition, one, other)
 
-    def _for(self, op: Operation) -> None:
+    def counted_loop(self, op: Operation) -> None:
+        """Runs a loop over a range."""
+        if op.attributes.get("unsignedCmp"):
+            raise NotModelledError("a loop over unsigned integers")
         lower, upper, step = (self.get(v) for v in op.operands[:3])
         body = op.regions[0].entry
         counter, *arguments = body.arguments
@@ -149,7 +160,6 @@ class ConcreteRun(Accesses):
             active &= step.data >= 1
         trips = np.where(last > first, (last - first + by - 1) // by, 0)
         most = int(trips[active].max()) if active.any() else 0
-        growth = self._growth(op, arguments) if most > _MOST_ITERATIONS else None
         width = getattr(element_type(counter.type), "width", 64)
         top = (1 << (width - 1)) - 1 if width < 64 else None
         if top is not None:
@@ -158,24 +168,20 @@ class ConcreteRun(Accesses):
             if wraps.any():
                 self._event("int_overflow", op, wraps, np.zeros(self.count, np.int64), -1)
                 active &= ~wraps
-        k = 0
+        k, cut = 0, before & ~active
         while k < most:
             running = active & (trips > k)
-            if not running.any():
-                break
             if k == _AT_ENDS and most > _MOST_ITERATIONS:
                 self.outcome.whole = False
-                if growth is None:
-                    break
+                growth = self._growth(op, zip(arguments, body.terminator.operands, strict=True))
                 jump = most - _AT_ENDS - k
-                for n, (by_value, culprit) in growth.items():
-                    amount = by_value if isinstance(by_value, int) else self.get(by_value)
-                    carried[n] = operations.grown(self, carried[n], amount, jump, culprit)
+                self._grow(carried, growth, np.clip(trips - k, 0, jump))
                 k += jump
                 running = active & (trips > k)
             self._iterations += 1
             if self._iterations > 20_000:
                 self.outcome.whole = False
+                cut = cut | running
                 break
             self._active = running
             self._values[counter] = integers(first + k * by)
@@ -189,40 +195,56 @@ class ConcreteRun(Accesses):
             k += 1
         self._active = before
         for result, value in zip(op.results, carried, strict=True):
-            self._values[result] = value
+            self._values[result] = hidden(value, cut)
+
+    def _grow(self, carried: list[Lanes], growth: Mapping[int, _Step | None], times: Any) -> None:
+        """Lets carried values grow as they do in so many iterations of each program."""
+        for n, step in growth.items():
+            if step is None:
+                carried[n] = hidden(carried[n], times > 0)
+            else:
+                value, culprit = step
+                carried[n] = operations.grown(carried[n], self.get(value), times, culprit)
 
     def _growth(
-        self, op: Operation, arguments: Sequence[Value]
-    ) -> dict[int, tuple[Any, Operation | None]] | None:
-        """By what the values of a long loop grow per iteration; None where one does otherwise."""
-        body = op.regions[0].entry
-        found: dict[int, tuple[Any, Operation | None]] = {}
-        for n, (argument, value) in enumerate(
-            zip(arguments, body.terminator.operands, strict=True)
-        ):
-            kind = element_type(argument.type)
-            if not isinstance(kind, (IntegerType, PointerType)) or value is argument:
-                continue
-            made = value.defining_op
-            if made is None or made.name not in ("arith.addi", "tt.addptr"):
-                return None
-            others = [v for v in made.operands if v is not argument]
-            if len(others) != 1 or others[0] not in self._values:
-                return None
-            inside = others[0].defining_op
-            if inside is not None and any(inside is each for each in op.walk()):
-                return None
-            found[n] = others[0], made
+        self, op: Operation, pairs: Iterable[tuple[Value | None, Value]]
+    ) -> dict[int, _Step | None]:
+        """By what the values of a long loop grow per iteration; None for those that do otherwise.
+
+        Args:
+            op: the loop.
+            pairs: each value that it carries at the start of its body, and at the end.
+        """
+        found: dict[int, _Step | None] = {}
+        for n, (argument, value) in enumerate(pairs):
+            kind = element_type(value.type)
+            if isinstance(kind, (IntegerType, PointerType)) and value is not argument:
+                found[n] = None if argument is None else self._step(op, argument, value)
         return found
 
-    def _while(self, op: Operation) -> None:
+    def _step(self, op: Operation, argument: Value, value: Value) -> _Step | None:
+        made = value.defining_op
+        added = None if made is None else operations.addition.get(made.name)
+        step = None if added is None or made is None else added(made, argument)
+        if made is None or step is None or step not in self._values:
+            return None
+        inside = step.defining_op
+        if inside is not None and any(inside is each for each in op.walk()):
+            return None
+        return step, made
+
+    def loop(self, op: Operation) -> None:
+        """Runs a loop that goes on while a condition holds."""
         condition, body = op.regions[0].entry, op.regions[1].entry
         carried = [self.get(v) for v in op.operands]
         before = self._active
         active = before.copy()
         forwarded: list[Lanes] = []
-        iterations = 0
+        iterations, cut = 0, np.zeros(self.count, bool)
         while True:
+            if iterations == _AT_ENDS:
+                remaining = self._skip(op, carried, active)
+                cut, active = active & ~remaining, remaining
             self._active = active
             for argument, value in zip(condition.arguments, carried, strict=True):
                 self._values[argument] = value
@@ -234,12 +256,15 @@ class ConcreteRun(Accesses):
                 if not forwarded
                 else [select(Lanes(active), a, b) for a, b in zip(new, forwarded, strict=True)]
             )
-            active = active & np.asarray(decides.data, bool) & self._known(decides, op)
+            known = self._known(decides, op)
+            cut = cut | (active & ~known)
+            active = active & np.asarray(decides.data, bool) & known
             iterations += 1
             if not active.any():
                 break
             if iterations > _MOST_ITERATIONS:
                 self.outcome.whole = False
+                cut = cut | active
                 break
             self._active = active
             for argument, value in zip(body.arguments, forwarded, strict=True):
@@ -251,4 +276,57 @@ class ConcreteRun(Accesses):
             ]
         self._active = before
         for result, value in zip(op.results, forwarded, strict=True):
-            self._values[result] = value
+            self._values[result] = hidden(value, cut)
+
+    def _skip(self, op: Operation, carried: list[Lanes], active: Bools) -> Bools:
+        """Goes on to the last iterations of a long loop if all grows evenly; who is still in it."""
+        condition, body = op.regions[0].entry, op.regions[1].entry
+        inner = dict(zip(condition.terminator.operands[1:], body.arguments, strict=True))
+        starts = [inner.get(a) for a in condition.arguments]
+        growth = self._growth(op, zip(starts, body.terminator.operands, strict=True))
+        left = self._left(condition, carried, growth)
+        if left is None or not active.any():
+            return active
+        jump = int(left[active].max()) - _AT_ENDS
+        if jump < _MOST_ITERATIONS:
+            return active
+        self.outcome.whole = False
+        self._grow(carried, growth, np.clip(left, 0, jump))
+        remaining: Bools = active & (left > jump)
+        return remaining
+
+    def _left(
+        self, condition: Block, carried: Sequence[Lanes], growth: Mapping[int, _Step | None]
+    ) -> Any:
+        """How often a condition still holds in each program.
+
+        None where it is no comparison of what grows evenly, or where a side leaves its type.
+        """
+        compares = condition.operations[0]
+        relation = str(compares.attributes.get("predicate"))
+        if len(condition.operations) != 2 or relation not in ("slt", "sle", "sgt", "sge"):
+            return None
+        if condition.terminator.operands[0] not in compares.results:
+            return None
+        sides = []
+        for value in compares.operands:
+            here = value in condition.arguments
+            n = condition.arguments.index(value) if here else -1
+            now, step = carried[n] if here else self.get(value), growth.get(n) if here else None
+            if n in growth and step is None:
+                return None
+            by = None if step is None else self.get(step[0])
+            if now.unknown is not None or now.wraps or (by is not None and by.unknown is not None):
+                return None
+            sides.append((now.data, 0 if by is None else by.data))
+        if relation[1] == "g":
+            sides.reverse()
+        (low, rises), (high, falls) = sides
+        slack, speed = high - low + (relation[2] == "e"), rises - falls
+        left = np.where(slack > 0, -(-slack // np.maximum(speed, 1)), 0)
+        top = 1 << (width_of(compares.operands[0]) - 1)
+        for begin, rise in sides:
+            end = begin + rise * np.maximum(left - 1, 0)
+            if (end >= top).any() or (end < -top).any():
+                return None
+        return None if ((speed < 1) & (slack > 0)).any() else left + np.zeros(self.count, np.int64)

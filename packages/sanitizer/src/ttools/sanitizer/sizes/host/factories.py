@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from ttools.sanitizer.sizes.algebra.polynomials import as_poly
+from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
 from ttools.sanitizer.sizes.host.operators import OPERATORS
-from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, poly_of
-from ttools.sanitizer.sizes.host.shapes import flat
+from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, host_int, poly_of
+from ttools.sanitizer.sizes.host.shapes import flat, like_strides
 from ttools.sanitizer.sizes.host.storage import INDEX
-from ttools.sanitizer.sizes.host.tensors import PhantomTensor, constant_content, make
+from ttools.sanitizer.sizes.host.tensors import (
+    PhantomTensor,
+    constant_content,
+    joined_content,
+    make,
+)
 
 
 def _shape(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -60,13 +65,19 @@ def _arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, **kwargs
     dtype = kwargs.get("dtype")
     if any(isinstance(each, float) for each in (start, end, step)):
         raise NotModelledError("torch.arange of floats")
-    if step < 1:
-        raise NotModelledError("torch.arange with a step below 1")
-    length = cdiv(end - start, step)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    length = _steps(end - start, step) if step > 0 else _steps(start - end, -step)
     content = poly_of(start) + poly_of(step) * as_poly(INDEX)
     kind = dtype or torch.int64
     known = None if kind.is_floating_point else content
     return make((length,), kind, content=known, random=kind.is_floating_point)
+
+
+def _steps(span: Any, step: Any) -> Any:
+    """How often a step above 0 goes into a span, rounded up."""
+    quotient, rest = poly_of(span).divided(poly_of(step))
+    return cdiv(span, step) if rest.terms else host_int(quotient)
 
 
 def _randint(*args: Any, **kwargs: Any) -> PhantomTensor:
@@ -85,11 +96,24 @@ def _tensor(data: Any, **kwargs: Any) -> PhantomTensor:
         shape.append(len(first))
         first = first[0] if first else 0
     is_float = isinstance(first, float)
-    dtype = kwargs.get("dtype") or (torch.get_default_dtype() if is_float else torch.int64)
+    otherwise = torch.bool if type(first) is bool else torch.int64
+    dtype = kwargs.get("dtype") or (torch.get_default_dtype() if is_float else otherwise)
     if not shape and not is_float:
         content, value = constant_content(first, dtype)
         return make((), dtype, content=content, value=value)
-    return make(shape, dtype)
+    known = len(shape) == 1 and not dtype.is_floating_point
+    return make(shape, dtype, content=_evenly(data) if known else None)
+
+
+def _evenly(numbers: Sequence[Any]) -> Poly | None:
+    """The formula of numbers that grow by the same amount; None if they do not."""
+    if not numbers or not all(isinstance(n, int) for n in numbers):
+        return None
+    first, *others = map(poly_of, numbers)
+    step = others[0] - first if others else as_poly(0)
+    if any(n != first + step * i for i, n in enumerate(others, 1)):
+        return None
+    return first + step * as_poly(INDEX)
 
 
 def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> PhantomTensor:
@@ -115,7 +139,8 @@ def _like(make_one: Callable[..., Any]) -> Callable[..., Any]:
     def like(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("memory_format", None)
         kwargs["dtype"] = kwargs.get("dtype") or tensor.dtype
-        return make_one(tuple(tensor.shape), *args, **kwargs)
+        found = make_one(tuple(tensor.shape), *args, **kwargs)
+        return found.as_strided(tensor.shape, like_strides(tensor.shape, tensor.stride()))
 
     return like
 
@@ -127,7 +152,8 @@ LIKE = {
 
 
 def _randint_like(tensor: Any, *_: Any, dtype: Any = None, **__: Any) -> PhantomTensor:
-    return make(tensor.shape, dtype or tensor.dtype)
+    strides = like_strides(tensor.shape, tensor.stride())
+    return make(tensor.shape, dtype or tensor.dtype, strides=strides)
 
 
 def _cat(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
@@ -135,7 +161,10 @@ def _cat(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
     shape = list(first.shape)
     shape[dim] = sum((each.shape[dim] for each in tensors[1:]), first.shape[dim])
     dtype = functools.reduce(torch.promote_types, [each.dtype for each in tensors])
-    return make(shape, dtype, random=any(each.storage.random for each in tensors))
+    content = None
+    if len(tensors) == 2 and first.dim() == 1:
+        content = joined_content(first, tensors[1], dtype)
+    return make(shape, dtype, content=content, random=any(each.storage.random for each in tensors))
 
 
 def _stack(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
@@ -155,7 +184,7 @@ _METHODS = frozenset(
     (
         *("argsort", "sort", "cumsum", "permute", "transpose", "swapaxes", "unsqueeze", "squeeze"),
         *("flatten", "reshape", "narrow", "split", "chunk", "unbind", "select", "flip", "clone"),
-        *("numel", "as_strided", "ravel", "t"),
+        *("numel", "as_strided", "ravel", "t", "clamp", "diagonal", "movedim", "tile", "repeat"),
     )
 )
 

@@ -216,14 +216,24 @@ def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Poly | None]:
         poly, ask = poly_of(value), current_path().ask
         annotated = str(getattr(parameter, "annotation_type", "") or "")
         if annotated:
-            return annotated, poly
+            return annotated, _within(annotated, poly, parameter.name)
         if not parameter.do_not_specialize and ask(poly - 1, "eq"):
             return "constexpr", None
         narrow = ask(as_poly(_INT32 - 1) - poly, "ge") and ask(poly + _INT32, "ge")
         return ("i32" if narrow else "i64"), poly
-    if isinstance(value, float):
+    if isinstance(value, float):  # a `HostFloat`, too
         return "fp32", None
     raise NotModelledError(f"the argument `{parameter.name}`, of type {type(value).__name__}")
+
+
+def _within(annotated: str, poly: Poly, name: str) -> Poly:
+    """An integer that its annotated type holds with its sign."""
+    width, ask = annotated.lstrip("iu"), current_path().ask
+    if annotated[0] in "iu" and width.isdigit():
+        half = 1 << (int(width) - 1)
+        if not (ask(as_poly(half - 1) - poly, "ge") and ask(poly + half, "ge")):
+            raise NotModelledError(f"the argument `{name}`, which does not fit its type")
+    return poly
 
 
 def _memory(tensor: PhantomTensor) -> Memory:

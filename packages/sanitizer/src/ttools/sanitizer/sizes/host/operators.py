@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ttools.sanitizer.sizes.host.paths import NotModelledError, poly_of
+from ttools.sanitizer.sizes.host.shapes import contiguous_strides, like_strides
 
 if TYPE_CHECKING:
     from ttools.sanitizer.sizes.host.tensors import PhantomTensor
@@ -74,6 +75,11 @@ def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
         dtype = torch.promote_types(dtype, each.dtype)
     if any(isinstance(a, float) for a in args):
         dtype = _as_float(dtype)
+    for each in tensors:
+        if each.dim() > 1:
+            in_order = like_strides(each.shape, each.stride())
+            if list(map(poly_of, in_order)) != list(map(poly_of, contiguous_strides(each.shape))):
+                raise NotModelledError("an operator on a tensor whose axes are in another order")
     return broadcast([t.shape for t in tensors]), dtype
 
 

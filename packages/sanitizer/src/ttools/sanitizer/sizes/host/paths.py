@@ -8,6 +8,7 @@ know tensors nor launches.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,8 +24,8 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     power_of_2,
 )
 
-#: Floats hold integers up to here exactly.
-_EXACT_FLOATS = 1 << 52
+#: Floats that are that many parts of an integer times a size are exact, too.
+_FEW_PARTS = 1 << 10
 
 
 class NotModelledError(TtoolsError):
@@ -128,18 +129,43 @@ def host_int(poly: Poly) -> Any:
     return HostInt(poly) if constant is None else constant
 
 
-def _binary(make: Callable[[Poly, Poly], Any]) -> tuple[Any, Any]:
+def _binary(
+    make: Callable[[Poly, Poly], Any], of_floats: Callable[[Any, Any], Any] | None = None
+) -> tuple[Any, Any]:
     def forward(self: HostInt, other: Any) -> Any:
+        if of_floats is not None and isinstance(other, float):
+            return _with_float(self, other, of_floats)
         if not _is_integer(other):
             return NotImplemented
         return make(self.poly, poly_of(other))
 
     def backward(self: HostInt, other: Any) -> Any:
+        if of_floats is not None and isinstance(other, float):
+            return _with_float(self, other, lambda a, b: of_floats(b, a))
         if not _is_integer(other):
             return NotImplemented
         return make(poly_of(other), self.poly)
 
     return forward, backward
+
+
+def _float(value: Callable[[], float]) -> Any:
+
+    return _float(value)
+
+
+def _ratio(p: Poly, d: Poly) -> Any:
+
+    return _ratio(p, d)
+
+
+def _with_float(size: HostInt, other: float, function: Callable[[Any, Any], Any]) -> Any:
+    """What a size and a float give: a quotient of integers where that is exact."""
+    if function is operator.mul and type(other) is float and math.isfinite(other):
+        numerator, denominator = other.as_integer_ratio()
+        if denominator <= _FEW_PARTS:
+            return _ratio(size.poly * numerator, as_poly(denominator))
+    return _float(lambda: function(float(size), float(other)))
 
 
 def _is_integer(value: Any) -> bool:
@@ -228,9 +254,9 @@ class HostInt:
     def __class__(self) -> type:
         return int
 
-    __add__, __radd__ = _binary(lambda p, q: host_int(p + q))
-    __sub__, __rsub__ = _binary(lambda p, q: host_int(p - q))
-    __mul__, __rmul__ = _binary(lambda p, q: host_int(p * q))
+    __add__, __radd__ = _binary(lambda p, q: host_int(p + q), operator.add)
+    __sub__, __rsub__ = _binary(lambda p, q: host_int(p - q), operator.sub)
+    __mul__, __rmul__ = _binary(lambda p, q: host_int(p * q), operator.mul)
     __floordiv__, __rfloordiv__ = _binary(_floordiv)
     __mod__, __rmod__ = _binary(_mod)
     __divmod__, __rdivmod__ = _binary(lambda p, q: (_floordiv(p, q), _mod(p, q)))
@@ -256,15 +282,19 @@ class HostInt:
         return not self == other
 
     def __truediv__(self, other: Any) -> Any:
-        if not _is_integer(other):
-            return float(self) / other
-        return Ratio(self.poly, poly_of(other))
+        if isinstance(other, float):
+            return _float(lambda: float(self) / float(other))
+        return _ratio(self.poly, poly_of(other)) if _is_integer(other) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Any:
-        return Ratio(poly_of(other), self.poly) if _is_integer(other) else other / float(self)
+        if isinstance(other, float):
+            return _float(lambda: float(other) / float(self))
+        return _ratio(poly_of(other), self.poly) if _is_integer(other) else NotImplemented
 
     def __pow__(self, other: Any) -> Any:
-        return float(self) ** other if isinstance(other, float) else self._int_pow(other)
+        if isinstance(other, float):
+            return _float(lambda: float(self) ** float(other))
+        return self._int_pow(other)
 
     def __neg__(self) -> Any:
         return host_int(-self.poly)
@@ -316,36 +346,6 @@ class HostInt:
     def is_integer(self) -> bool:
         """As of an `int`."""
         return True
-
-
-class Ratio:
-    """A quotient of sizes as a float; exact when it is rounded to an integer below 2**52."""
-
-    def __init__(self, p: Poly, d: Poly) -> None:
-        self._p, self._d = p, d
-
-    def _rounded(self, up: bool) -> Any:
-        path = current_path()
-        below = path.ask(as_poly(_EXACT_FLOATS) - self._p, "ge")
-        if not (below and path.ask(self._p, "ge") and path.ask(self._d - 1, "ge")):
-            raise NotModelledError("a float quotient of numbers that floats do not hold exactly")
-        return host_int(floordiv(self._p + self._d - 1 if up else self._p, self._d))
-
-    def __ceil__(self) -> Any:
-        return self._rounded(True)
-
-    def __floor__(self) -> Any:
-        return self._rounded(False)
-
-    __trunc__ = __floor__
-    __int__ = __floor__
-
-    def __float__(self) -> float:
-        path = current_path()
-        return path.pin(self._p) / path.pin(self._d)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(float(self), name)
 
 
 def cdiv(x: Any, y: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from ttools.sanitizer.sizes.algebra.polynomials import (
     as_poly,
 )
-from ttools.sanitizer.sizes.host.paths import poly_of
+from ttools.sanitizer.sizes.host.paths import NotModelledError, poly_of
 
 
 def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
@@ -20,6 +21,28 @@ def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
         # Of an empty tensor no element is reached, so that 0 for 1 makes no difference.
         step = step * extent
     return strides
+
+
+def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
+    """The strides of a new tensor like one that there is, whose order of axes torch keeps.
+
+    Raises:
+        NotModelledError: it has gaps and its axes are in another order.
+    """
+    left = [n for n, extent in enumerate(shape) if poly_of(extent) != as_poly(1)]
+    apart = [strides[n] for n in left if poly_of(strides[n]) != as_poly(0)]
+    step: Any = 1
+    while left:
+        inner = [n for n in left if poly_of(strides[n]) == poly_of(step)]
+        if not inner:
+            break
+        step = step * shape[inner[-1]]
+        left.remove(inner[-1])
+    if not left:
+        return list(strides)
+    if not all(a >= b for a, b in itertools.pairwise(apart)):
+        raise NotModelledError("a new tensor like one with gaps whose axes are in another order")
+    return contiguous_strides(shape)
 
 
 def product(extents: Sequence[Any]) -> Any:

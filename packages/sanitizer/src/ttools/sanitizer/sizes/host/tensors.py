@@ -16,12 +16,14 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     Poly,
     as_poly,
     floordiv,
+    maximum,
+    minimum,
     modulo,
     substitute,
 )
 from ttools.sanitizer.sizes.host.operators import OPERATORS
 from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, poly_of
-from ttools.sanitizer.sizes.host.shapes import contiguous_strides, flat, product
+from ttools.sanitizer.sizes.host.shapes import contiguous_strides, flat, like_strides, product
 from ttools.sanitizer.sizes.host.storage import INDEX, Storage, is_constant
 from ttools.sanitizer.sizes.host.views import View
 
@@ -32,7 +34,7 @@ class PhantomTensor(View):
     def reshape(self, *shape: Any) -> PhantomTensor:
         extents = self._resolved(flat(shape))
         found = self._viewed(extents)
-        return self.clone().view(*extents) if found is None else found
+        return self.contiguous().view(*extents) if found is None else found
 
     def flatten(self, start: int = 0, end: int = -1) -> PhantomTensor:
         rank = self.dim()
@@ -72,14 +74,25 @@ class PhantomTensor(View):
             value = source.value
             if value is None and source.content is not None and source.content.constant is not None:
                 value = float(source.content.constant)
-        return make(self._shape, dtype, content=content, value=value, random=random)
+        return self._like(dtype, content=content, value=value, random=random)
 
     type = to
+
+    def _like(self, dtype: torch.dtype, **content: Any) -> PhantomTensor:
+        """A new tensor of its shape, with the same order of axes."""
+        found = make(self._shape, dtype, **content)
+        found._strides = tuple(like_strides(self._shape, self._strides))
+        return found
 
     def _content_in(self, dtype: torch.dtype) -> Poly | None:
         """The formula of the elements in another type; None where this one may have cut them."""
         content = self.storage.content
-        if content is None or dtype.itemsize <= self.dtype.itemsize:
+        if content is None or dtype.is_floating_point:
+            return None
+        if torch.bool in (dtype, self.dtype) and dtype != self.dtype:
+            constant = content.constant
+            return None if constant is None else as_poly(int(constant != 0))
+        if dtype.itemsize <= self.dtype.itemsize:
             return content
         ask, limits = current_path().ask, torch.iinfo(self.dtype)
         grows = content.linear_in(INDEX)
@@ -92,15 +105,17 @@ class PhantomTensor(View):
         return content
 
     def contiguous(self, **_: Any) -> PhantomTensor:
-        return self if self.is_contiguous() else self.clone()
+        if self.is_contiguous():
+            return self
+        found = self.clone()
+        found._strides = tuple(contiguous_strides(self._shape))
+        return found
 
     def clone(self, **_: Any) -> PhantomTensor:
         storage = self.storage
         whole = self._whole()
         content = storage.content if whole or is_constant(storage.content) else None
-        return make(
-            self._shape, self.dtype, content=content, value=storage.value, random=storage.random
-        )
+        return self._like(self.dtype, content=content, value=storage.value, random=storage.random)
 
     def _filled(self, content: Poly | None, value: float | None, random: bool) -> PhantomTensor:
         storage = self.storage
@@ -125,26 +140,27 @@ class PhantomTensor(View):
 
     def _elementwise(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
         """An elementwise result; its formula where both are integers that are known."""
-        dtype, shape = self.dtype, self._shape
-        mine = self.storage.content if self._whole() else None
-        theirs: Poly | None = None
+        dtype, theirs = self.dtype, None
         if isinstance(other, torch.Tensor):
             dtype = torch.promote_types(dtype, other.dtype)
             phantom: Any = other
-            if tuple(map(poly_of, phantom.shape)) != tuple(map(poly_of, shape)):
+            if tuple(map(poly_of, phantom.shape)) != tuple(map(poly_of, self._shape)):
                 return OPERATORS["add"](self, other)  # type: ignore[no-any-return]
-            theirs = phantom.storage.content if phantom._whole() else None
+            if phantom.dim() > 1 and phantom.stride() != self.stride():
+                return OPERATORS["add"](self, other)  # type: ignore[no-any-return]
+            theirs = phantom._content_in(dtype) if phantom._whole() else None
         elif isinstance(other, float):
             dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
         else:
             theirs = poly_of(other)
+        mine = self._content_in(dtype) if self._whole() else None
         content = None
         if mine is not None and theirs is not None and not dtype.is_floating_point:
             content = function(mine, theirs)
         random = self.storage.random or (
             isinstance(other, torch.Tensor) and getattr(other, "storage").random  # noqa: B009
         )
-        return make(shape, dtype, content=content, random=random)
+        return self._like(dtype, content=content, random=random)
 
     def __add__(self, other: Any) -> PhantomTensor:
         return self._elementwise(other, lambda p, q: p + q)
@@ -172,10 +188,42 @@ class PhantomTensor(View):
     __iand__ = __ior__ = __ixor__ = _changed
 
     def _divided(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
-        positive = isinstance(other, int) and poly_of(other).constant is not None and other > 0
-        if positive:
+        if isinstance(other, int) and other > 0:
             return self._elementwise(other, function)
         return make(self._shape, self.dtype)
+
+    def __lshift__(self, other: Any) -> PhantomTensor:
+        return self.__mul__(1 << other)
+
+    def __rshift__(self, other: Any) -> PhantomTensor:
+        return self.__floordiv__(1 << other)
+
+    def clamp(self, min: Any = None, max: Any = None) -> PhantomTensor:
+        if not (self._whole() and all(e is None or isinstance(e, int) for e in (min, max))):
+            return OPERATORS["clamp"](self, min=min, max=max)  # type: ignore[no-any-return]
+        found = self
+        if min is not None:
+            found = found._elementwise(min, maximum)
+        return found if max is None else found._elementwise(max, minimum)
+
+    def repeat(self, *times: Any) -> PhantomTensor:
+        counts = flat(times)
+        shape = [1] * (len(counts) - self.dim()) + list(self._shape)
+        extents = [e * n for e, n in zip(shape, counts, strict=True)]
+        content = self.storage.content
+        return make(extents, self.dtype, content=content if is_constant(content) else None)
+
+    tile = repeat
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Assigns elements; what all but the first hold may go on where that ends."""
+        storage, known = self.storage, None
+        whole = self.dim() == 1 and self._whole() and type(value) is PhantomTensor
+        goes_on = whole and isinstance(index, slice) and index == slice(1, None)
+        if goes_on and poly_of(value.numel()) + 1 == storage.elements:
+            known = joined_content(self[:1], value, self.dtype)
+        storage.forget()
+        storage.content = known
 
     def __floordiv__(self, other: Any) -> PhantomTensor:
         return self._divided(other, floordiv)
@@ -278,8 +326,22 @@ def make(
     return PhantomTensor(storage, extents, strides or contiguous_strides(extents))
 
 
+def joined_content(one: PhantomTensor, other: PhantomTensor, dtype: torch.dtype) -> Poly | None:
+    """The formula of what two tensors of integers hold one after the other, if it is one."""
+    first, content = one._content_in(dtype), other._content_in(dtype)
+    length = poly_of(one.numel())
+    if content is None or not other._whole():
+        return None
+    shifted = substitute(content, {INDEX: as_poly(INDEX) - length})
+    if first is None or length.constant != 1:
+        return shifted if first == shifted and one._whole() else None
+    at = poly_of(one.offset)
+    same = substitute(first, {INDEX: at}) == substitute(shifted, {INDEX: as_poly(0)})
+    return shifted if same else None
+
+
 def constant_content(value: Any, dtype: torch.dtype) -> tuple[Poly | None, float | None]:
     """What a storage filled with a number holds: its `content` and `value`."""
     if dtype.is_floating_point:
-        return None, float(value) if not hasattr(value, "poly") else None
+        return None, float(value) if type(value) in (bool, int, float) else None
     return (poly_of(int(value) if isinstance(value, float) else value), None)

@@ -111,9 +111,6 @@ class View:
     def __iter__(self) -> Iterator[Self]:
         return iter(self.unbind(0))
 
-    def __setitem__(self, _index: Any, _value: Any) -> None:
-        self.storage.forget()
-
     # ---- the same elements
     def _same(self, *_: Any, **__: Any) -> Self:
         return self
@@ -214,6 +211,29 @@ class View:
     def as_strided(self, shape: Any, strides: Any, offset: Any = None) -> Self:
         where = self.offset if offset is None else offset
         return type(self)(self.storage, shape, strides, where)
+
+    def unfold(self, axis: int, size: Any, step: Any) -> Self:
+        axis %= self.dim()
+        shape, strides = list(self._shape), list(self._strides)
+        count = (shape[axis] - size) // step + 1
+        return type(self)(
+            self.storage,
+            [*shape[:axis], count, *shape[axis + 1 :], size],
+            [*strides[:axis], strides[axis] * step, *strides[axis + 1 :], strides[axis]],
+            self.offset,
+        )
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        if offset or self.dim() != 2 or (dim1, dim2) != (0, 1):
+            raise NotModelledError("`Tensor.diagonal` with these arguments")
+        (rows, columns), (down, right) = self._shape, self._strides
+        length = rows if rows <= columns else columns
+        return type(self)(self.storage, [length], [down + right], self.offset)
+
+    def movedim(self, source: int, destination: int) -> Self:
+        order = list(range(self.dim()))
+        order.insert(destination % self.dim(), order.pop(source))
+        return self.permute(*order)
 
     def narrow(self, axis: int, start: Any, length: Any) -> Self:
         axis %= self.dim()

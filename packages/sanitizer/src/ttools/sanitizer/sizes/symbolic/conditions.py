@@ -50,15 +50,26 @@ class Problem:
 
 
 def unproved(
-    launch: Launch, module: Module, space: Space, written: frozenset[int]
+    launch: Launch,
+    module: Module,
+    space: Space,
+    written: frozenset[int],
+    only: Key | None = None,
 ) -> list[Problem]:
     """What is not proved of a launch, each once; empty if it is right on the whole box.
+
+    Args:
+        launch: the launch.
+        module: its kernel.
+        space: the box of sizes.
+        written: numbers of the storages that the kernel writes to.
+        only: what is asked about; of others some may be left out.
 
     Raises:
         NotModelledError: the kernel does what is not modelled.
     """
     evaluated = Evaluator(launch, module, space, written).run()
-    found = _Conditions(launch, space, evaluated).check()
+    found = _Conditions(launch, space, evaluated).check(only)
     return list({problem.key: problem for problem in found}.values())
 
 
@@ -66,11 +77,15 @@ class _Conditions:
     def __init__(self, launch: Launch, space: Space, evaluated: Evaluated) -> None:
         self._launch, self._space, self._evaluated = launch, space, evaluated
 
-    def check(self) -> list[Problem]:
-        found = list(self._grid())
+    def check(self, only: Key | None) -> list[Problem]:
+        """The problems; of those that are not asked about some may be left out."""
+        found = list(self._grid()) if only is None else []
         instances: list[Instance] = []
+        meets = only is None or only[0] in ("race", "overlapping_store")
         for access in self._evaluated.accesses:
             for case in access.pointer.cases:
+                if not meets and not _concerns(only, access, case):
+                    continue
                 for facts in alternatives(access.mask):
                     every = (*access.context, *case.when, *facts)
                     problems, known = self._access(access, case, every)
@@ -81,12 +96,14 @@ class _Conditions:
             usable, missing = self._discharged(context, [need])
             if missing and not self._never(usable):
                 found += [self._missing(each) for each in missing]
+        return found + (list(self._conflicts(instances)) if meets else [])
+
+    def _conflicts(self, instances: Sequence[Instance]) -> Iterable[Problem]:
         programs = [p for p in self._evaluated.programs if p.terms]
         for conflict in conflicts(self._space, instances, programs):
             both = (conflict.first, conflict.second)
             if not any(self._never(instance.facts) for instance in both):
-                found.append(self._conflict(conflict))
-        return found
+                yield self._conflict(conflict)
 
     def _problem(self, kind: str, op: Operation, reason: str) -> Problem:
         return Problem(kind, self._launch.kernel, op.location, reason)
@@ -233,3 +250,11 @@ class _Conditions:
         if conflict.in_program:
             reason = "the lanes of this store are not shown to write different elements"
         return self._problem(conflict.kind, one.op, reason)
+
+
+def _concerns(only: Key | None, access: Access, case: Case) -> bool:
+    """Whether a problem of that kind and place may be one of this access."""
+    if only is None:
+        return True
+    ops = {access.op} | {need.op for need in case.needs}
+    return only[2] in {str(op.location) for op in ops}

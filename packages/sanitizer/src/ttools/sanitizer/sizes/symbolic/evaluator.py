@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttools.interpreter.dialects.traits import READS, WRITES
+import ttools.sanitizer.sizes.symbolic.lower  # noqa: F401 - registers the rules
+from ttools.interpreter.dialects.traits import BRANCH, READS, WRITES
 from ttools.interpreter.ir import (
     Block,
     Operation,
@@ -21,18 +22,21 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     Poly,
     Symbol,
     as_poly,
-    substitute,
 )
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
 from ttools.sanitizer.sizes.symbolic import operations
 from ttools.sanitizer.sizes.symbolic.accesses import Accesses, Evaluated
+from ttools.sanitizer.sizes.symbolic.induction import Growth, growths, inductive
 from ttools.sanitizer.sizes.symbolic.values import (
+    NO_NEEDS,
     AnyValue,
     Case,
+    Fact,
     Facts,
     Need,
+    Needs,
     Number,
     Opaque,
     all_needs,
@@ -49,6 +53,10 @@ class Evaluator(Accesses):
     def run(self) -> Evaluated:
         """Evaluates the whole kernel."""
         self.result = Evaluated(programs=tuple(self.programs))
+        # A program runs only where there are some along each axis.
+        self.context = tuple(
+            Fact(e - 1) for e in self.launch.grid if not self.space.within(e, 1, 1 << 62)
+        )
         entry = self.module.kernel.regions[0].entry
         for n, value in enumerate(entry.arguments):
             self._values[value] = self._argument(n, value)
@@ -68,24 +76,25 @@ class Evaluator(Accesses):
     # ---- control
     def _function(self, block: Block) -> None:
         last = self._block(block)
-        if last.name == "cf.br":
-            ((target, values),) = last.successors
-            self._enter(target, values)
-        elif last.name == "cf.cond_br":
-            condition = self.logic(last.operands[0])
-            for (target, values), way in zip(
-                last.successors, (condition, negated(condition)), strict=True
-            ):
-                before = self.context
-                for facts in alternatives(way) or []:
-                    self.context = (*before, *facts)
-                    self._enter(target, values)
-                self.context = before
-        elif last.name not in ("tt.return", "ub.unreachable"):
+        known = operations.control.get(last.name)
+        if known is None:
             raise NotModelledError(f"`{last.name}` of the kernel")
+        known(self, last)
 
-    def _enter(self, target: Block, values: Sequence[Value]) -> None:
-        if len(target.operations) > 1 or target.terminator.name != "tt.return":
+    def enter_either(self, last: Operation) -> None:
+        """Goes on in both blocks of a conditional branch."""
+        condition = self.logic(last.operands[0])
+        before = self.context
+        ways = (condition, negated(condition))
+        for (target, values), way in zip(last.successors, ways, strict=True):
+            for facts in alternatives(way):
+                self.context = (*before, *facts)
+                self.enter(target, values)
+            self.context = before
+
+    def enter(self, target: Block, values: Sequence[Value]) -> None:
+        """Goes on in a block."""
+        if len(target.operations) > 1 or target.terminator.has(BRANCH):
             if len(self.context) > 24:
                 raise NotModelledError("branches between blocks that may go round")
             for argument, value in zip(target.arguments, values, strict=True):
@@ -98,23 +107,19 @@ class Evaluator(Accesses):
         return block.terminator
 
     def _operation(self, op: Operation) -> None:
-        if op.name == "scf.for":
-            self._for(op)
-        elif op.name == "scf.while":
-            self._while(op)
-        elif op.name == "scf.if":
-            self._if(op)
+        known = operations.control.get(op.name)
+        if known is not None:
+            known(self, op)
         elif op.has(READS, WRITES):
             self._access(op)
-        elif op.name in ("tt.call", "tt.map_elementwise") or op.name.startswith("tt.descriptor"):
-            raise NotModelledError(f"`{op.name}` of the kernel")
         else:
             results = operations.evaluate(self, op)
             for result, value in zip(op.results, results, strict=True):
                 self._values[result] = value
 
     # ---- structured control flow
-    def _if(self, op: Operation) -> None:
+    def branch(self, op: Operation) -> None:
+        """Evaluates a structured branch."""
         condition = self.logic(op.operands[0])
         outcomes: list[tuple[Facts, list[AnyValue]]] = []
         before = self.context
@@ -145,7 +150,10 @@ class Evaluator(Accesses):
                 return Number(tuple(cases))
         return self.havoc(result)
 
-    def _for(self, op: Operation) -> None:
+    def counted_loop(self, op: Operation) -> None:
+        """Evaluates a loop over a range."""
+        if op.attributes.get("unsignedCmp"):
+            raise NotModelledError("a loop over unsigned integers")
         lower, upper, step = (self.number(v) for v in op.operands[:3])
         body = op.regions[0].entry
         counter, *arguments = body.arguments
@@ -154,17 +162,23 @@ class Evaluator(Accesses):
         first, by = lower.single, step.single
         bounds: Facts = ()
         trips: int | None = None
-        if first is None or by is None or not self.space.nonneg(by - 1):
+        # An end that may have wrapped bounds nothing before that is seen not to be.
+        sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
+        around = [f.poly for f in self.context if not f.needs]
+        if by is None or not self.space.nonneg(by - 1, around):
             index = self.unknown(counter)
             known = False
         else:
-            needs = all_needs(lower) | all_needs(step)
-            index = Number((Case(first + as_poly(k) * by, (), needs),))
+            index = Number(
+                tuple(
+                    Case(c.value + as_poly(k) * by, c.when, c.needs | all_needs(step))
+                    for c in lower.cases
+                )
+            )
             known = True
-            ends = [self.space.range(c.value - first)[1] for c in upper.cases]
+            spans = [u.value - c.value for u in upper.cases for c in lower.cases]
+            ends = [self.space.range(span)[1] for span in spans]
             least = max(1, self.space.range(by)[0] or 1)
-            # An end that may have wrapped bounds nothing before that is seen not to be.
-            sure = not (needs | all_needs(upper))
             if sure and all(e is not None for e in ends):
                 trips = max(0, max(-(-(e or 0) // least) for e in ends))
         self.space.declare(k, 0, None if trips is None else max(0, trips - 1))
@@ -180,9 +194,8 @@ class Evaluator(Accesses):
             for case in index.cases:
                 assert by is not None
                 need = Need(op, case.value + by, -(1 << (width - 1)), (1 << (width - 1)) - 1)
-                self.result.needed.append((need, self.context))
+                self.result.needed.append((need, (*self.context, *case.when)))
         self.context = before
-        sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
         end = upper.single if sure else None
         total = self._trips(k, first, end, by, trips) if known else None
         self._results(op, total)
@@ -223,18 +236,44 @@ class Evaluator(Accesses):
         recording, self._recording = self._recording, False
         newest = Symbol("", "data", 0).order
         outcome = self._iteration(body, condition)
-        steps = self._steps(outcome, symbols, starts, newest, k)
+        known = growths(outcome, self._producers, symbols, starts, newest, k)
+        carried = [(argument, starts[n], known.get(n)) for n, argument in enumerate(arguments)]
+        self._carry(carried, k, frozenset())
+        shown: Needs = NO_NEEDS
+        if condition is not None:
+            shown = self._shown_by(condition, k, carried)
+            self._carry(carried, k, shown)
         self._recording = recording
-        for n, argument in enumerate(arguments):
-            start = starts[n]
-            if n not in steps or not isinstance(start, Number):
-                self._values[argument] = self.havoc(argument)
-                continue
-            step, producer = steps[n]
-            self._values[argument] = self._after(start, step, as_poly(k), producer)
-        closed = {n: (start, *steps[n]) for n in steps if isinstance(start := starts[n], Number)}
         self._iteration(body, condition)
-        self._ends = (op, closed)
+        self._ends = (op, carried)
+
+    def _carry(
+        self, carried: Sequence[tuple[Value, AnyValue, Growth | None]], k: Symbol, shown: Needs
+    ) -> None:
+        """Gives what a loop carries its values at the start of iteration `k`."""
+        for argument, start, growth in carried:
+            if growth is None or not isinstance(start, Number):
+                self._values[argument] = self.havoc(argument)
+            else:
+                self._values[argument] = growth.after(start, as_poly(k), self.space, shown)
+
+    def _shown_by(
+        self, condition: Block, k: Symbol, carried: Sequence[tuple[Value, AnyValue, Growth | None]]
+    ) -> Needs:
+        """Needs of carried values that the loop's condition shows, iteration by iteration."""
+        needs = frozenset(
+            need
+            for argument, _, growth in carried
+            if growth is not None and isinstance(value := self.get(argument), Number)
+            for need in all_needs(value)
+            if need.op is growth.producer
+        )
+        last = self._block(condition)
+        ways = alternatives(self.logic(last.operands[0]))
+        if not needs or len(ways) != 1:
+            return NO_NEEDS
+        around = [f.poly for f in self.context if not f.needs]
+        return inductive(self.space, needs, ways[0], around, k)
 
     def _iteration(self, body: Block, condition: Block | None) -> list[AnyValue]:
         before = self.context
@@ -249,75 +288,19 @@ class Evaluator(Accesses):
         self._producers = list(last.operands)
         return [self.get(v) for v in last.operands]
 
-    def _steps(
-        self,
-        outcome: list[AnyValue],
-        symbols: dict[int, Symbol],
-        starts: list[AnyValue],
-        newest: int,
-        k: Symbol,
-    ) -> dict[int, tuple[Poly, Operation | None]]:
-        """By how much values grow in each iteration, where that is the same in all of them."""
-        changes: dict[int, Poly] = {}
-        for n, symbol in symbols.items():
-            value = outcome[n] if n < len(outcome) else None
-            if not isinstance(value, Number) or len(value.cases) != 1 or value.cases[0].when:
-                continue
-            start = starts[n]
-            bases = {c.base for c in start.cases} if isinstance(start, Number) else set()
-            if bases == {value.cases[0].base}:
-                changes[n] = value.cases[0].value - as_poly(symbol)
-        constant = {symbols[n] for n, c in changes.items() if not c.terms}
-        same: dict[Symbol, Poly] = {}
-        for n, start in enumerate(starts):
-            single = start.single if isinstance(start, Number) else None
-            if n in symbols and symbols[n] in constant and single is not None:
-                same[symbols[n]] = single
-        found: dict[int, tuple[Poly, Operation | None]] = {}
-        own = set(symbols.values())
-        for n, change in changes.items():
-            step = substitute(change, same)
-            inside = step.base_symbols()
-            if k in inside or inside & own or any(self._varies(s, newest) for s in inside):
-                continue
-            found[n] = step, self._producers[n].defining_op
-        return found
-
-    @staticmethod
-    def _varies(symbol: Symbol, newest: int) -> bool:
-        return symbol.order > newest and symbol.kind in ("data", "iteration")
-
-    def _after(self, start: Number, step: Poly, k: Poly, producer: Operation | None) -> Number:
-        """A number that has grown by `step` in each of `k` iterations."""
-        if not step.terms:
-            return start
-        cases = []
-        for case in start.cases:
-            value, needs = case.value + step * k, case.needs
-            if case.base is None and producer is not None:
-                width = width_of(producer.results[0])
-                low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
-                if not self.space.within(value, low, high):
-                    needs = needs | {Need(producer, value, low, high)}
-            cases.append(Case(value, case.when, needs, case.base))
-        return Number(tuple(cases))
-
     def _results(self, op: Operation, total: Symbol | None) -> None:
-        owner, closed = self._ends
-        for n, result in enumerate(op.results):
-            known = closed.get(n) if owner is op else None
-            if known is None:
-                self._values[result] = self.havoc(result)
-                continue
-            start, step, producer = known
-            if not step.terms:
-                self._values[result] = start
-            elif total is None:
+        owner, carried = self._ends
+        for result, (_, start, growth) in zip(op.results, carried, strict=True):
+            known = growth if owner is op and isinstance(start, Number) else None
+            if known is None or (total is None and known.step.terms):
                 self._values[result] = self.havoc(result)
             else:
-                self._values[result] = self._after(start, step, as_poly(total), producer)
+                assert isinstance(start, Number)
+                end = ZERO if total is None else as_poly(total)
+                self._values[result] = known.after(start, end, self.space)
 
-    def _while(self, op: Operation) -> None:
+    def loop(self, op: Operation) -> None:
+        """Evaluates a loop that runs while a condition holds."""
         condition, body = op.regions[0].entry, op.regions[1].entry
         k = Symbol("iteration", "iteration", LOOP, (), op)
         self.space.declare(k, 0, None)

@@ -30,6 +30,7 @@ from ttools.sanitizer.sizes.symbolic.values import (
     Number,
     Opaque,
     alternatives,
+    lane,
 )
 
 _NOTHING = Opaque()
@@ -97,6 +98,14 @@ class State:
         self.space.declare(symbol, low, high)
         base = -1 if isinstance(kind, PointerType) else None
         return Number((Case(as_poly(symbol), base=base),))
+
+    def lane(self, axis: int, extent: int) -> Poly:
+        """The index along an axis of a tile, counted from its last axis."""
+        if extent == 1:
+            return ZERO
+        symbol = lane(axis, extent)
+        self.space.declare(symbol, 0, extent - 1)
+        return as_poly(symbol)
 
     def havoc(self, value: Value) -> AnyValue:
         """What is known of a value of which nothing but the type is."""

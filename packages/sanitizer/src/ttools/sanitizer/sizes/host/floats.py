@@ -1,0 +1,112 @@
+"""Floats that depend on sizes: they may be passed on, and integers that are made of them are exact.
+
+Must not know tensors nor launches.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly, floordiv
+from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, host_int
+
+#: Floats hold integers up to here exactly.
+_EXACT_FLOATS = 1 << 52
+
+
+def _float_binary(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    def forward(self: HostFloat, other: Any) -> Any:
+        return HostFloat(lambda: function(float(self), float(other)))
+
+    def backward(self: HostFloat, other: Any) -> Any:
+        return HostFloat(lambda: function(float(other), float(self)))
+
+    return forward, backward
+
+
+class HostFloat:
+    """A float that depends on the sizes; asked for its value, it has that of the pilot."""
+
+    def __init__(self, value: Callable[[], float]) -> None:
+        self._value = value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return float
+
+    def __float__(self) -> float:
+        return self._value()
+
+    __add__, __radd__ = _float_binary(operator.add)
+    __sub__, __rsub__ = _float_binary(operator.sub)
+    __mul__, __rmul__ = _float_binary(operator.mul)
+    __truediv__, __rtruediv__ = _float_binary(operator.truediv)
+    __pow__, __rpow__ = _float_binary(operator.pow)
+
+    def __neg__(self) -> HostFloat:
+        return HostFloat(lambda: -float(self))
+
+    def __eq__(self, other: object) -> bool:
+        return float(self) == other
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(float(self) < other)
+
+    def __le__(self, other: Any) -> bool:
+        return bool(float(self) <= other)
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(float(self) > other)
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(float(self) >= other)
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __repr__(self) -> str:
+        return repr(float(self))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(float(self), name)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(float(self), digits)
+
+    def __int__(self) -> Any:
+        return int(float(self))
+
+    def __ceil__(self) -> Any:
+        return math.ceil(float(self))
+
+    def __floor__(self) -> Any:
+        return math.floor(float(self))
+
+    __trunc__ = __int__
+
+
+class Ratio(HostFloat):
+    """A quotient of sizes as a float; exact when it is rounded to an integer below 2**52."""
+
+    def __init__(self, p: Poly, d: Poly) -> None:
+        super().__init__(lambda: current_path().pin(p) / current_path().pin(d))
+        self._p, self._d = p, d
+
+    def _rounded(self, up: bool) -> Any:
+        path = current_path()
+        below = path.ask(as_poly(_EXACT_FLOATS) - self._p, "ge")
+        if not (below and path.ask(self._p, "ge") and path.ask(self._d - 1, "ge")):
+            raise NotModelledError("a float quotient of numbers that floats do not hold exactly")
+        return host_int(floordiv(self._p + self._d - 1 if up else self._p, self._d))
+
+    def __ceil__(self) -> Any:
+        return self._rounded(True)
+
+    def __floor__(self) -> Any:
+        return self._rounded(False)
+
+    __trunc__ = __floor__
+    __int__ = __floor__

@@ -1,0 +1,1 @@
+"""Sizes of a script: its launches, with numbers replaced by functions of what tensors measure."""

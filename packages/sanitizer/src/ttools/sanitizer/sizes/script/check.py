@@ -1,0 +1,79 @@
+"""What a script launches, checked for all sizes: `check_launches(seen)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ttools.core.findings.findings import Severity
+from ttools.sanitizer.sizes.analysis import Analysis
+from ttools.sanitizer.sizes.api import SizesResult
+from ttools.sanitizer.sizes.report import make_report
+from ttools.sanitizer.sizes.result import Abstention, Result
+from ttools.sanitizer.sizes.script.generalise import MOST_ELEMENTS, General, generalise
+from ttools.sanitizer.sizes.script.seen import Seen
+
+#: Launches that differ at all sizes.
+_MOST = 32
+
+
+def check_launches(
+    seen: Seen,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
+    *,
+    target: str = "",
+    fail_on: Severity = "error",
+    seconds: float = 25.0,
+) -> SizesResult:
+    """Checks the launches that were seen of a script for all sizes.
+
+    Which numbers of a launch are functions of which sizes is guessed from their being equal; every
+    guess is among the assumptions of the report.
+
+    Args:
+        seen: the launches, noted by `launches_seen`.
+        ranges: first and last value of sizes by name; others go from 1 on.
+        target: what the report calls it.
+        fail_on: from which severity on findings fail.
+        seconds: for each launch, after which what is left of it is not proved.
+    """
+    ranges = ranges or {}
+    total = Result({})
+    for reason in seen.left_out:
+        total.abstained.append(Abstention(f"not looked at: {reason}"))
+    known: set[object] = set()
+    for launch in seen.launches:
+        general = generalise(launch, ranges)
+        if general.key in known:
+            continue
+        if len(known) >= _MOST:
+            total.abstained.append(
+                Abstention(f"more than {_MOST} launches that differ", kernel=launch.kernel)
+            )
+            break
+        known.add(general.key)
+        _add(total, general, ranges, seconds)
+    for name in ranges:
+        if name not in total.checked:
+            total.abstained.append(Abstention(f"no launch has a size of the name `{name}`"))
+    return SizesResult(make_report(total, target=target, fail_on=fail_on))
+
+
+def _add(
+    total: Result, general: General, ranges: Mapping[str, tuple[int, int]], seconds: float
+) -> None:
+    """Checks one launch and adds what is known of it."""
+    kernel, line = general.launch.kernel, general.launch.line
+    if not general.sizes:
+        reason = "no number of this launch is seen to follow from what its tensors measure"
+        total.abstained.append(Abstention(reason, kernel=kernel))
+        return
+    ends = {name: ranges.get(name, (1, MOST_ELEMENTS)) for name in general.sizes}
+    found = Analysis(general.run, ends, seconds).analyse()
+    total.checked = {**total.checked, **ends}
+    total.defects += [replace(d, launch=replace(d.launch, line=line)) for d in found.defects]
+    total.launches += [replace(each, line=line) for each in found.launches]
+    total.abstained += found.abstained
+    told = [*general.assumptions, *found.assumptions]
+    total.assumptions += [each for each in told if each not in total.assumptions]
+    total.seconds += found.seconds

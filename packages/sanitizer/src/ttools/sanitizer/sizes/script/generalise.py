@@ -1,0 +1,306 @@
+"""A launch for all sizes: its numbers as functions of what its tensors measure.
+
+Which number stands for which size is guessed from equality, so each guess is an assumption that is
+told. At the sizes of the launch itself the general launch is that launch. Must not know how it is
+checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttools.sanitizer.sizes.host.paths import poly_of
+from ttools.sanitizer.sizes.host.storage import Storage
+from ttools.sanitizer.sizes.host.tensors import PhantomTensor
+from ttools.sanitizer.sizes.script.formulas import (
+    Formula,
+    Origins,
+    blocks,
+    constant,
+    product,
+    runs_of,
+    size,
+)
+from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
+
+#: Elements of a tensor, beyond which sizes are not looked at.
+MOST_ELEMENTS = 1 << 33
+
+
+@dataclass
+class General:
+    """A launch for all sizes.
+
+    Attributes:
+        launch: the one that was seen.
+        sizes: by name, as they were.
+        run: makes it, given sizes by name.
+        assumptions: what was taken for granted, in words.
+    """
+
+    launch: SeenLaunch
+    sizes: dict[str, int]
+    run: Callable[..., None]
+    assumptions: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two launches the same one for all sizes."""
+        dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
+        return (id(self.launch.function), dtypes, tuple(self.assumptions))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A tensor with formulas for numbers."""
+
+    seen: SeenTensor
+    shape: tuple[Formula, ...]
+    strides: tuple[Formula, ...]
+    elements: Formula
+
+
+def generalise(launch: SeenLaunch, freed: Mapping[str, object]) -> General:
+    """The launch for all sizes.
+
+    Args:
+        launch: as it was seen.
+        freed: names of sizes that the user wants to be free, or pinned to a range.
+    """
+    names = _names(launch)
+    used = _explaining(launch, names)
+    constants = _constants(launch)
+    sizes = {
+        name: number
+        for number, name in names.items()
+        if name in freed or (number in used and number not in constants)
+    }
+    named = {number: size(name) for name, number in sizes.items()}
+    origins = _origins(launch, sizes, named)
+    derived = {n: f for n in _derived(launch) if (f := origins.of(n)) is not None}
+    layouts = _of_shared_storages(
+        {n: _layout(t, _shape(t, {**derived, **named})) for n, t in launch.tensors.items()}
+    )
+    strides = {
+        number: formula
+        for each in layouts.values()
+        for number, formula in zip(each.seen.strides, each.strides, strict=True)
+        if formula.names
+    }
+    scalars: dict[str, Formula] = {}
+    for name, value in launch.arguments.items():
+        if type(value) is int and name not in launch.constants:
+            found = size(names[value]) if names.get(value) in sizes else None
+            found = found or strides.get(value) or origins.of(value)
+            scalars[name] = found or constant(value)
+    # Blocks of an argument are likelier than an axis that no argument is as long as.
+    counts = [blocks(f, b) for f in scalars.values() if f.names for b in sorted(constants)]
+    of_scalars = {f.value(sizes): f for f in reversed(counts) if f.value(sizes) > 1}
+    named_by_argument = set(_scalars(launch))
+    grid = [
+        (None if extent in named_by_argument else of_scalars.get(extent))
+        or origins.of(extent)
+        or constant(extent)
+        for extent in launch.grid
+    ]
+    run = _runner(launch, layouts, scalars, grid)
+    return General(launch, sizes, run, [*_told(launch, layouts, scalars, grid, sizes)])
+
+
+def _constants(launch: SeenLaunch) -> set[int]:
+    """The constants of the kernel that host code may have divided by."""
+    names = launch.constants - launch.decided
+    return {v for n in names if type(v := launch.arguments[n]) is int and v > 1}
+
+
+def _scalars(launch: SeenLaunch) -> dict[int, str]:
+    """The first argument with each number, preferably one that is not called a stride."""
+    numbers = [each for each in launch.arguments.items() if type(each[1]) is int]
+    numbers = [each for each in numbers if each[0] not in launch.constants]
+    numbers.sort(key=lambda each: "stride" in each[0].lower())
+    return {v: n for n, v in reversed(numbers)}
+
+
+def _derived(launch: SeenLaunch) -> set[int]:
+    """Extents that follow from others: axes taken together, blocks that the grid counts, too."""
+    tensors = launch.tensors.values()
+    extents = {e for t in tensors for e in t.shape}
+    products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
+    # By chance an axis is as long as others of its own tensor together.
+    products = {p for p in products if not _is_beside(p, launch)}
+    runs = [tuple(run) for t in tensors for run in runs_of(t.shape)] + [(e,) for e in extents]
+    counts = {
+        count
+        for run in runs
+        for b in _constants(launch)
+        if (count := -(-math.prod(run) // b)) not in run
+    }
+    found = products | (counts & set(launch.grid))
+    return (extents & found) - set(_scalars(launch)) - {1}
+
+
+def _is_beside(number: int, launch: SeenLaunch) -> bool:
+    """Whether it is the product of no axes but of tensors that have an axis of that length."""
+    return all(
+        number in t.shape
+        for t in launch.tensors.values()
+        if number in map(math.prod, runs_of(t.shape))
+    )
+
+
+def _names(launch: SeenLaunch) -> dict[int, str]:
+    """A name for each extent above 1: that of an argument which is as large, if there is one."""
+    scalars, derived = _scalars(launch), _derived(launch)
+    found: dict[int, str] = {}
+    for name, tensor in launch.tensors.items():
+        for axis, extent in enumerate(tensor.shape):
+            if extent > 1 and extent not in derived:
+                found.setdefault(extent, scalars.get(extent, f"{name}_{axis}"))
+    return found
+
+
+def _origins(launch: SeenLaunch, sizes: Mapping[str, int], named: Mapping[int, Formula]) -> Origins:
+    shapes = [_shape(tensor, named) for tensor in launch.tensors.values()]
+    return Origins(sizes, shapes, sorted(_constants(launch)))
+
+
+def _explaining(launch: SeenLaunch, names: Mapping[int, str]) -> set[int]:
+    """The extents that an argument or the grid may come from."""
+    every = {name: number for number, name in names.items()}
+    origins = _origins(launch, every, {number: size(name) for number, name in names.items()})
+    numbers = [v for n, v in launch.arguments.items() if n not in launch.constants]
+    numbers += launch.grid
+    used: set[int] = set()
+    for number in numbers:
+        found = origins.of(number) if type(number) is int else None
+        used |= {every[name] for name in found.names} if found is not None else set()
+    return used
+
+
+def _shape(tensor: SeenTensor, named: Mapping[int, Formula]) -> tuple[Formula, ...]:
+    found = [named.get(extent, constant(extent)) for extent in tensor.shape]
+    if not _is_dense(tensor):
+        # Only the outermost axis of a view can grow while the others keep their strides.
+        outer = max(range(len(found)), key=lambda n: tensor.strides[n], default=None)
+        found = [f if n == outer else constant(tensor.shape[n]) for n, f in enumerate(found)]
+    return tuple(found)
+
+
+def _order(tensor: SeenTensor) -> list[int]:
+    """Its axes from the innermost on."""
+    axes = [n for n, extent in enumerate(tensor.shape) if extent != 1]
+    return sorted(axes, key=lambda n: (tensor.strides[n], -n))
+
+
+def _is_dense(tensor: SeenTensor) -> bool:
+    step = 1
+    for axis in _order(tensor):
+        if tensor.strides[axis] != step:
+            return False
+        step *= tensor.shape[axis]
+    return tensor.offset == 0 and tensor.elements == step
+
+
+def _layout(tensor: SeenTensor, shape: Sequence[Formula]) -> _Layout:
+    strides = [constant(s) for s in tensor.strides]
+    if _is_dense(tensor):
+        inner: list[Formula] = []
+        for axis in _order(tensor):
+            strides[axis] = product(reversed(inner))
+            inner.append(shape[axis])
+        return _Layout(tensor, tuple(shape), tuple(strides), product(shape))
+    names = frozenset().union(*(f.names for f in shape))
+    last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
+    rest = tensor.elements - last
+
+    def elements(sizes: Mapping[str, Any]) -> Any:
+        total: Any = rest
+        for extent, stride in zip(shape, tensor.strides, strict=True):
+            total = total + (extent.value(sizes) - 1) * stride
+        return total
+
+    return _Layout(tensor, tuple(shape), tuple(strides), Formula("elements", elements, names))
+
+
+def _of_shared_storages(layouts: Mapping[str, _Layout]) -> dict[str, _Layout]:
+    """Tensors that share a storage keep their sizes unless they are the same tensor."""
+    by_storage: dict[int, set[SeenTensor]] = {}
+    for each in layouts.values():
+        by_storage.setdefault(each.seen.storage, set()).add(each.seen)
+    return {
+        name: each if len(by_storage[each.seen.storage]) == 1 else _fixed(each.seen)
+        for name, each in layouts.items()
+    }
+
+
+def _fixed(tensor: SeenTensor) -> _Layout:
+    shape, strides = map(constant, tensor.shape), map(constant, tensor.strides)
+    return _Layout(tensor, tuple(shape), tuple(strides), constant(tensor.elements))
+
+
+def _runner(
+    launch: SeenLaunch,
+    layouts: Mapping[str, _Layout],
+    scalars: Mapping[str, Formula],
+    grid: Sequence[Formula],
+) -> Callable[..., None]:
+    def run(**sizes: Any) -> None:
+        storages: dict[int, Storage] = {}
+        arguments = dict(launch.arguments)
+        for name, layout in layouts.items():
+            elements = layout.elements.value(sizes)
+            if elements > MOST_ELEMENTS:
+                return
+            number = layout.seen.storage
+            if number not in storages:
+                storages[number] = Storage(poly_of(elements), layout.seen.dtype)
+            arguments[name] = PhantomTensor(
+                storages[number],
+                [e.value(sizes) for e in layout.shape],
+                [s.value(sizes) for s in layout.strides],
+                layout.seen.offset,
+            )
+        for name, formula in scalars.items():
+            arguments[name] = formula.value(sizes)
+        for name in launch.decided:
+            del arguments[name]
+        called = launch.heuristics or launch.function
+        called[tuple(extent.value(sizes) for extent in grid)](**arguments)
+
+    return run
+
+
+def _told(
+    launch: SeenLaunch,
+    layouts: Mapping[str, _Layout],
+    scalars: Mapping[str, Formula],
+    grid: Sequence[Formula],
+    sizes: Mapping[str, int],
+) -> list[str]:
+    """What is taken for granted, in words."""
+    numbers: list[tuple[str, Formula]] = []
+    for name, layout in layouts.items():
+        numbers += [(f"{name}.shape[{n}]", f) for n, f in enumerate(layout.shape)]
+        if not _is_dense(layout.seen):
+            numbers += [(f"{name}.stride({n})", f) for n, f in enumerate(layout.strides)]
+    numbers += [(name, f) for name, f in scalars.items() if name not in sizes]
+    numbers += [(f"grid[{n}]", f) for n, f in enumerate(grid) if f.text != "1"]
+    kernel = launch.kernel
+    free = [f"{what} = {f.text}" for what, f in numbers if f.names]
+    fixed = [f"{what} = {f.text}" for what, f in numbers if f.is_constant]
+    fixed += [
+        f"{n} = {v!r}"
+        for n, v in launch.arguments.items()
+        if (n in launch.constants or type(v) in (bool, float)) and n not in launch.decided
+    ]
+    told = []
+    if free:
+        told.append(f"of `{kernel}`: {', '.join(free)}")
+    if fixed:
+        told.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
+    if sizes:
+        told.append(f"no tensor has more than {MOST_ELEMENTS:,} elements")
+    return told

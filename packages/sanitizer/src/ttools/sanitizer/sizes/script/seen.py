@@ -1,0 +1,178 @@
+"""The launches that a script makes, with the numbers that they are made with.
+
+Must not know what is made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttools.core.launch_path import CALL, HEURISTICS, observe
+from ttools.core.patches import Patches
+from ttools.core.process.host_line import host_line
+
+#: Launches that differ in any number are kept apart up to here.
+_MOST = 256
+
+
+@dataclass(frozen=True)
+class SeenTensor:
+    """A tensor argument; lengths are counted in elements.
+
+    Attributes:
+        storage: tells storages apart.
+        elements: of the storage.
+    """
+
+    storage: int
+    dtype: Any
+    elements: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class SeenLaunch:
+    """One launch.
+
+    Attributes:
+        function: the `JITFunction`.
+        arguments: by parameter; a `SeenTensor` for each tensor.
+        constants: names of those that are constants of the kernel.
+        grid: three extents.
+        line: `file:line` in host code.
+        heuristics: what was called, where that decides some of the constants; else None.
+        decided: names of those.
+    """
+
+    function: Any
+    arguments: Mapping[str, Any]
+    constants: frozenset[str]
+    grid: tuple[int, int, int]
+    line: str | None
+    heuristics: Any = None
+    decided: frozenset[str] = frozenset()
+
+    @property
+    def kernel(self) -> str:
+        return str(self.function.__name__)
+
+    @property
+    def tensors(self) -> dict[str, SeenTensor]:
+        return {n: a for n, a in self.arguments.items() if isinstance(a, SeenTensor)}
+
+
+@dataclass
+class Seen:
+    """What was seen of a script.
+
+    Attributes:
+        launches: those that differ.
+        left_out: why others cannot be looked at, in words.
+    """
+
+    launches: list[SeenLaunch] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    _known: set[object] = field(default_factory=set)
+    _running: list[Any] = field(default_factory=list)
+
+    def begin(self, heuristics: Any, _args: object, _kwargs: object) -> None:
+        """Takes that heuristics are asked, on the way to a launch."""
+        self._running.append(heuristics)
+
+    def end(self, *_: object) -> None:
+        """Takes that they have done."""
+        self._running.pop()
+
+    def note(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Takes a launch, as Triton is asked for it."""
+        from ttools.interpreter.backend.tuned_config import is_trial
+
+        if kwargs.get("warmup") or is_trial():
+            return
+        name = function.__name__
+        if len(self._known) >= _MOST:
+            self._leave_out(f"`{name}`: more than {_MOST} launches that differ")
+            return
+        try:
+            launch = _seen(function, args, kwargs, self._running)
+        except ValueError as error:
+            self._leave_out(f"`{name}`: {error}")
+            return
+        key = (id(function), repr(launch.arguments), launch.grid)
+        if key not in self._known:
+            self._known.add(key)
+            self.launches.append(launch)
+
+    def _leave_out(self, reason: str) -> None:
+        if reason not in self.left_out:
+            self.left_out.append(reason)
+
+
+def _heuristics(function: Any, running: Sequence[Any]) -> tuple[Any, frozenset[str]]:
+    """The outermost heuristics above a kernel with nothing but such in between."""
+    for each in running:
+        decided: set[str] = set()
+        inner = each
+        while isinstance(inner, type(each)):
+            decided |= set(inner.values)
+            inner = inner.fn
+        if inner is function:
+            return each, frozenset(decided)
+    return None, frozenset()
+
+
+def _seen(
+    function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], running: Sequence[Any]
+) -> SeenLaunch:
+    names = [p.name for p in function.params]
+    bound = {p.name: p.default for p in function.params if p.has_default}
+    bound |= dict(zip(names, args, strict=False))
+    bound |= {name: value for name, value in kwargs.items() if name in names}
+    grid = kwargs["grid"]
+    if callable(grid):
+        grid = grid(bound)
+    extents = [int(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
+    x, y, z = [*extents, 1, 1][:3]
+    storages: dict[int, int] = {}
+    arguments = {name: _argument(name, bound[name], storages) for name in names}
+    constants = frozenset(p.name for p in function.params if p.is_constexpr)
+    where = host_line()
+    above = _heuristics(function, running)
+    return SeenLaunch(function, arguments, constants, (x, y, z), where, *above)
+
+
+def _argument(name: str, value: Any, storages: dict[int, int]) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        whole = value.untyped_storage()
+        number = storages.setdefault(whole.data_ptr(), len(storages))
+        return SeenTensor(
+            number,
+            value.dtype,
+            whole.nbytes() // value.dtype.itemsize,
+            tuple(value.shape),
+            tuple(value.stride()),
+            int(value.storage_offset()),
+        )
+    if hasattr(value, "data_ptr") or isinstance(value, (tuple, list)):
+        raise ValueError(f"the argument `{name}` is of type {type(value).__name__}")
+    return value
+
+
+@contextmanager
+def launches_seen() -> Iterator[Seen]:
+    """Notes the launches that are made meanwhile; they are made as ever."""
+    from ttools.interpreter.backend.tuned_config import follow_configs
+
+    seen = Seen()
+    with Patches() as patches:
+        follow_configs(patches)
+        observe(patches, HEURISTICS, before=seen.begin, after=seen.end)
+        observe(patches, CALL, before=seen.note)
+        yield seen

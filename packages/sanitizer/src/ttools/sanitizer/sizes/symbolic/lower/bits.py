@@ -1,0 +1,119 @@
+"""Conditions, comparisons, choices, and bits of integers."""
+
+from __future__ import annotations
+
+from ttools.interpreter.ir import Operation
+from ttools.sanitizer.sizes.algebra.polynomials import as_poly, floordiv, modulo
+from ttools.sanitizer.sizes.symbolic.operations import is_condition, otherwise, rule
+from ttools.sanitizer.sizes.symbolic.state import State
+from ttools.sanitizer.sizes.symbolic.values import (
+    UNKNOWN,
+    AnyValue,
+    Case,
+    Logic,
+    Number,
+    Opaque,
+    alternatives,
+    compare,
+    negated,
+)
+
+
+@rule("arith.andi")
+def _and(kernel: State, op: Operation) -> AnyValue:
+    if is_condition(op.results[0]):
+        return Logic("and", tuple(kernel.logic(v) for v in op.operands))
+    left, right = (kernel.number(v) for v in op.operands)
+    for value, mask in ((left, right), (right, left)):
+        bits = None if mask.single is None else mask.single.constant
+        if bits is not None and bits >= 0 and bits & (bits + 1) == 0 and len(value.cases) == 1:
+            (case,) = value.cases
+            low = kernel.space.range(case.value)[0]
+            if low is not None and low >= 0:
+                return Number((Case(modulo(case.value, as_poly(bits + 1)), case.when, case.needs),))
+    bits = next(
+        (c for v in (left, right) if (p := v.single) is not None and (c := p.constant) is not None),
+        None,
+    )
+    if bits is not None and bits >= 0:
+        return kernel.unknown(op.results[0], 0, bits)
+    return kernel.unknown(op.results[0])
+
+
+@rule("arith.ori")
+def _or(kernel: State, op: Operation) -> AnyValue:
+    if is_condition(op.results[0]):
+        return Logic("or", tuple(kernel.logic(v) for v in op.operands))
+    return kernel.unknown(op.results[0])
+
+
+@rule("arith.xori")
+def _xor(kernel: State, op: Operation) -> AnyValue:
+    if is_condition(op.results[0]):
+        for value, other in (op.operands, reversed(op.operands)):
+            if kernel.logic(other).kind == "true":
+                return negated(kernel.logic(value))
+        return UNKNOWN
+    return kernel.unknown(op.results[0])
+
+
+@rule("arith.shrsi")
+def _shift_right(kernel: State, op: Operation) -> AnyValue:
+    bits = kernel.number(op.operands[1]).single
+    amount = None if bits is None else bits.constant
+    if amount is None or not 0 <= amount < 63 or is_condition(op.results[0]):
+        return otherwise(kernel, op, op.results[0])
+    divisor, value = as_poly(1 << amount), kernel.number(op.operands[0])
+    return Number(tuple(Case(floordiv(c.value, divisor), c.when, c.needs) for c in value.cases))
+
+
+@rule("arith.shrui")
+def _shift_right_unsigned(kernel: State, op: Operation) -> AnyValue:
+    lows = [kernel.space.range(c.value)[0] for c in kernel.number(op.operands[0]).cases]
+    if any(low is None or low < 0 for low in lows):
+        return otherwise(kernel, op, op.results[0])
+    return _shift_right(kernel, op)
+
+
+@rule("arith.cmpi")
+def _compare(kernel: State, op: Operation) -> AnyValue:
+    predicate = str(op.attributes["predicate"])
+    if is_condition(op.operands[0]):
+        return UNKNOWN
+    left, right = (kernel.number(v) for v in op.operands)
+    if any(c.base is not None for v in (left, right) for c in v.cases):
+        return UNKNOWN
+    if predicate.startswith("u"):
+        for each in (*left.cases, *right.cases):
+            low = kernel.space.range(each.value)[0]
+            if low is None or low < 0:
+                return UNKNOWN
+    relation = predicate.lstrip("su") if predicate not in ("eq", "ne") else predicate
+    if relation in ("eq", "ne"):
+        found = compare("eq", left, right)
+        return found if relation == "eq" else negated(found)
+    if relation in ("gt", "lt"):
+        one, other = (right, left) if relation == "gt" else (left, right)
+        return negated(compare("ge", one, other))
+    one, other = (left, right) if relation == "ge" else (right, left)
+    return compare("ge", one, other)
+
+
+@rule("arith.select")
+def _select(kernel: State, op: Operation) -> AnyValue:
+    result = op.results[0]
+    condition = kernel.logic(op.operands[0])
+    one, other = kernel.get(op.operands[1]), kernel.get(op.operands[2])
+    if is_condition(result):
+        a, b = kernel.logic(op.operands[1]), kernel.logic(op.operands[2])
+        chosen = Logic("and", (condition, a))
+        return Logic("or", (chosen, Logic("and", (negated(condition), b))))
+    if isinstance(one, Opaque) and isinstance(other, Opaque):
+        return Opaque(False)
+    cases = [
+        Case(c.value, (*facts, *c.when), c.needs, c.base)
+        for value, way in ((op.operands[1], condition), (op.operands[2], negated(condition)))
+        for facts in alternatives(way)
+        for c in kernel.number(value).cases
+    ]
+    return Number(tuple(cases)) if 0 < len(cases) <= 8 else kernel.unknown(result)

@@ -1,0 +1,78 @@
+"""Program ids, ranges, pointers and what is combined along an axis."""
+
+from __future__ import annotations
+
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import CHOOSES
+from ttools.interpreter.ir import Operation
+from ttools.sanitizer.passes.combining import combined_by, sum_of
+from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
+from ttools.sanitizer.sizes.symbolic.operations import otherwise, rule
+from ttools.sanitizer.sizes.symbolic.state import State
+from ttools.sanitizer.sizes.symbolic.values import (
+    AnyValue,
+    Case,
+    Logic,
+    Number,
+    facts_of,
+    joined,
+    needs_of,
+    number,
+)
+
+
+@rule("tt.get_program_id")
+def _program_id(kernel: State, op: Operation) -> AnyValue:
+    return number(kernel.programs[axis_of(op)])
+
+
+@rule("tt.get_num_programs")
+def _num_programs(kernel: State, op: Operation) -> AnyValue:
+    return number(kernel.launch.grid[axis_of(op)])
+
+
+@rule("tt.make_range")
+def _range(kernel: State, op: Operation) -> AnyValue:
+    start, end = range_of(op)
+    return number(start + kernel.lane(0, end - start))
+
+
+@rule("tt.addptr")
+def _add_pointer(kernel: State, op: Operation) -> AnyValue:
+    combinations = joined(*(kernel.number(v) for v in op.operands))
+    if combinations is None:
+        return kernel.unknown(op.results[0])
+    return Number(
+        tuple(
+            Case(p.value + n.value, facts_of((p, n)), needs_of((p, n)), p.base)
+            for p, n in combinations
+        )
+    )
+
+
+def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:
+    """An interval of the elements that are combined; None where it is not known."""
+    known = kernel.get(op.operands[0])
+    if isinstance(known, Logic) or len(op.operands) != 1:
+        return None
+    if not isinstance(known, Number) or any(c.needs for c in known.cases):
+        return None
+    ranges = [kernel.space.range(c.value) for c in known.cases]
+    lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
+    if None in lows or None in highs:
+        return None
+    return min(n for n in lows if n is not None), max(n for n in highs if n is not None)
+
+
+@rule("tt.reduce", "tt.scan")
+def _combined(kernel: State, op: Operation) -> AnyValue:
+    """Of what chooses or adds elements a range follows from that of the elements."""
+    result, elements, by = op.results[0], _range_of(kernel, op), combined_by(op)
+    if elements is not None and by is not None:
+        if CHOOSES in declared(by).traits:
+            return kernel.unknown(result, *elements)
+        low, high = sum_of(op, elements)
+        half = 1 << (width_of(result) - 1)
+        if by == "arith.addi" and -half <= low and high < half:
+            return kernel.unknown(result, low, high)
+    return otherwise(kernel, op, result)

@@ -1,0 +1,120 @@
+"""Launches of a script, made general: which formulas are found, and what is claimed of them."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from tests.sanitizer.sizes import kernels
+
+from ttools.interpreter import interpret
+from ttools.sanitizer.sizes.script.check import check_launches
+from ttools.sanitizer.sizes.script.generalise import General, generalise
+from ttools.sanitizer.sizes.script.seen import Seen, launches_seen
+
+
+def _seen(*launches: tuple[object, tuple[int, ...], tuple[object, ...], dict[str, object]]) -> Seen:
+    """What would be seen of these launches, which are not made."""
+    seen = Seen()
+    for kernel, grid, args, kwargs in launches:
+        seen.note(kernel, args, {**kwargs, "grid": grid})
+    return seen
+
+
+def _copy(n: int, block: int = 1024) -> Seen:
+    x = torch.zeros(n, dtype=torch.int8)
+    grid = (triton.cdiv(n, block),)
+    return _seen((kernels.copy_kernel, grid, (x, torch.empty_like(x), n), {"BLOCK": block}))
+
+
+def _general(seen: Seen) -> General:
+    (launch,) = seen.launches
+    return generalise(launch, {})
+
+
+def test_numbers_become_functions_of_sizes() -> None:
+    general = _general(_copy(3000))
+    assert general.sizes == {"n": 3000}
+    assert general.assumptions[0] == (
+        "of `copy_kernel`: x_ptr.shape[0] = n, y_ptr.shape[0] = n, grid[0] = cdiv(n, 1024)"
+    )
+    assert general.assumptions[1] == "of `copy_kernel`, at all sizes: BLOCK = 1024"
+
+
+def test_a_script_with_small_tensors_is_wrong_at_large_ones() -> None:
+    result = check_launches(_copy(3000))
+    (finding,) = result.findings
+    assert (finding.kind, finding.sizes) == ("int_overflow", {"n": 2**31 + 1})
+    assert finding.launch is not None
+    assert "test_script.py" in finding.launch
+    text = str(result)
+    assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in text
+    assert "assumed: no tensor has more than 8,589,934,592 elements" in text
+
+
+def test_ranges_of_the_user_hold() -> None:
+    result = check_launches(_copy(3000), {"n": (1, 1 << 31)})
+    assert result.verdict == "proved"
+    assert check_launches(_copy(3000), {"m": (1, 9)}).verdict == "fails"
+    assert check_launches(_copy(3000), {"n": (5, 5), "m": (1, 9)}).verdict == "not proved"
+
+
+@triton.jit
+def norm_kernel(x_ptr, o_ptr, part_ptr, stride, D, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride + c, mask=c < D, other=0.0)
+    tl.store(o_ptr + row * stride + c, x, mask=c < D)
+    tl.store(part_ptr + row * tl.num_programs(1) + tl.program_id(1), tl.sum(x, axis=0))
+
+
+def test_strides_products_and_buffers_per_block() -> None:
+    x = torch.zeros(3, 37, 300)
+    o, part = torch.empty_like(x), torch.empty(3 * 37, 5)
+    args = (x, o, part, x.stride(1), 300)
+    general = _general(_seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})))
+    assert general.sizes == {"x_ptr_0": 3, "x_ptr_1": 37, "D": 300}
+    told = general.assumptions[0]
+    assert "stride = D" in told
+    assert "grid[0] = x_ptr_0 * x_ptr_1, grid[1] = cdiv(D, 64)" in told
+    assert "part_ptr.shape[0] = x_ptr_0 * x_ptr_1, part_ptr.shape[1] = cdiv(D, 64)" in told
+    small = {"x_ptr_0": (1, 100), "x_ptr_1": (1, 100), "D": (1, 10_000)}
+    (launch,) = _seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})).launches
+    assert check_launches(Seen([launch]), small).verdict == "proved"
+
+
+def test_views_with_gaps_grow_along_one_axis_only() -> None:
+    x = torch.zeros(40, 3, 64)[:, 1]
+    o = torch.empty(40, 64)
+    args = (x, o, torch.empty(40, 1), x.stride(0), 64)
+    general = _general(_seen((norm_kernel, (40, 1), args, {"BLOCK": 64})))
+    assert general.sizes == {"x_ptr_0": 40}
+    assert any("x_ptr.stride(0) = 192" in told for told in general.assumptions)
+
+
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def even_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(y_ptr + offs, tl.load(x_ptr + offs))
+    else:
+        tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+def test_heuristics_decide_at_every_size() -> None:
+    x = torch.zeros(1024)
+    with launches_seen() as seen, interpret():
+        even_kernel[(8,)](x, torch.empty_like(x), 1024, BLOCK=128)
+    result = check_launches(seen, {"n": (1, 1 << 20)})
+    assert result.verdict == "proved"
+    assert "EVEN" not in str(result)
+
+
+def test_what_cannot_be_told_is_no_proof() -> None:
+    x = torch.zeros(4)
+    seen = _seen((kernels.copy_kernel, (7,), (x, x, 99), {"BLOCK": 16}))
+    assert check_launches(seen).verdict == "not proved"
+    assert check_launches(Seen(left_out=["`k`: the argument `x` is of type tuple"])).verdict == (
+        "not proved"
+    )
