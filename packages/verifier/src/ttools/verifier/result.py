@@ -39,11 +39,13 @@ class Failure:
         choices: other parameters of `inputs`.
         seed: of the inputs.
         values: special values that were put in, `drawn` for none.
+        values_of: the same by argument, for those that have others.
         views: by argument, how it lay in memory.
+        shared: two arguments that were one tensor.
         config: number of the autotuner's configuration.
         after: what was called before, the same as here for each call.
         where: the line of the user's concerned.
-        test: the file that shows the failure without ttools, if one was written.
+        test: the file that shows the failure, if one was written.
     """
 
     failure: str
@@ -53,7 +55,9 @@ class Failure:
     choices: dict[str, str] = field(default_factory=dict)
     seed: int = 0
     values: str = "drawn"
+    values_of: dict[str, str] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
+    shared: tuple[str, str] | None = None
     config: int | None = None
     after: tuple[dict[str, Any], ...] = ()
     where: str = ""
@@ -102,6 +106,7 @@ class Verification:
         for each in data["failures"]:
             fields = {key: value for key, value in each.items() if key != "class"}
             fields["after"] = tuple(fields["after"])
+            fields["shared"] = fields["shared"] and tuple(fields["shared"])
             failures.append(Failure(failure=each["class"], **fields))
         return Verification(
             verdict=data["verdict"],

@@ -76,15 +76,22 @@ def tensor_of(image: TensorImage) -> torch.Tensor:
     return tensor.requires_grad_() if image.requires_grad else tensor
 
 
-def put_values(tensor: torch.Tensor, image: TensorImage) -> None:
-    """Writes an image of the same layout into a tensor's storage."""
+def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False) -> None:
+    """Writes an image of the same layout into a tensor's storage.
+
+    Args:
+        tensor: to write to.
+        image: its values.
+        is_new: whether nobody has seen the tensor yet, so that torch need not count its version.
+    """
     storage = tensor.untyped_storage()
     whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(
         storage, 0, (storage.nbytes(),), (1,)
     )
     if image.data:
         # Under torch's eyes, so that versions are counted as an in-place operator counts them.
-        tensor.detach().zero_()
+        if not is_new:
+            tensor.detach().zero_()
         whole.numpy()[:] = memoryview(image.data)
 
 

@@ -39,6 +39,10 @@ def circumstances(failure: Failure) -> str:
     text = ", ".join(parts)
     if failure.values != "drawn":
         text += f"; values: {failure.values}"
+    for name, kind in failure.values_of.items():
+        text += f"; values of {name}: {kind}"
+    if failure.shared is not None:
+        text += f"; {failure.shared[1]} is {failure.shared[0]}"
     for name, view in failure.views.items():
         text += f"; {'all arguments' if name == '*' else name} as a view: {view}"
     if failure.config is not None:

@@ -6,7 +6,9 @@ compares. What can be observed here a candidate may falsify; what it returns it 
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +27,7 @@ from ttools.verifier.cases.tensors import (
     tensor_of,
 )
 from ttools.verifier.workers import module, results
+from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.wire import Channel, TensorImage
@@ -92,9 +95,10 @@ class Candidate:
         self._choose(request.get("config"))
         answer: dict[str, Any] = {"call": self._calls}
         seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": []}
+        given = Given(each for _, each in _tensors(arguments))
         work = Seen()
         found: Any = None
-        with self._engine(request, seen) as run:
+        with self._engine(request, seen, given) as run:
             try:
                 with watched(work):
                     found = self._function(**arguments)
@@ -113,6 +117,8 @@ class Candidate:
                 parts = [*results.flat(found), *gradients]
                 answer["results"] = [self._described(name, each, owners) for name, each in parts]
                 answer["copied"] = [[name, work.origin(each)] for name, each in parts]
+                before = [[name, given.kernel_of(each)] for name, each in parts]
+                answer["given"] = [each for each in before if each[1]]
                 if request.get("keep"):
                     self._keep(parts)
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
@@ -133,18 +139,41 @@ class Candidate:
     def _arguments(self, request: dict[str, Any]) -> dict[str, Any]:
         """Tensors with storages of their own, or those of the call before with other values."""
         images = request["arguments"]
-        if not request.get("reuse") or not self._held:
+        how, shared = request.get("reuse"), request.get("shared")
+        if not self._held or not how or (how == "address" and not self._freed()):
             fresh: dict[str, Any] = map_tensors(tensor_of, images, TensorImage)
+            if shared is not None:
+                fresh[shared[1]] = fresh[shared[0]]
             return fresh
         held = dict(self._held)
         for key, value in images.items():
             tensors = [each for _, each in results.flat(held[key])]
             for (_, image), tensor in zip(results.flat(value), tensors, strict=True):
                 if isinstance(image, TensorImage):
-                    put_values(tensor, image)
+                    put_values(tensor, image, is_new=how == "address")
             if not any(isinstance(each, TensorImage) for _, each in results.flat(value)):
                 held[key] = value
         return held
+
+    def _freed(self) -> bool:
+        """Puts new tensors where those of the call before lie, if nobody but us has them."""
+        own = [each for _, each in _tensors(self._held)]
+        storages = [each.untyped_storage() for each in own]
+        places = [(each.storage_offset(), each.shape, each.stride()) for each in own]
+        alive = list(map(weakref.ref, own))
+        made = [
+            torch.empty(0, dtype=each.dtype, device="cpu").set_(storage, *place)
+            for each, storage, place in zip(own, storages, places, strict=True)
+        ]
+        for one, other in zip(made, own, strict=True):
+            one.requires_grad_(other.requires_grad)
+        following = iter(made)
+        self._held = map_tensors(lambda _: next(following), self._held, torch.Tensor)
+        del own
+        if made:
+            del other
+        gc.collect()
+        return all(each() is None for each in alive)
 
     def _keep(self, parts: list[tuple[str, Any]]) -> None:
         """Keeps tensors, and says by which call they came."""
@@ -153,7 +182,7 @@ class Candidate:
             del self._kept[next(iter(self._kept))]
 
     @contextmanager
-    def _engine(self, request: dict[str, Any], seen: dict[str, Any]) -> Iterator[Any]:
+    def _engine(self, request: dict[str, Any], seen: dict[str, Any], given: Given) -> Iterator[Any]:
         """The engine as a request wants it; gives a list that findings are in afterwards."""
         order = request.get("order")
         if order is not None:
@@ -184,6 +213,7 @@ class Candidate:
             for value in each.constants.values():
                 if type(value) is int and value > 1 and value not in seen["constants"]:
                     seen["constants"].append(value)
+            given.note(each.kernel, each.arguments)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             return launch(each)
@@ -226,6 +256,15 @@ class Candidate:
             known = each.__dict__.setdefault("_ttools_configs", each.configs)
             each.cache.clear()
             each.configs = known if config is None else [known[min(config, len(known) - 1)]]
+
+
+def _tensors(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    return [
+        (name, each)
+        for key, value in arguments.items()
+        for name, each in results.flat(value, key)
+        if isinstance(each, torch.Tensor)
+    ]
 
 
 def _finding(finding: Any) -> dict[str, Any]:

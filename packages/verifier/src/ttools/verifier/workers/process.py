@@ -140,9 +140,13 @@ def _run(serve: Serve, channel: Channel, limits: Limits, folder: str) -> None:
         os._exit(status)
 
 
+def end_with_parent() -> None:
+    """Has the system end this process when the one that began it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _contain(limits: Limits, folder: str) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(quiet, stream)
@@ -155,4 +159,4 @@ def _contain(limits: Limits, folder: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     if not limits.network:
         # Where the system lets its users have no namespaces of their own, the network stays.
-        libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+        ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
