@@ -96,17 +96,6 @@ class Plan:
             sizes[name] = self._clamped(name, wanted)
         return sizes
 
-    def _fitting(self, sizes: dict[str, int]) -> dict[str, int]:
-        """Sizes made smaller, the largest first, until their product is within the budget."""
-        sizes = dict(sizes)
-        while math.prod(max(each, 1) for each in sizes.values()) > _MOST_ELEMENTS:
-            name = max(sizes, key=lambda each: sizes[each])
-            smaller = self._clamped(name, sizes[name] // 2)
-            if smaller == sizes[name]:
-                break
-            sizes[name] = smaller
-        return sizes
-
     def _case(self, sizes: dict[str, int], **others: Any) -> Case:
         """A case; choices and seeds take turns."""
         self._turn += 1
@@ -115,7 +104,8 @@ class Plan:
             for index, (name, labels) in enumerate(self._domain.choices.items())
         }
         others.setdefault("choices", choices)
-        return Case(sizes=self._fitting(sizes), seed=self._seed + self._turn, **others)
+        fitting = fitted(sizes, self._domain.sizes)
+        return Case(sizes=fitting, seed=self._seed + self._turn, **others)
 
     def _combinations(self) -> Iterator[dict[str, int]]:
         """Each value of each choice at least once."""
@@ -271,6 +261,18 @@ class Plan:
         """Programs in other orders than the natural one."""
         for order in (("reverse", 0), ("random", 1), ("random", 2)):
             yield self._case(self.ordinary(_LARGER), order=order)
+
+
+def fitted(sizes: dict[str, int], ranges: dict[str, tuple[int, int]]) -> dict[str, int]:
+    """Sizes made smaller, the largest first, until their product is within the budget."""
+    sizes = dict(sizes)
+    while math.prod(max(each, 1) for each in sizes.values()) > _MOST_ELEMENTS:
+        name = max(sizes, key=lambda each: sizes[each])
+        smaller = max(ranges[name][0], sizes[name] // 2)
+        if smaller == sizes[name]:
+            break
+        sizes[name] = smaller
+    return sizes
 
 
 def _distinct(found: Iterable[dict[str, int]]) -> list[dict[str, int]]:

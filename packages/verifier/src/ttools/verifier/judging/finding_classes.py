@@ -6,7 +6,7 @@ from typing import Any
 
 from ttools.verifier.oracle.comparison import Mismatch
 
-_MEMORY = frozenset(
+MEMORY = frozenset(
     [
         "oob_load",
         "oob_store",
@@ -20,7 +20,7 @@ _MEMORY = frozenset(
         "int_overflow",
     ]
 )
-_RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
+RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
 
 
 def of_findings(findings: list[dict[str, Any]]) -> list[Mismatch]:
@@ -31,10 +31,10 @@ def of_findings(findings: list[dict[str, Any]]) -> list[Mismatch]:
             continue
         where = f" ({each['where']})" if each["where"] else ""
         detail = f"{each['message']}{where}"
-        if each["kind"] in _MEMORY:
-            problems.append(Mismatch("memory", detail, {"checks": sorted(_MEMORY)}))
-        elif each["kind"] in _RACES:
-            problems.append(Mismatch("race", detail, {"checks": sorted(_RACES)}))
+        if each["kind"] in MEMORY:
+            problems.append(Mismatch("memory", detail, {"checks": sorted(MEMORY)}))
+        elif each["kind"] in RACES:
+            problems.append(Mismatch("race", detail, {"checks": sorted(RACES)}))
         elif each["kind"] == "timeout":
             problems.append(Mismatch("exception", detail))
     return problems

@@ -319,7 +319,8 @@ class Judge:
         calls = [(each.reuse, self._trials.drawn(each)) for each in (*case.after, case)]
         words = {"candidate": self._subject.candidate, "reference": self._subject.reference}
         inplace = self._trials.inplace
-        return replace(found, test=write_test(found, calls, inplace, words, self._folder))
+        evidence = failed.problem.evidence
+        return replace(found, test=write_test(found, evidence, calls, inplace, words, self._folder))
 
 
 def _labels(case: Case, domain: Domain) -> dict[str, str]:
