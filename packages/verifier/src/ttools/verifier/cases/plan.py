@@ -261,6 +261,8 @@ class Plan:
         """Programs in other orders than the natural one."""
         for order in (("reverse", 0), ("random", 1), ("random", 2)):
             yield self._case(self.ordinary(_LARGER), order=order)
+        yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="ties")
+        yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="equal")
 
 
 def fitted(sizes: dict[str, int], ranges: dict[str, tuple[int, int]]) -> dict[str, int]:

@@ -163,12 +163,23 @@ class Judge:
             for problem in trial.problems:
                 self._add(problem, case)
             self._renew()
+        elif trial.is_idle and self._works_on_others(case):
+            self._failing += 1
+            detail = (
+                "no kernel was launched for these values, for others of these sizes there is one"
+            )
+            self._add(Mismatch("not_computed_by_kernel", detail, {"launches": False}), case)
         elif trial.problems:
             self._failing += 1
             for problem in self._explained(case, trial):
                 self._add(problem, case)
             self._renew()
         return trial
+
+    def _works_on_others(self, case: Case) -> bool:
+        """Whether kernels run for the same case with values as they were drawn."""
+        plain = replace(case, values="drawn", values_of={}, after=(), reuse=False)
+        return plain != case and self._trials.run(plain, self._candidate).launches > 0
 
     def _renew(self) -> None:
         """The candidate's process begins anew, so that a failure does not cause the next ones."""

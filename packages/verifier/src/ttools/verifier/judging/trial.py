@@ -36,6 +36,7 @@ class Trial:
         launches: how many there were.
         arguments: names of the arguments that are tensors.
         alike: pairs of them that could be one tensor.
+        is_idle: whether a constant result was right without a launch, of inputs that have elements.
         is_endless: whether a launch or the call was ended because it took too long.
     """
 
@@ -47,6 +48,7 @@ class Trial:
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
+    is_idle: bool = False
     is_endless: bool = False
 
     @property
@@ -225,6 +227,12 @@ class Trials:
         trial.problems += work_of_torch(
             answer, right, [each for _, each in images], is_right=not wrong
         )
+        trial.is_idle = not (
+            trial.launches
+            or trial.problems
+            or is_telling(right)
+            or any(_is_empty(e) for _, e in images)
+        )
         trial.problems += [
             Mismatch("not_computed_by_kernel", f"replaces `{each}`", {"replaced": each})
             for each in answer["patched"]
@@ -336,6 +344,10 @@ def _plain(image: TensorImage) -> TensorImage:
 
 def _has_tensor(value: Any) -> bool:
     return any(isinstance(each, TensorImage) for _, each in flat(value))
+
+
+def _is_empty(image: TensorImage) -> bool:
+    return 0 in image.shape
 
 
 def _layouts(arguments: dict[str, Any]) -> list[Any]:
