@@ -45,6 +45,7 @@ class Failure:
         config: number of the autotuner's configuration.
         after: what was called before, the same as here for each call.
         where: the line of the user's concerned.
+        issue: a text for an issue, where the compiler or the hardware is wrong.
         test: the file that shows the failure, if one was written.
     """
 
@@ -61,6 +62,7 @@ class Failure:
     config: int | None = None
     after: tuple[dict[str, Any], ...] = ()
     where: str = ""
+    issue: str = ""
     test: str | None = None
 
     def as_dict(self) -> dict[str, Any]:

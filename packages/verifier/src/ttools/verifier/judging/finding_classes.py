@@ -53,3 +53,14 @@ def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mis
             kinds = {"checks": [each["kind"]]}
             problems.append(Mismatch("race", f"{each['message']}{where}", kinds))
     return problems
+
+
+def of_doubtful(findings: list[dict[str, Any]]) -> list[Mismatch]:
+    """Races and uninitialised memory of any severity: with them, no result is the compiler's."""
+    classes = {"uninit_read": "unwritten", "unwritten_output": "unwritten"}
+    classes |= dict.fromkeys(RACES | {"intra_program_race"}, "race")
+    return [
+        Mismatch(classes[each["kind"]], each["message"])
+        for each in findings
+        if each["kind"] in classes
+    ]

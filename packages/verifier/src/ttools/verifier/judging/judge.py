@@ -18,11 +18,13 @@ import torch
 
 from ttools.verifier.cases.domain import Domain, domain_of
 from ttools.verifier.cases.plan import Case, Plan
+from ttools.verifier.judging.gpu import Gpu
 from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.judging.shrinking import shrunk
 from ttools.verifier.judging.trial import Trial, Trials
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import write_test
 from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
 from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
@@ -66,6 +68,7 @@ class Judge:
         self._unsupported: dict[str, None] = {}
         self._tried = self._failing = self._since = 0
         self._unfinished = False
+        self._cases_tried: list[Case] = []
 
     def run(self) -> Verification:
         """Runs the plan.
@@ -99,6 +102,8 @@ class Judge:
                     break
                 self._try(kind, case)
             self._shrink()
+            if self._options.on == "gpu":
+                self._ask_gpu()
         except (WorkerGoneError, WorkerSlowError) as error:
             self._unsupported[f"the reference's process: {error.message}"] = None
         return self._verdict()
@@ -144,6 +149,7 @@ class Judge:
     def _try(self, kind: str, case: Case) -> Trial | None:
         """Runs a case, and looks closer if it fails."""
         self._tried += 1
+        self._cases_tried.append(case)
         trial = self._trials.run(case, self._candidate)
         self._covered[kind] += 1
         if trial.skipped:
@@ -253,6 +259,28 @@ class Judge:
                 evidence = {"order": case.order}
                 self._add(Mismatch("nondeterministic", detail, evidence), case)
 
+    def _ask_gpu(self) -> None:
+        """Runs on the GPU what was tried, or only what has failed."""
+        try:
+            gpu = Gpu(self._processes, self._trials, self._anew)
+            if self._failed:
+                for each in self._failed.values():
+                    detail = f"{each.problem.detail}; {gpu.confirmed(each.case)}"
+                    each.problem = replace(each.problem, detail=detail)
+                return
+            for case in self._cases_tried:
+                trial = gpu.run(case)
+                self._covered[f"on {gpu.name}"] += 1
+                problems, note = gpu.explained(case, trial) if trial.problems else ([], "")
+                if note:
+                    self._note(note)
+                for problem in problems:
+                    self._add(problem, case)
+                if problems:
+                    return
+        except NotLoadedError as error:
+            self._unsupported[f"on the GPU the candidate {error.message}"] = None
+
     # ---- the result
     def _shrink(self) -> None:
         for name, failed in self._failed.items():
@@ -324,7 +352,10 @@ class Judge:
             shared=case.shared,
             config=case.config,
             after=after,
+            issue=failed.problem.evidence.get("issue", ""),
         )
+        if found.issue:
+            found = replace(found, issue=f"{found.issue}\nInputs: {circumstances(found)}\n")
         if self._folder is None:
             return found
         calls = [(each.reuse, self._trials.drawn(each)) for each in (*case.after, case)]

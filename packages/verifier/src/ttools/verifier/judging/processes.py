@@ -5,6 +5,8 @@ Owns starting and ending them, and what it means that one cannot load its file.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -94,15 +96,28 @@ class Processes:
         share = _SHARE_OF_TIME if self.is_endless else 1.0
         candidate = Candidate(self._subject.candidate, self._options.launch_seconds * share)
         worker = self._start(candidate.serve, share)
-        answer = worker.ask({"do": "load"})
-        if "broken" in answer:
-            raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
-        if "error" in answer:
-            error = answer["error"]
-            where = f" at {error['where']}" if error["where"] else ""
-            raise NotLoadedError(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
-        self.configs = answer["configs"]
+        self.configs = _loaded(worker)["configs"]
         return worker
+
+    def on_gpu(self) -> tuple[Worker, dict[str, Any]]:
+        """A process in which the candidate was loaded for the GPU, and which GPU that is.
+
+        Raises:
+            NotLoadedError: its file raises there, or there is no GPU.
+            WorkerGoneError: loading it ended the process.
+        """
+
+        def serve(channel: Channel) -> None:
+            pipes = channel.reads, channel.writes
+            for each in pipes:
+                os.set_inheritable(each, True)
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+            command = [sys.executable, "-m", "ttools.verifier.workers.gpu_candidate"]
+            os.execv(sys.executable, [*command, *map(str, pipes), self._subject.candidate])
+
+        worker = Worker(serve, replace(self._limits, memory=None))
+        self._workers.append(worker)
+        return worker, _loaded(worker)
 
     def end(self, worker: Worker) -> None:
         """Ends a process."""
@@ -113,3 +128,15 @@ class Processes:
         """Ends all of them."""
         for each in self._workers:
             each.end()
+
+
+def _loaded(worker: Worker) -> dict[str, Any]:
+    """What a candidate's process says once it has loaded the file."""
+    answer: dict[str, Any] = worker.ask({"do": "load"})
+    if "broken" in answer:
+        raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
+    if "error" in answer:
+        error = answer["error"]
+        where = f" at {error['where']}" if error["where"] else ""
+        raise NotLoadedError(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
+    return answer

@@ -36,6 +36,7 @@ class Trial:
         launches: how many there were.
         arguments: names of the arguments that are tensors.
         alike: pairs of them that could be one tensor.
+        findings: what the checks found, also where it is no failure.
         is_idle: whether a constant result was right without a launch, of inputs that have elements.
         is_endless: whether a launch or the call was ended because it took too long.
     """
@@ -48,6 +49,7 @@ class Trial:
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
+    findings: list[dict[str, Any]] = field(default_factory=list)
     is_idle: bool = False
     is_endless: bool = False
 
@@ -204,6 +206,7 @@ class Trials:
             launches=answer["launches"],
             arguments=[key for key, each in sent.items() if _has_tensor(each)],
             alike=self._alike(sent),
+            findings=answer["findings"],
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]

@@ -17,6 +17,8 @@ def text_of(found: Verification, name: str) -> str:
         lines += ["", f"  {each.failure}: {each.detail}", f"    at {circumstances(each)}"]
         if each.test:
             lines.append(f"    test: {each.test}")
+        if each.issue:
+            lines += ["    issue:", "", *(f"      {line}" for line in each.issue.splitlines())]
     lines.append("")
     counts = [
         f"{count} {kind}"

@@ -162,7 +162,7 @@ class Candidate:
         places = [(each.storage_offset(), each.shape, each.stride()) for each in own]
         alive = list(map(weakref.ref, own))
         made = [
-            torch.empty(0, dtype=each.dtype, device="cpu").set_(storage, *place)
+            torch.empty(0, dtype=each.dtype, device=each.device).set_(storage, *place)
             for each, storage, place in zip(own, storages, places, strict=True)
         ]
         for one, other in zip(made, own, strict=True):
@@ -201,7 +201,7 @@ class Candidate:
             poison=True,
             threads=1,
             first_config=True,
-            dot="exact",
+            dot=request.get("dot", "exact"),
             timeout=self._timeout,
         )
         launch = run.session.launch

@@ -58,7 +58,7 @@ class Given:
             for each in self._arguments
             for part in (each.detach().reshape(-1), each.detach().reshape(-1).to(result.dtype))
         ]
-        known.append(torch.zeros(1, dtype=torch.float64, device="cpu"))
+        known.append(torch.zeros(1, dtype=torch.float64, device=plain.device))
         return bool(torch.isin(plain.double().nan_to_num(), torch.cat(known).nan_to_num()).all())
 
 

@@ -32,12 +32,12 @@ class Limits:
 
     Attributes:
         seconds: for an answer.
-        memory: bytes beyond what the process has when it begins.
+        memory: bytes beyond what the process has when it begins; None for any.
         network: whether it keeps its network.
     """
 
     seconds: float = 120.0
-    memory: int = 8 << 30
+    memory: int | None = 8 << 30
     network: bool = False
 
 
@@ -153,10 +153,11 @@ def _contain(limits: Limits, folder: str) -> None:
     os.chdir(folder)
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-    most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if limits.memory is not None:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
     if not limits.network:
         # Where the system lets its users have no namespaces of their own, the network stays.
         ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
