@@ -212,6 +212,8 @@ class Trials:
             trial.unsupported = answer["unsupported"]
             return trial
         trial.problems += of_findings(answer["findings"])
+        if answer.get("too_large"):
+            trial.problems.append(Mismatch("exception", answer["too_large"]))
         if any(each["kind"] == "timeout" for each in answer["findings"]):
             # What such a launch left behind says nothing more.
             trial.is_endless = True

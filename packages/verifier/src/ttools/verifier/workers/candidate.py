@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,8 @@ from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.wire import Channel, TensorImage
 
+#: Of CUDA, see its programming guide, "Technical Specifications per Compute Capability".
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 #: So many results of earlier calls are kept, to see whether later ones change them.
 _KEPT = 12
 
@@ -94,7 +96,7 @@ class Candidate:
         owners = results.owners_of(arguments)
         self._choose(request.get("config"))
         answer: dict[str, Any] = {"call": self._calls}
-        seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": []}
+        seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": [], "too_large": ""}
         given = Given(each for _, each in _tensors(arguments))
         work = Seen()
         found: Any = None
@@ -208,6 +210,7 @@ class Candidate:
 
         def observed(each: Any) -> Any:
             seen["launches"] += 1
+            seen["too_large"] = seen["too_large"] or _too_large(each.grid)
             if each.kernel not in seen["kernels"]:
                 seen["kernels"].append(each.kernel)
             for value in each.constants.values():
@@ -256,6 +259,14 @@ class Candidate:
             known = each.__dict__.setdefault("_ttools_configs", each.configs)
             each.cache.clear()
             each.configs = known if config is None else [known[min(config, len(known) - 1)]]
+
+
+def _too_large(grid: Sequence[int]) -> str:
+    """What is wrong with a grid that the engine runs and no NVIDIA GPU does; empty if nothing."""
+    for axis, count, most in zip("xyz", grid, _GRID_LIMITS, strict=False):
+        if count > most:
+            return f"launches {count:,} programs along {axis}, of which CUDA allows {most:,}"
+    return ""
 
 
 def _tensors(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
