@@ -63,8 +63,8 @@ def opinion(gpu: Callable[..., Trial], engine: Callable[..., Trial]) -> Gpu:
 
 def test_what_is_right_on_the_engine_only_is_tried_with_other_warps() -> None:
     gpu = opinion(lambda **r: Trial() if r.get("num_warps") == 1 else WRONG, lambda **_: Trial())
-    (problem,), note = gpu.explained(CASE, gpu.run(CASE))
-    assert (problem.failure, note) == ("wrong_values", "")
+    (problem,) = gpu.explained(CASE, gpu.run(CASE))
+    assert problem.failure == "wrong_values"
     assert problem.detail == (
         "on H100, 4 of 4 times: 3 elements are wrong; right on the engine, where racecheck and "
         "initcheck find nothing; on the GPU right with num_warps=1"
@@ -76,7 +76,7 @@ def test_what_is_right_on_the_engine_only_is_tried_with_other_warps() -> None:
 def test_what_is_wrong_on_both_is_the_kernels() -> None:
     own = Mismatch("memory", "out of bounds")
     gpu = opinion(lambda **_: WRONG, lambda **_: Trial(problems=[own]))
-    assert gpu.explained(CASE, WRONG) == ([own], "")
+    assert gpu.explained(CASE, WRONG) == [own]
     assert gpu.confirmed(CASE) == "on H100, too: 3 elements are wrong"
     gpu = opinion(lambda **_: Trial(), lambda **_: Trial(problems=[own]))
     assert gpu.confirmed(CASE) == "right on H100, by luck"
@@ -85,20 +85,19 @@ def test_what_is_wrong_on_both_is_the_kernels() -> None:
 def test_no_compiler_is_blamed_where_the_checks_find_anything() -> None:
     race = {"kind": "race", "message": "two programs write", "severity": "warning"}
     gpu = opinion(lambda **_: WRONG, lambda **_: Trial(findings=[race]))
-    (problem,), _ = gpu.explained(CASE, WRONG)
+    (problem,) = gpu.explained(CASE, WRONG)
     assert (problem.failure, problem.evidence) == ("race", {})
 
 
 def test_products_that_are_as_inexact_as_asked_for_are_not_judged() -> None:
     gpu = opinion(lambda **_: WRONG, lambda **r: WRONG if r.get("dot") == "as-written" else Trial())
-    problems, note = gpu.explained(CASE, WRONG)
-    assert problems == []
-    assert "tf32" in note
+    assert gpu.explained(CASE, WRONG) == []
+    assert gpu.is_inexact
 
 
 def test_without_an_opinion_of_the_engine_the_gpu_decides() -> None:
     gpu = opinion(lambda **_: WRONG, lambda **_: Trial(unsupported="inline assembly"))
-    (problem,), _ = gpu.explained(CASE, WRONG)
+    (problem,) = gpu.explained(CASE, WRONG)
     assert "the engine has no opinion: inline assembly" in problem.detail
 
 
@@ -123,4 +122,4 @@ def test_a_whole_verification(monkeypatch: pytest.MonkeyPatch) -> None:
     (failure,) = found.failures
     assert "on cpu, 4 of 4 times" in failure.detail
     assert "Inputs: M=" in failure.issue
-    assert found.covered["on cpu"] == 1
+    assert (found.covered["on the GPU"], found.covered["gpu"]) == (1, "cpu")

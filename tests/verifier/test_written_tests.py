@@ -79,7 +79,7 @@ def test_they_fail_for_wrong_candidates_and_pass_for_a_right_one(tmp_path: Path)
         for words in map(str.split, done.stdout.splitlines())
         if words[:1] in (["PASSED"], ["FAILED"])
     }
-    expected = {}
+    expected: dict[str, str] = {}
     for name in KINDS:
         expected |= {f"test_{name}_{name}": "FAILED", f"test_{name}_right": "PASSED"}
     assert outcomes == expected, done.stdout

@@ -88,7 +88,11 @@ def _call(word: str, function: Any, path: Path, name: str, on_gpu: bool) -> None
     for arguments in call_inputs(path, name, problems_of):
         if not isinstance(arguments, Mapping):
             raise UsageError(f"`{path}`: `{name}()` must return the keyword arguments of `{word}`")
-        function(**(map_tensors(_on_gpu, arguments, torch.Tensor) if on_gpu else arguments))
+        if not on_gpu:
+            function(**arguments)
+            continue
+        with torch.device("cuda"):  # for functions that name no device
+            function(**map_tensors(_on_gpu, arguments, torch.Tensor))
 
 
 def _on_gpu(tensor: Any) -> Any:

@@ -41,6 +41,7 @@ class Gpu:
 
     Attributes:
         name: of the GPU.
+        is_inexact: whether products there are less exact than the tolerance, as the kernel asks.
     """
 
     def __init__(self, processes: Processes, trials: Trials, engine: Callable[..., Trial]) -> None:
@@ -48,11 +49,12 @@ class Gpu:
         self._worker, loaded = processes.on_gpu()
         self.name: str = loaded["gpu"]
         self._versions: dict[str, str] = loaded["versions"]
+        self.is_inexact = False
 
     def run(self, case: Case, **request: Any) -> Trial:
-        """Runs a case there; after a failure in a process that begins anew."""
+        """Runs a case there; what raised or left something behind ends the process."""
         trial = self._trials.run(case, self._worker, **request)
-        if trial.problems or trial.unsupported:
+        if trial.unsupported or not trial.classes <= {"wrong_values", "unwritten", "layout"}:
             self._renew()
         return trial
 
@@ -71,28 +73,32 @@ class Gpu:
             return f"on {self.name}, too: {trial.problems[0].detail}"
         return f"right on {self.name}, by luck"
 
-    def explained(self, case: Case, trial: Trial) -> tuple[list[Mismatch], str]:
-        """Whose the failure of a case on the GPU is, and what is not judged.
+    def explained(self, case: Case, trial: Trial) -> list[Mismatch]:
+        """Whose the failure of a case on the GPU is.
 
         Args:
             case: that fails here.
             trial: how it does.
+
+        Returns:
+            What is wrong; nothing if it is only that products are inexact.
         """
         wrong = trial.problems[0]
+        is_value = trial.classes <= {"wrong_values"}
+        if is_value and self.is_inexact:
+            return []
         engine = self._engine(case)
         if engine.unsupported:
             detail = f"on {self.name}: {wrong.detail} (the engine has no opinion: "
-            return [Mismatch(wrong.failure, f"{detail}{engine.unsupported})")], ""
+            return [Mismatch(wrong.failure, f"{detail}{engine.unsupported})")]
         if engine.problems:
-            return engine.problems, ""
+            return engine.problems
         doubtful = of_doubtful(engine.findings)
         if doubtful:
-            return doubtful, ""
-        if trial.classes <= {"wrong_values"} and self._engine(case, dot="as-written").problems:
-            return [], (
-                f"on {self.name} products are as inexact as the kernel asks for (tf32, for "
-                "instance), which is more than the tolerance; results there are not judged"
-            )
+            return doubtful
+        if is_value and self._engine(case, dot="as-written").problems:
+            self.is_inexact = True
+            return []
         repeats = [self.run(case) for _ in range(_REPEATS)]
         wrong_again = sum(bool(each.problems) for each in repeats)
         variants = {
@@ -113,7 +119,7 @@ class Gpu:
             times=(wrong_again + 1, _REPEATS + 1),
             variants=variants,
         )
-        return [Mismatch(wrong.failure, detail, {"issue": issue})], ""
+        return [Mismatch(wrong.failure, detail, {"issue": issue})]
 
     def _outcome(self, case: Case, variant: dict[str, int]) -> str:
         trial = self.run(case, **variant)

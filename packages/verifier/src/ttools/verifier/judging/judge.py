@@ -67,7 +67,7 @@ class Judge:
         self._notes: dict[str, None] = {}
         self._unsupported: dict[str, None] = {}
         self._tried = self._failing = self._since = 0
-        self._unfinished = False
+        self._unfinished, self._gpu = False, ""
         self._cases_tried: list[Case] = []
 
     def run(self) -> Verification:
@@ -263,6 +263,7 @@ class Judge:
         """Runs on the GPU what was tried, or only what has failed."""
         try:
             gpu = Gpu(self._processes, self._trials, self._anew)
+            self._gpu = gpu.name
             if self._failed:
                 for each in self._failed.values():
                     detail = f"{each.problem.detail}; {gpu.confirmed(each.case)}"
@@ -270,14 +271,17 @@ class Judge:
                 return
             for case in self._cases_tried:
                 trial = gpu.run(case)
-                self._covered[f"on {gpu.name}"] += 1
-                problems, note = gpu.explained(case, trial) if trial.problems else ([], "")
-                if note:
-                    self._note(note)
+                self._covered["on the GPU"] += 1
+                problems = gpu.explained(case, trial) if trial.problems else []
                 for problem in problems:
                     self._add(problem, case)
                 if problems:
                     return
+            if gpu.is_inexact:
+                self._note(
+                    f"on {gpu.name} products are as inexact as the kernel asks for (tf32, for "
+                    "instance), which is more than the tolerance: values were not judged there"
+                )
         except NotLoadedError as error:
             self._unsupported[f"on the GPU the candidate {error.message}"] = None
 
@@ -323,6 +327,8 @@ class Judge:
                 notes.append("stopped before all of the plan was tried")
         covered: dict[str, Any] = {"cases": self._tried, **self._covered}
         covered.update({key: sorted(each) for key, each in self._kinds.items()})
+        if self._gpu:
+            covered["gpu"] = self._gpu
         ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
         return Verification(
             verdict=verdict,

@@ -23,7 +23,8 @@ def load(file, name):
     """A function of a file."""
     spec = importlib.util.spec_from_file_location("judged", file)
     module = sys.modules["judged"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with torch.device(DEVICE):  # for candidates that name none
+        spec.loader.exec_module(module)
     for each in list(vars(module).values()):
         configs = getattr(each, "configs", None)
         if CONFIG is not None and isinstance(configs, list):
@@ -121,7 +122,8 @@ def called(function, arguments):
     """The results of a function in which new memory holds NaN until it is written."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
-        return function(**arguments)
+        with torch.device(DEVICE):
+            return function(**arguments)
     finally:
         torch.use_deterministic_algorithms(False)
 
@@ -233,7 +235,7 @@ GIVEN = """def test_$name(monkeypatch):
         given.clear()
         met.clear()
         met.update(each.data_ptr() for each in parts(arguments) if isinstance(each, torch.Tensor))
-        for result in parts(candidate(**arguments)):
+        for result in parts(called(candidate, arguments)):
             if isinstance(result, torch.Tensor) and result.unique().numel() > 1:
                 for each in given:
                     same = each.dtype == result.dtype and each.numel() == result.numel()
@@ -294,7 +296,7 @@ def test_$name(monkeypatch):
     for arguments in calls():
         seen.most = seen.single = 0
         with seen, Functions(seen):
-            candidate(**arguments)
+            called(candidate, arguments)
     assert seen.most < LIMIT, f"torch's `{OPERATOR}` meets {seen.most} elements"
 '''
 
@@ -316,7 +318,7 @@ def test_$name():
     try:
         candidate = load($candidate)
         for arguments in calls():
-            candidate(**arguments)
+            called(candidate, arguments)
         assert getattr(owner, path[-1]) is before, f"{REPLACED} was replaced"
     finally:
         setattr(owner, path[-1], before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttools.verifier.result import NOT_JUDGED, Failure, Verification
+from ttools.verifier.result import Failure, Verification
 
 
 def text_of(found: Verification, name: str) -> str:
@@ -27,7 +27,7 @@ def text_of(found: Verification, name: str) -> str:
     ]
     lines.append(f"  tried {found.covered.get('cases', 0)} cases: {', '.join(counts)}")
     lines += [f"  note: {each}" for each in found.notes]
-    lines += [f"  not judged: {each}" for each in NOT_JUDGED]
+    lines += [f"  not judged: {each}" for each in found.not_judged]
     return "\n".join(lines) + "\n"
 
 

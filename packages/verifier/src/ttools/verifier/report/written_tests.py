@@ -7,6 +7,7 @@ cannot show needs ttools' checks, and the file says so; none needs `ttools verif
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -25,7 +26,7 @@ _PLAIN_DEVICE = '"cuda" if torch.cuda.is_available() else "cpu"'
 #: Larger inputs are not written into a file.
 _MOST_BYTES = 1 << 16
 
-Calls = list[tuple[bool | str, dict[str, Any]]]
+Calls = Sequence[tuple[bool | str, dict[str, Any]]]
 
 
 def write_test(

@@ -105,7 +105,9 @@ class GpuCandidate(Candidate):
         """Counts launches, with the warps and stages that a request wants."""
         from triton.runtime.jit import JITFunction
 
-        chosen = {key: request[key] for key in ("num_warps", "num_stages") if key in request}
+        chosen: dict[str, Any] = {
+            key: request[key] for key in ("num_warps", "num_stages") if key in request
+        }
 
         def observed(run: Any) -> Any:
             def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
