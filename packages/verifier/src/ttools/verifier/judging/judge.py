@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ttools.core.environment import gpu_usable
 from ttools.verifier.cases.domain import Domain, domain_of
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.gpu import Gpu
@@ -97,6 +98,7 @@ class Judge:
             self._failed["exception"] = _Failed(Mismatch("exception", error.message), case)
             return self._verdict()
         try:
+            self._choose_device()
             for kind, case in self._cases(plan):
                 if not self._goes_on():
                     break
@@ -107,6 +109,21 @@ class Judge:
         except (WorkerGoneError, WorkerSlowError) as error:
             self._unsupported[f"the reference's process: {error.message}"] = None
         return self._verdict()
+
+    def _choose_device(self) -> None:
+        """Gives the candidate tensors of a GPU that the CPU stands in for, if it needs some."""
+        case = next(Plan(self._domain, self._options.seed).begin())
+        trial = self._trials.run(case, self._candidate)
+        if gpu_usable() or not trial.classes & {"exception", "not_computed_by_kernel"}:
+            return
+        self._processes.device = "cuda"
+        other = self._anew(case)
+        is_better = not other.problems or "exception" in trial.classes - other.classes
+        if not is_better or other.unsupported or not other.launches:
+            self._processes.device = "cpu"
+        else:
+            self._note("the candidate asks for CUDA tensors: the CPU stands in for the GPU")
+        self._renew()
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []

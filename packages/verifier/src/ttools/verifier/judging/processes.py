@@ -50,6 +50,7 @@ class Processes:
 
     Attributes:
         configs: by number of an autotuner's configuration, integers that its kernels get by it.
+        device: of the candidate's tensors: `cuda` where the CPU stands in for a GPU.
         is_endless: whether something did not end in its time, so that others get less.
     """
 
@@ -60,6 +61,7 @@ class Processes:
         )
         self._workers: list[Worker] = []
         self.configs: list[list[int]] = []
+        self.device = "cpu"
         self.is_endless = False
 
     def _start(self, serve: Callable[[Channel], None], share: float = 1.0) -> Worker:
@@ -94,7 +96,8 @@ class Processes:
             WorkerGoneError: loading it ended the process.
         """
         share = _SHARE_OF_TIME if self.is_endless else 1.0
-        candidate = Candidate(self._subject.candidate, self._options.launch_seconds * share)
+        seconds = self._options.launch_seconds * share
+        candidate = Candidate(self._subject.candidate, seconds, self.device)
         worker = self._start(candidate.serve, share)
         self.configs = _loaded(worker)["configs"]
         return worker

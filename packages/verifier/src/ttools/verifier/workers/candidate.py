@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ttools.core.device_map.mapping import map_for_good
 from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
 from ttools.interpreter.api import interpret
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -44,10 +45,11 @@ class Candidate:
     Args:
         word: `FILE.py:NAME`.
         timeout: seconds that a launch may take.
+        device: of the arguments; as `cuda` the CPU stands in for a GPU.
     """
 
-    def __init__(self, word: str, timeout: float) -> None:
-        self._word, self._timeout = word, timeout
+    def __init__(self, word: str, timeout: float, device: str = "cpu") -> None:
+        self._word, self._timeout, self._device = word, timeout, device
         self._module: Any = None
         self._function: Any = None
         self._patched: Patched | None = None
@@ -72,6 +74,8 @@ class Candidate:
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the file."""
+        if self._device == "cuda":
+            map_for_good()
         self._patched = Patched()
         try:
             with interpret():  # files may launch kernels when they are loaded
@@ -134,7 +138,10 @@ class Candidate:
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
         try:
-            return results.described(name, value, owners)
+            found = results.described(name, value, owners)
+            if found.get("device") == self._device:
+                found["device"] = "cpu"  # where the reference's are
+            return found
         except (TypeError, RuntimeError, NotImplementedError) as error:
             return {"name": name, "kind": type(value).__name__, "value": str(error)}
 
@@ -143,7 +150,7 @@ class Candidate:
         images = request["arguments"]
         how, shared = request.get("reuse"), request.get("shared")
         if not self._held or not how or (how == "address" and not self._freed()):
-            fresh: dict[str, Any] = map_tensors(tensor_of, images, TensorImage)
+            fresh: dict[str, Any] = map_tensors(self._made, images, TensorImage)
             if shared is not None:
                 fresh[shared[1]] = fresh[shared[0]]
             return fresh
@@ -156,6 +163,17 @@ class Candidate:
             if not any(isinstance(each, TensorImage) for _, each in results.flat(value)):
                 held[key] = value
         return held
+
+    def _made(self, image: TensorImage) -> torch.Tensor:
+        """A new tensor on the device."""
+        tensor = tensor_of(image)
+        if self._device == "cpu":
+            return tensor
+        whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(tensor.untyped_storage())
+        moved = torch.empty(0, dtype=tensor.dtype, device=self._device)
+        place = tensor.storage_offset(), tensor.shape, tensor.stride()
+        moved.set_(whole.to(self._device, copy=True).untyped_storage(), *place)
+        return moved.requires_grad_(tensor.requires_grad)
 
     def _freed(self) -> bool:
         """Puts new tensors where those of the call before lie, if nobody but us has them."""

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from ttools.core.patches import Patches
-from ttools.verifier.cases.tensors import map_tensors
 from ttools.verifier.workers import module
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.given import Given
@@ -32,8 +31,7 @@ class GpuCandidate(Candidate):
     """
 
     def __init__(self, word: str, device: str = "cuda") -> None:
-        super().__init__(word, timeout=0)
-        self._device = device
+        super().__init__(word, timeout=0, device=device)
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the file, and names the GPU."""
@@ -75,30 +73,6 @@ class GpuCandidate(Candidate):
                 raise
             seen: dict[str, Any] = {"findings": [], "constants": [], "kernels": [], "launches": 0}
             return {"error": module.described(error), **seen}
-
-    def _arguments(self, request: dict[str, Any]) -> dict[str, Any]:
-        if request.get("reuse"):
-            return super()._arguments(request)
-        made = super()._arguments(request)
-        shared = request.get("shared")
-        moved: dict[str, Any] = map_tensors(self._moved, made, torch.Tensor)
-        if shared is not None:
-            moved[shared[1]] = moved[shared[0]]
-        return moved
-
-    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same view of the same storage, on the GPU."""
-        whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(tensor.untyped_storage())
-        moved = torch.empty(0, dtype=tensor.dtype, device=self._device)
-        place = tensor.storage_offset(), tensor.shape, tensor.stride()
-        moved.set_(whole.to(self._device, copy=True).untyped_storage(), *place)
-        return moved.requires_grad_(tensor.requires_grad)
-
-    def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
-        found = super()._described(name, value, owners)
-        if found.get("device") == self._device:
-            found["device"] = "cpu"  # where the reference's are
-        return found
 
     @contextmanager
     def _engine(self, request: dict[str, Any], seen: dict[str, Any], given: Given) -> Iterator[Any]:
