@@ -113,7 +113,7 @@ class Verification:
         for each in data["failures"]:
             fields = {key: value for key, value in each.items() if key != "class"}
             fields["after"] = tuple(fields["after"])
-            fields["shared"] = fields["shared"] and tuple(fields["shared"])
+            fields["shared"] = tuple(fields["shared"]) if fields.get("shared") else None
             failures.append(Failure(failure=each["class"], **fields))
         return Verification(
             verdict=data["verdict"],
