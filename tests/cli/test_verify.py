@@ -28,7 +28,7 @@ def test_what_makes_no_sense_is_a_sentence(called_ttools: Run) -> None:
     for words, message in (
         (["verify", "x.py:f"], "there is no file `x.py`"),
         (["verify", f"{FILE}:right"], "--reference is missing"),
-        (["verify", "--on", "gpu", f"{FILE}:right"], "on the CPU only so far"),
+        (["verify", "--on", "gpu", f"{FILE}:right"], "there is no GPU here that torch can use"),
         (["verify", "--batch", ".", f"{FILE}:right"], "takes no other ones"),
     ):
         done = called_ttools(*words)

@@ -84,3 +84,14 @@ def endless_kernel(o_ptr, n):
 def does_not_end(x):
     endless_kernel[(1,)](torch.empty(1, dtype=torch.int32), x.shape[1])
     return right(x)
+
+
+def wrong_on_the_gpu(x):
+    """For `test_gpu.py`: what stands for a GPU there can be told by this setting."""
+    return right(x) + right(x) * torch.are_deterministic_algorithms_enabled()
+
+
+def needs_cuda(x):
+    assert x.is_cuda, "x must be on a GPU"
+    out = torch.empty(x.shape[0], dtype=x.dtype, device="cuda")
+    return launched(x, out, x.stride())

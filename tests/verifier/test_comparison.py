@@ -112,3 +112,36 @@ def test_gradients_that_cancel_may_keep_a_rounding_error() -> None:
     for error, wrong in ((9e-7, []), (1e-3, ["wrong_values"])):
         part = described("gradient of x", torch.tensor([[error]]), {})
         assert [each.failure for each in compare_part(given, double, spread, part)] == wrong
+
+
+def test_types_of_one_byte_are_right_within_one_neighbour() -> None:
+    def narrowed(x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.float8_e4m3fn)
+
+    x = drawn(50) * 8
+    right = narrowed(x)
+    neighbour = (right.view(torch.uint8) + 1).view(torch.float8_e4m3fn)
+    far = (right.view(torch.uint8) + 4).view(torch.float8_e4m3fn)
+    assert classes(narrowed, right, x=x) == []
+    assert classes(narrowed, neighbour, x=x) == []
+    assert classes(narrowed, far, x=x) == ["wrong_values"]
+
+
+def test_arguments_of_one_byte_are_data() -> None:
+    def scaled(x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+        return x.float() * s
+
+    x, s = drawn(20).to(torch.float8_e5m2), drawn(1)
+    assert classes(scaled, x.float() * s, x=x, s=s) == []
+    assert classes(scaled, x.float() * s * 1.001, x=x, s=s) == ["wrong_values"]
+
+
+def test_one_tensor_as_two_arguments_is_evaluated_so() -> None:
+    def moved(x: torch.Tensor, out: torch.Tensor) -> None:
+        out.add_(1)
+        x.mul_(2)
+
+    right = evaluate(moved, {"x": drawn(3), "out": drawn(3)}, ["x", "out"], ("x", "out"))
+    after = [elements(each["image"]) for each in right["given"] if each["kind"] == "tensor"]
+    assert all(torch.equal(each, (drawn(3) + 1) * 2) for each in after)
+    assert len(after) == 2

@@ -79,3 +79,13 @@ def test_each_configuration_is_tried_about_its_own_blocks() -> None:
     plan = Plan(Domain({"N": (0, 3000)}, {"dtype": ["float32"]}, True))
     tried = {(case.config, case.sizes["N"]) for case in plan.configurations([[64, 1], [512]])}
     assert {(0, 129), (0, 64), (1, 1025), (1, 512)} <= tried
+
+
+def test_one_argument_may_have_other_values_or_be_another() -> None:
+    plan = Plan(Domain({"N": (0, 1000)}, {}, True))
+    tried = [(case.values, case.values_of) for case in plan.unequal_values(["x", "y"])]
+    assert ("infinities", {"x": "zeros"}) in tried
+    assert ("drawn", {"y": "nan"}) in tried
+    assert list(plan.unequal_values(["x"])) == []
+    (case,) = plan.shared([("x", "y")])
+    assert case.shared == ("x", "y")

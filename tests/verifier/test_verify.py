@@ -112,6 +112,13 @@ def test_a_launch_that_does_not_end_is_waited_for_once() -> None:
     assert found.seconds < 30
 
 
+@pytest.mark.slow
+def test_a_candidate_that_asks_for_cuda_tensors_gets_some() -> None:
+    found = verify(f"{FILE}:needs_cuda", f"{FILE}:reference", f"{FILE}:inputs")
+    assert (found.verdict, found.failures) == ("pass", ())
+    assert found.notes == ("the candidate asks for CUDA tensors: the CPU stands in for the GPU",)
+
+
 def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         verify("absent.py:f", "absent.py:g", "absent.py:inputs")

@@ -432,6 +432,49 @@ def test_a_kernel_needs_a_space_and_inputs(
     assert told in done.stderr
 
 
+FUNCTION = """\
+import torch
+import triton
+import triton.language as tl
+
+DOMAIN = {"N": (0, 900), "dtype": ["float32", "float16"]}
+
+
+def inputs(N, dtype, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {"x": torch.rand(N, generator=generator).to(getattr(torch, dtype))}
+
+
+@triton.autotune([triton.Config({"BLOCK": block}) for block in (64, 256)], key=["n"])
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) * 2, mask=offs < n)
+
+
+def double(x):
+    out = torch.empty_like(x)
+    double_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
+    return out
+"""
+
+
+def test_a_function_on_the_inputs_of_a_verification(ttools: Run, tmp_path: Path) -> None:
+    file = tmp_path / "double.py"
+    file.write_text(FUNCTION)
+    words = ("tune", "double.py:double", "--inputs", "double.py:inputs", "--workers", "0")
+    done = ttools(*words, "--format", "json")
+    found = problems(done)
+    assert [each["key"]["n"] for each in found] == [900, 900]
+    assert {each["config"]["BLOCK"] for each in found[0]["trials"]} == {64, 256}
+    done = ttools(*words, "--space", "space.toml")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    file.write_text(FUNCTION + '\nTUNE = [{"K": 3}]\n')
+    done = ttools(*words)
+    assert done.returncode == 2
+    assert "TUNE names `K`, which inputs() does not take" in done.stderr
+
+
 def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
     ttools: Run, script: str, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from difflib import get_close_matches
+from inspect import isroutine
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,12 @@ def load_kernel(word: str) -> Any:
     return kernel_within(load_decorated(word))
 
 
-def load_decorated(word: str) -> Any:
+def load_decorated(word: str, *, or_function: bool = False) -> Any:
     """The kernel that a word names, with the decorators around it.
+
+    Args:
+        word: `FILE.py:KERNEL`.
+        or_function: whether it may be a function that launches kernels.
 
     Raises:
         UsageError: there is no such file or kernel, or the file cannot be loaded.
@@ -36,6 +41,8 @@ def load_decorated(word: str) -> Any:
     from ttools.core.compilation.kernel_source import kernel_within
 
     kernels = {n: k for n in dir(module) if kernel_within(k := getattr(module, n)) is not None}
+    if or_function and name not in kernels and isroutine(getattr(module, name, None)):
+        return getattr(module, name)
     if name not in kernels:
         close = get_close_matches(name, kernels) or sorted(kernels)
         hint = f"; it has {', '.join(close)}" if close else "; it has no kernel"

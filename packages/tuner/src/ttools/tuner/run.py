@@ -139,6 +139,11 @@ class TuningRun(ShowsItself):
         return [] if self._interpretation is None else self._interpretation.warnings
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU times, and launches are made there."""
+        return self._measuring.on_gpu
+
+    @property
     def unknown_scratch(self) -> list[str]:
         """Names of scratch memory that no kernel which was tuned has."""
         return [n for n in self._options.checks.scratch if n not in self._parameters]

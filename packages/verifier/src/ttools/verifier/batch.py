@@ -104,7 +104,9 @@ def _append(output: Path, line: str) -> None:
 
 def _start(file: Path, options: VerifyOptions) -> tuple[int, int]:
     """A process that verifies a file, and the pipe that its result comes by."""
-    from ttools.verifier.judging.judge import Judge, Subject
+    from ttools.verifier.judging.judge import Judge
+    from ttools.verifier.judging.processes import Subject
+    from ttools.verifier.workers.process import end_with_parent
 
     reads, writes = os.pipe()
     pid = os.fork()
@@ -115,6 +117,7 @@ def _start(file: Path, options: VerifyOptions) -> tuple[int, int]:
     try:
         os.close(reads)
         os.setpgid(0, 0)
+        end_with_parent()
         path = file.resolve()
         subject = Subject(f"{path}:candidate", f"{path}:reference", f"{path}:inputs")
         answer: dict[str, Any]
@@ -122,6 +125,9 @@ def _start(file: Path, options: VerifyOptions) -> tuple[int, int]:
             answer = Judge(subject, options).run().as_dict()
         except TtoolsError as error:
             answer = _failed(str(error)).as_dict()
+        except Exception as error:  # noqa: BLE001 - of one file; the others go on
+            why = f"the process that compares has failed: {type(error).__name__}: {error}"
+            answer = _failed(why).as_dict()
         with os.fdopen(writes, "w") as stream:
             json.dump(answer, stream)
         status = 0

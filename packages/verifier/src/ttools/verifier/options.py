@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 
 
@@ -21,6 +23,7 @@ class VerifyOptions:
         memory: bytes that each process may use beyond what it has when it begins.
         network: whether the candidate keeps its network.
         shrink: how many smaller inputs are tried for each class of failure.
+        on: `gpu` has the candidate run on the GPU, too.
     """
 
     cases: int = 400
@@ -31,10 +34,15 @@ class VerifyOptions:
     memory: int = 8 << 30
     network: bool = False
     shrink: int = 16
+    on: Literal["cpu", "gpu"] = "cpu"
 
     def __post_init__(self) -> None:
         for name in ("cases", "launch_seconds", "answer_seconds", "memory"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"{name}={getattr(self, name):g}: must be positive")
+        if self.on not in ("cpu", "gpu"):
+            raise UsageError(f"on={self.on!r}: must be cpu or gpu")
+        if self.on == "gpu" and not gpu_usable():
+            raise UsageError("on=gpu: there is no GPU here that torch can use")
         if self.seconds is not None and self.seconds <= 0:
             raise UsageError(f"seconds={self.seconds:g}: must be positive")

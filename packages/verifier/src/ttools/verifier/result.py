@@ -22,7 +22,7 @@ CLASSES = (
 )
 #: What no run here can judge.
 NOT_JUDGED = (
-    "speed: kernels ran on the CPU",
+    "speed: nothing was timed",
     "what only a GPU does: its compiler's code, its memory model, its rounding of tf32 products",
 )
 
@@ -39,11 +39,14 @@ class Failure:
         choices: other parameters of `inputs`.
         seed: of the inputs.
         values: special values that were put in, `drawn` for none.
+        values_of: the same by argument, for those that have others.
         views: by argument, how it lay in memory.
+        shared: two arguments that were one tensor.
         config: number of the autotuner's configuration.
         after: what was called before, the same as here for each call.
         where: the line of the user's concerned.
-        test: the file that shows the failure without ttools, if one was written.
+        issue: a text for an issue, where the compiler or the hardware is wrong.
+        test: the file that shows the failure, if one was written.
     """
 
     failure: str
@@ -53,10 +56,13 @@ class Failure:
     choices: dict[str, str] = field(default_factory=dict)
     seed: int = 0
     values: str = "drawn"
+    values_of: dict[str, str] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
+    shared: tuple[str, str] | None = None
     config: int | None = None
     after: tuple[dict[str, Any], ...] = ()
     where: str = ""
+    issue: str = ""
     test: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -83,6 +89,11 @@ class Verification:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """What such a run cannot judge."""
+        return NOT_JUDGED[:1] if "gpu" in self.covered else NOT_JUDGED
+
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
@@ -91,7 +102,7 @@ class Verification:
             "failures": [each.as_dict() for each in self.failures],
             "covered": self.covered,
             "notes": list(self.notes),
-            "not_judged": list(NOT_JUDGED),
+            "not_judged": list(self.not_judged),
             "seconds": round(self.seconds, 3),
         }
 
@@ -102,6 +113,7 @@ class Verification:
         for each in data["failures"]:
             fields = {key: value for key, value in each.items() if key != "class"}
             fields["after"] = tuple(fields["after"])
+            fields["shared"] = tuple(fields["shared"]) if fields.get("shared") else None
             failures.append(Failure(failure=each["class"], **fields))
         return Verification(
             verdict=data["verdict"],

@@ -34,7 +34,8 @@ def verify_here(
     Raises:
         UsageError: reference or inputs cannot be loaded.
     """
-    from ttools.verifier.judging.judge import Judge, Subject
+    from ttools.verifier.judging.judge import Judge
+    from ttools.verifier.judging.processes import Subject
     from ttools.verifier.workers.warm_up import warm_up
 
     warm_up()

@@ -135,7 +135,9 @@ def tune_command(
             else:
                 assert words  # see `named`
                 assert inputs is not None
-                status, failure = run_kernel(words[0], configs, inputs, device_map)
+                status, failure = run_kernel(
+                    words[0], configs, inputs, device_map, on_gpu=run.on_gpu
+                )
     except LockError as error:  # the report is to be had all the same
         failure = failure or error
     if work is None and status == exit_codes.OK and not all(map(_is_won, run.results)):
@@ -174,7 +176,7 @@ def _is_won(result: TuningResult) -> bool:
 
 
 def _require_both(
-    named: bool, words: Sequence[str], space: Path | None, inputs: Path | None
+    named: bool, words: Sequence[str], space: Path | None, inputs: str | None
 ) -> None:
     """A kernel of a file needs inputs; a script has its own."""
     if not named:

@@ -19,7 +19,7 @@ TuneFormat = Literal["text", "markdown", "json", "csv", "lock", "html", "python"
 TunedArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SCRIPT [ARGS]... | FILE.py:KERNEL | show|export|rules FILE | diff OLD NEW",
+        metavar="SCRIPT [ARGS]... | FILE.py:NAME | show|export|rules FILE | diff OLD NEW",
         show_default=False,
         help="A script and its arguments, a kernel in a file, or a subcommand and its stores.",
     ),
@@ -33,11 +33,12 @@ SpaceOption = Annotated[
     ),
 ]
 InputsOption = Annotated[
-    Path | None,
+    str | None,
     _search(
         "--inputs",
-        metavar="FILE.py",
-        help="File whose inputs() returns the arguments and the grid of FILE.py:KERNEL.",
+        metavar="FILE.py[:NAME]",
+        help="File whose inputs() returns the arguments and the grid of FILE.py:KERNEL, or those "
+        "of FILE.py:FUNCTION, as for `ttools verify`.",
     ),
 ]
 SearchOption = Annotated[

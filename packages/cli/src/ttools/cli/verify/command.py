@@ -45,14 +45,9 @@ def verify_command(
     wrong usage, 3 if there is no verdict.
     """
     require_folder(output)
-    if on == "gpu":
-        raise UsageError(
-            "--on gpu: candidates are verified on the CPU only so far; "
-            "`ttools sanitize --on gpu` checks launches on a GPU"
-        )
     from ttools.verifier.options import VerifyOptions
 
-    settings = VerifyOptions(cases=cases, seconds=seconds, seed=seed)
+    settings = VerifyOptions(cases=cases, seconds=seconds, seed=seed, on=on)
     if batch is not None:
         if candidate or reference or inputs or write_tests:
             raise UsageError("--batch verifies files of a folder and takes no other ones")

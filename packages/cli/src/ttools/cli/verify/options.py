@@ -47,13 +47,12 @@ SecondsOption = Annotated[
 ]
 SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs and random sizes.")]
 OnOption = Annotated[
-    Literal["cpu", "gpu"], _run("--on", help="Where the candidate runs: cpu is our engine.")
+    Literal["cpu", "gpu"],
+    _run("--on", help="Where the candidate runs: cpu is our engine; gpu has both, and compares."),
 ]
 WriteTestsOption = Annotated[
     Path | None,
-    _report(
-        "--write-tests", metavar="DIR", help="Write each failure as a pytest file without ttools."
-    ),
+    _report("--write-tests", metavar="DIR", help="Write each failure as a pytest file."),
 ]
 VerdictFormatOption = Annotated[
     Literal["text", "json"],

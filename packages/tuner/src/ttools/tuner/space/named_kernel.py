@@ -8,6 +8,8 @@ generator) of several such pairs, each tuned separately:
     def inputs():
         x, out = torch.rand(4096), torch.empty(4096)
         return {"x_ptr": x, "out_ptr": out, "n": 4096}, lambda meta: (4096 // meta["BLOCK"],)
+
+It may have parameters; whoever loads it then says what they are called with.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from ttools.core.errors import UsageError
 from ttools.core.process.script import load_module
 
 Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
+#: The parameters that a function of a module is called with, once for each.
+Problems = Callable[[Any, Callable[..., Any]], Iterable[Mapping[str, Any]]]
 _FUNCTION = "inputs"
 _RETURNS = "must return ({name: argument}, grid), or a list of such pairs"
 
@@ -35,37 +39,56 @@ class Inputs:
     grid: Grid
 
 
-def load_inputs(path: Path) -> list[Inputs]:
+def load_inputs(
+    path: Path, name: str = _FUNCTION, problems: Problems | None = None
+) -> list[Inputs]:
     """Calls `inputs()` of a file.
+
+    Args:
+        path: of the file.
+        name: of the function.
+        problems: what it is called with; once with nothing by default.
 
     Raises:
         UsageError: it is not there, has no such function, or that returns something else.
+    """
+    found = call_inputs(path, name, problems)
+    return [_pair(path, name, each) for each in found]
+
+
+def call_inputs(path: Path, name: str, problems: Problems | None = None) -> list[Any]:
+    """What a function of a file returns; elements of lists and generators one by one.
+
+    Raises:
+        UsageError: see `load_inputs`; what it returns is not looked at.
     """
     if not path.is_file():
         raise UsageError(f"there is no file `{path}`")
     try:
         module = load_module(path, f"ttools_inputs_{path.stem}")
-        function = getattr(module, _FUNCTION, None)
+        function = getattr(module, name, None)
         if not callable(function):
-            raise UsageError(f"`{path}` defines no function `{_FUNCTION}()`")
-        returned = function()
-        several = list(returned) if isgenerator(returned) or isinstance(returned, list) else None
+            raise UsageError(f"`{path}` defines no function `{name}()`")
+        found: list[Any] = []
+        for each in [{}] if problems is None else problems(module, function):
+            returned = function(**each)
+            several = isgenerator(returned) or isinstance(returned, list)
+            found += returned if several else [returned]
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"`{path}` fails: {type(error).__name__}: {error}") from error
-    found = [_pair(path, each) for each in ([returned] if several is None else several)]
     if not found:
-        raise UsageError(f"`{path}`: `{_FUNCTION}()` returned no inputs")
+        raise UsageError(f"`{path}`: `{name}()` returned no inputs")
     return found
 
 
-def _pair(path: Path, given: Any) -> Inputs:
+def _pair(path: Path, name: str, given: Any) -> Inputs:
     if isinstance(given, tuple) and len(given) == 2:
         arguments, grid = given
         if isinstance(arguments, Mapping) and (callable(grid) or isinstance(grid, (tuple, list))):
             return Inputs(arguments, grid if callable(grid) else tuple(grid))
-    raise UsageError(f"`{path}`: `{_FUNCTION}()` {_RETURNS}")
+    raise UsageError(f"`{path}`: `{name}()` {_RETURNS}")
 
 
 def autotuned(kernel: Any, configs: Sequence[Any], inputs: Iterable[Inputs]) -> Any:

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.tensors import VIEWS
@@ -33,10 +33,13 @@ class Case:
         choices: the number of the value of each other parameter.
         seed: of `inputs`.
         values: what is done to floats, of `KINDS`; `drawn` for nothing.
+        values_of: the same by argument, for those that it is not done to.
         views: by argument, how it lies in memory; `*` is every one that is not named.
         config: which of the autotuner's configurations.
         after: earlier calls that must come first, in the same process.
-        reuse: whether the tensors of the call before are used again, with other values.
+        reuse: whether the tensors of the call before are used again, with other values; or, as
+            `address`, new tensors where those were.
+        shared: two arguments that are one tensor: the second is the first.
         order: in which programs run, and the seed of a random one.
     """
 
@@ -44,16 +47,23 @@ class Case:
     choices: dict[str, int] = field(default_factory=dict)
     seed: int = 0
     values: str = "drawn"
+    values_of: dict[str, str] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
     config: int | None = None
     after: tuple[Case, ...] = ()
-    reuse: bool = False
+    reuse: bool | Literal["address"] = False
+    shared: tuple[str, str] | None = None
     order: tuple[str, int] | None = None
 
     @property
     def weight(self) -> tuple[int, int, int]:
         """How far from plain it is; the plainest failure is shown."""
-        plain = (self.values != "drawn") + (self.views != {}) + (self.config is not None)
+        plain = (
+            (self.values != "drawn" or self.values_of != {})
+            + (self.views != {})
+            + (self.config is not None)
+            + (self.shared is not None)
+        )
         return (len(self.after) + plain, sum(self.sizes.values()), self.seed)
 
 
@@ -86,17 +96,6 @@ class Plan:
             sizes[name] = self._clamped(name, wanted)
         return sizes
 
-    def _fitting(self, sizes: dict[str, int]) -> dict[str, int]:
-        """Sizes made smaller, the largest first, until their product is within the budget."""
-        sizes = dict(sizes)
-        while math.prod(max(each, 1) for each in sizes.values()) > _MOST_ELEMENTS:
-            name = max(sizes, key=lambda each: sizes[each])
-            smaller = self._clamped(name, sizes[name] // 2)
-            if smaller == sizes[name]:
-                break
-            sizes[name] = smaller
-        return sizes
-
     def _case(self, sizes: dict[str, int], **others: Any) -> Case:
         """A case; choices and seeds take turns."""
         self._turn += 1
@@ -105,7 +104,8 @@ class Plan:
             for index, (name, labels) in enumerate(self._domain.choices.items())
         }
         others.setdefault("choices", choices)
-        return Case(sizes=self._fitting(sizes), seed=self._seed + self._turn, **others)
+        fitting = fitted(sizes, self._domain.sizes)
+        return Case(sizes=fitting, seed=self._seed + self._turn, **others)
 
     def _combinations(self) -> Iterator[dict[str, int]]:
         """Each value of each choice at least once."""
@@ -147,6 +147,8 @@ class Plan:
             yield second
             third = replace(first, seed=first.seed + 500, values="permuted", reuse=True)
             yield replace(third, after=(first, replace(second, after=())))
+            # Freed memory is given out again: a new tensor lies where an old one was.
+            yield replace(second, seed=first.seed + 700, reuse="address")
             other = self._case(self.ordinary(_LARGER), choices=choices)
             small = self._case({k: self._clamped(k, 3) for k in sizes}, choices=choices)
             yield replace(first, seed=first.seed + 900, after=(other,))
@@ -162,6 +164,26 @@ class Plan:
                     yield self._case(sizes, values=kind, choices=choices)
             else:
                 yield self._case(sizes, values=kind)
+
+    def unequal_values(self, arguments: Sequence[str]) -> Iterator[Case]:
+        """Special values of one argument beside other ones of the rest: 0 times infinity, say.
+
+        Args:
+            arguments: that are tensors.
+        """
+        if len(arguments) > 1:
+            for name in arguments[:4]:
+                yield self._case(self.ordinary(), values="infinities", values_of={name: "zeros"})
+                yield self._case(self.ordinary(_LARGER), values_of={name: "nan"})
+
+    def shared(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Case]:
+        """Two arguments that are one tensor.
+
+        Args:
+            pairs: of arguments that may be.
+        """
+        for pair in list(pairs)[:6]:
+            yield self._case(self.ordinary(), shared=pair)
 
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
         """Every argument as another view, and single ones.
@@ -239,6 +261,20 @@ class Plan:
         """Programs in other orders than the natural one."""
         for order in (("reverse", 0), ("random", 1), ("random", 2)):
             yield self._case(self.ordinary(_LARGER), order=order)
+        yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="ties")
+        yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="equal")
+
+
+def fitted(sizes: dict[str, int], ranges: dict[str, tuple[int, int]]) -> dict[str, int]:
+    """Sizes made smaller, the largest first, until their product is within the budget."""
+    sizes = dict(sizes)
+    while math.prod(max(each, 1) for each in sizes.values()) > _MOST_ELEMENTS:
+        name = max(sizes, key=lambda each: sizes[each])
+        smaller = max(ranges[name][0], sizes[name] // 2)
+        if smaller == sizes[name]:
+            break
+        sizes[name] = smaller
+    return sizes
 
 
 def _distinct(found: Iterable[dict[str, int]]) -> list[dict[str, int]]:

@@ -37,16 +37,19 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
     plain = _compact(tensor.detach())
     if not plain.numel():
         return b""
-    return plain.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return plain.reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
 
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
     """The bytes of the whole storage."""
+    return _whole(tensor).cpu().numpy().tobytes()
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    """The storage of a tensor as bytes."""
     storage = tensor.untyped_storage()
-    whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(
-        storage, 0, (storage.nbytes(),), (1,)
-    )
-    return whole.numpy().tobytes()
+    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return whole.set_(storage, 0, (storage.nbytes(),), (1,))
 
 
 def image_of(tensor: torch.Tensor) -> TensorImage:
@@ -76,16 +79,20 @@ def tensor_of(image: TensorImage) -> torch.Tensor:
     return tensor.requires_grad_() if image.requires_grad else tensor
 
 
-def put_values(tensor: torch.Tensor, image: TensorImage) -> None:
-    """Writes an image of the same layout into a tensor's storage."""
-    storage = tensor.untyped_storage()
-    whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(
-        storage, 0, (storage.nbytes(),), (1,)
-    )
+def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False) -> None:
+    """Writes an image of the same layout into a tensor's storage.
+
+    Args:
+        tensor: to write to.
+        image: its values.
+        is_new: whether nobody has seen the tensor yet, so that torch need not count its version.
+    """
     if image.data:
         # Under torch's eyes, so that versions are counted as an in-place operator counts them.
-        tensor.detach().zero_()
-        whole.numpy()[:] = memoryview(image.data)
+        if not is_new:
+            tensor.detach().zero_()
+        held = torch.frombuffer(bytearray(image.data), dtype=torch.uint8)
+        _whole(tensor).copy_(held)
 
 
 def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:

@@ -127,10 +127,10 @@ def changed(tensor: torch.Tensor, kind: str, *, is_finite: bool) -> torch.Tensor
         kind: of `KINDS`, `drawn` or `permuted`.
         is_finite: whether it must stay finite; it is as drawn where the kind would not let it.
     """
-    if kind == "permuted":
-        return _permuted(tensor)
     if kind == "drawn" or not tensor.numel() or tensor.dtype not in _LARGE:
         return tensor
+    if kind == "permuted":
+        return _permuted(tensor)
     special = kind in SPECIAL_KINDS
     if is_finite and (special or kind in ("large negative", "large positive")):
         return tensor

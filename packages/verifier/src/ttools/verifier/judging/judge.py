@@ -16,42 +16,27 @@ from typing import Any
 
 import torch
 
-from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.environment import gpu_usable
 from ttools.verifier.cases.domain import Domain, domain_of
 from ttools.verifier.cases.plan import Case, Plan
+from ttools.verifier.judging.gpu import Gpu
+from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.judging.shrinking import shrunk
 from ttools.verifier.judging.trial import Trial, Trials
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import write_test
 from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
-from ttools.verifier.workers.candidate import Candidate
-from ttools.verifier.workers.process import Limits, Worker
-from ttools.verifier.workers.reference import Reference
 from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 
 #: Once a case has failed, so many more are tried, or until so many have failed.
 _MORE_CASES, _ENOUGH_FAILED = 12, 4
-#: Once a launch or a call did not end in its time, others get a tenth of it, and so few are tried.
-_SHARE_OF_TIME, _TRIES_OF_ENDLESS = 0.1, 4
+#: Once a launch or a call did not end in its time, so few smaller inputs are tried.
+_TRIES_OF_ENDLESS = 4
 #: Random cases at the end of the plan.
 _MIXTURES = 12
 _MOST_CONFIGS = 8
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is verified.
-
-    Attributes:
-        candidate: `FILE.py:NAME`.
-        reference: the same.
-        inputs: the same.
-    """
-
-    candidate: str
-    reference: str
-    inputs: str
 
 
 @dataclass
@@ -82,17 +67,15 @@ class Judge:
         self._tell = tell
         self._subject, self._options, self._folder = subject, options, write_tests
         self._began = time.monotonic()
-        self._workers: list[Worker] = []
-        self._limits = Limits(
-            seconds=options.answer_seconds, memory=options.memory, network=options.network
-        )
+        self._processes = Processes(subject, options)
         self._failed: dict[str, _Failed] = {}
         self._covered: Counter[str] = Counter()
         self._kinds: dict[str, set[str]] = {"values": set(), "views": set(), "kernels": set()}
         self._notes: dict[str, None] = {}
         self._unsupported: dict[str, None] = {}
         self._tried = self._failing = self._since = 0
-        self._unfinished = self._is_endless = False
+        self._unfinished, self._gpu = False, ""
+        self._cases_tried: list[Case] = []
 
     def run(self) -> Verification:
         """Runs the plan.
@@ -104,71 +87,49 @@ class Judge:
         try:
             return self._run()
         finally:
-            for each in self._workers:
-                each.end()
-
-    # ---- processes
-    def _start(self, serve: Any, share: float = 1.0) -> Worker:
-        limits = replace(self._limits, seconds=self._limits.seconds * share)
-        worker = Worker(serve, limits)
-        self._workers.append(worker)
-        return worker
-
-    def fresh(self) -> Worker:
-        """A process in which the candidate was just loaded.
-
-        Raises:
-            WorkerGoneError: loading it ended the process.
-        """
-        share = _SHARE_OF_TIME if self._is_endless else 1.0
-        candidate = Candidate(self._subject.candidate, self._options.launch_seconds * share)
-        worker = self._start(candidate.serve, share)
-        answer = worker.ask({"do": "load"})
-        if "broken" in answer:
-            raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
-        if "error" in answer:
-            error = answer["error"]
-            where = f" at {error['where']}" if error["where"] else ""
-            raise _NotLoadedError(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
-        self._configs: list[list[int]] = answer["configs"]
-        return worker
-
-    def _end(self, worker: Worker) -> None:
-        worker.end()
-        self._workers.remove(worker)
+            self._processes.end_all()
 
     # ---- the run
     def _run(self) -> Verification:
-        reference = self._start(Reference(self._subject.reference, self._subject.inputs).serve)
-        try:
-            loaded = reference.ask({"do": "load"})
-        except (WorkerGoneError, WorkerSlowError) as error:
-            raise UsageError(f"the reference cannot be loaded: {error.message}") from None
-        if "error" in loaded:
-            raise UsageError(
-                f"reference and inputs cannot be loaded: {loaded['error']['kind']}: "
-                f"{loaded['error']['text']}"
-            )
+        reference, loaded = self._processes.reference()
         self._domain = domain_of(loaded["domain"])
-        self._trials = Trials(reference, self._domain, loaded["inplace"], loaded["finite"])
+        self._trials = Trials(reference, self._domain, loaded)
         for each in loaded["patched"]:
             self._note(f"loading the reference replaces `{each}`, which was put back")
         plan = Plan(self._domain, self._options.seed)
         try:
-            self._candidate = self.fresh()
-        except (_NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
+            self._candidate = self._processes.fresh()
+        except (NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
             case = next(plan.begin())
             self._failed["exception"] = _Failed(Mismatch("exception", error.message), case)
             return self._verdict()
         try:
+            self._choose_device()
             for kind, case in self._cases(plan):
                 if not self._goes_on():
                     break
                 self._try(kind, case)
             self._shrink()
+            if self._options.on == "gpu":
+                self._ask_gpu()
         except (WorkerGoneError, WorkerSlowError) as error:
             self._unsupported[f"the reference's process: {error.message}"] = None
         return self._verdict()
+
+    def _choose_device(self) -> None:
+        """Gives the candidate tensors of a GPU that the CPU stands in for, if it needs some."""
+        case = next(Plan(self._domain, self._options.seed).begin())
+        trial = self._trials.run(case, self._candidate)
+        if gpu_usable() or not trial.classes & {"exception", "not_computed_by_kernel"}:
+            return
+        self._processes.device = "cuda"
+        other = self._anew(case)
+        is_better = not other.problems or "exception" in trial.classes - other.classes
+        if not is_better or other.unsupported or not other.launches:
+            self._processes.device = "cpu"
+        else:
+            self._note("the candidate asks for CUDA tensors: the CPU stands in for the GPU")
+        self._renew()
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []
@@ -178,14 +139,19 @@ class Judge:
                 first.append(trial)
         constants = sorted({c for each in first for c in each.constants})
         arguments = first[0].arguments if first else []
+        alike = first[0].alike if first else []
         yield from (("sequences of calls", each) for each in plan.sequences())
         self._without_launches(plan)
         edges = _named("smallest and largest sizes", plan.edges())
         views = _named("views", plan.views(arguments))
         values = _named("special values", plan.special_values())
         blocks = _named("sizes about blocks", plan.blocks(constants))
-        yield from _interleaved(edges, views, values, blocks)
-        yield from _named("configurations", plan.configurations(self._configs[:_MOST_CONFIGS]))
+        unequal = _named("unequal special values", plan.unequal_values(arguments))
+        shared = _named("one tensor as two arguments", plan.shared(alike))
+        yield from _interleaved(edges, views, values, blocks, unequal, shared)
+        yield from _named(
+            "configurations", plan.configurations(self._processes.configs[:_MOST_CONFIGS])
+        )
         yield from _named("random sizes, values and views", plan.mixtures(_MIXTURES))
         if not self._failed:
             self._orders(plan)
@@ -207,6 +173,7 @@ class Judge:
         """Runs a case, and looks closer if it fails."""
         self._tried += 1
         self._tell(self._tried, self._failing)
+        self._cases_tried.append(case)
         trial = self._trials.run(case, self._candidate)
         self._covered[kind] += 1
         if trial.skipped:
@@ -215,17 +182,23 @@ class Judge:
             return trial
         if trial.unsupported:
             self._unsupported[trial.unsupported] = None
-            self._is_endless |= trial.is_endless
+            self._processes.is_endless |= trial.is_endless
             self._renew()
             return None
         self._kinds["values"].add(case.values)
         self._kinds["views"] |= set(case.views.values())
         self._kinds["kernels"] |= set(trial.kernels)
         if trial.is_endless:
-            self._is_endless, self._failing = True, _ENOUGH_FAILED
+            self._processes.is_endless, self._failing = True, _ENOUGH_FAILED
             for problem in trial.problems:
                 self._add(problem, case)
             self._renew()
+        elif trial.is_idle and self._works_on_others(case):
+            self._failing += 1
+            detail = (
+                "no kernel was launched for these values, for others of these sizes there is one"
+            )
+            self._add(Mismatch("not_computed_by_kernel", detail, {"launches": False}), case)
         elif trial.problems:
             self._failing += 1
             for problem in self._explained(case, trial):
@@ -233,10 +206,15 @@ class Judge:
             self._renew()
         return trial
 
+    def _works_on_others(self, case: Case) -> bool:
+        """Whether kernels run for the same case with values as they were drawn."""
+        plain = replace(case, values="drawn", values_of={}, after=(), reuse=False)
+        return plain != case and self._trials.run(plain, self._candidate).launches > 0
+
     def _renew(self) -> None:
         """The candidate's process begins anew, so that a failure does not cause the next ones."""
-        self._end(self._candidate)
-        self._candidate = self.fresh()
+        self._processes.end(self._candidate)
+        self._candidate = self._processes.fresh()
 
     def _explained(self, case: Case, trial: Trial) -> list[Mismatch]:
         """The problems of a case: whether it has them by itself is tried in a new process."""
@@ -250,20 +228,24 @@ class Judge:
         if again[1].problems:
             detail = "equal calls in new processes: one is right, one is not: "
             return [Mismatch("nondeterministic", detail + again[1].problems[0].detail)]
-        how = "after other calls" if not case.reuse else "with new values in the same storage"
+        how = {
+            False: "after other calls",
+            True: "with new values in the same storage",
+            "address": "with new tensors in memory that those of an earlier call had",
+        }[case.reuse]
         detail = f"right by itself, but wrong {how}: {trial.problems[0].detail}"
         return [Mismatch("stale_state", detail)]
 
     def _anew(self, case: Case, **request: Any) -> Trial:
         self._tell(self._tried, self._failing)
         try:
-            worker = self.fresh()
-        except (_NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
+            worker = self._processes.fresh()
+        except (NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
             return Trial(problems=[Mismatch("exception", error.message)])
         try:
             return self._trials.run(case, worker, **request)
         finally:
-            self._end(worker)
+            self._processes.end(worker)
 
     def _add(self, problem: Mismatch, case: Case) -> None:
         known = self._failed.get(problem.failure)
@@ -287,7 +269,8 @@ class Judge:
                 continue
             detail = "the results are right although no kernel ran"
             self._failing += 1
-            self._add(Mismatch("not_computed_by_kernel", detail), case)
+            evidence = {"launches": False}
+            self._add(Mismatch("not_computed_by_kernel", detail, evidence), case)
             return
 
     def _orders(self, plan: Plan) -> None:
@@ -298,7 +281,34 @@ class Judge:
             wrong = [e for e in trial.problems if e.failure in ("wrong_values", "unwritten")]
             if wrong and not self._anew(replace(case, order=None)).problems:
                 detail = f"with programs in {case.order and case.order[0]} order: {wrong[0].detail}"
-                self._add(Mismatch("nondeterministic", detail), case)
+                evidence = {"order": case.order}
+                self._add(Mismatch("nondeterministic", detail, evidence), case)
+
+    def _ask_gpu(self) -> None:
+        """Runs on the GPU what was tried, or only what has failed."""
+        try:
+            gpu = Gpu(self._processes, self._trials, self._anew)
+            self._gpu = gpu.name
+            if self._failed:
+                for each in self._failed.values():
+                    detail = f"{each.problem.detail}; {gpu.confirmed(each.case)}"
+                    each.problem = replace(each.problem, detail=detail)
+                return
+            for case in self._cases_tried:
+                trial = gpu.run(case)
+                self._covered["on the GPU"] += 1
+                problems = gpu.explained(case, trial) if trial.problems else []
+                for problem in problems:
+                    self._add(problem, case)
+                if problems:
+                    return
+            if gpu.is_inexact:
+                self._note(
+                    f"on {gpu.name} products are as inexact as the kernel asks for (tf32, for "
+                    "instance), which is more than the tolerance: values were not judged there"
+                )
+        except NotLoadedError as error:
+            self._unsupported[f"on the GPU the candidate {error.message}"] = None
 
     # ---- the result
     def _shrink(self) -> None:
@@ -308,7 +318,7 @@ class Judge:
             with contextlib.suppress(WorkerGoneError, WorkerSlowError):
                 has_it = partial(self._problem_of, name)
                 most = self._options.shrink
-                tries = min(most, _TRIES_OF_ENDLESS) if self._is_endless else most
+                tries = min(most, _TRIES_OF_ENDLESS) if self._processes.is_endless else most
                 found = shrunk(failed.case, self._domain, has_it, tries)
                 if found is not None:
                     failed.case, failed.problem = found
@@ -342,6 +352,8 @@ class Judge:
                 notes.append("stopped before all of the plan was tried")
         covered: dict[str, Any] = {"cases": self._tried, **self._covered}
         covered.update({key: sorted(each) for key, each in self._kinds.items()})
+        if self._gpu:
+            covered["gpu"] = self._gpu
         ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
         return Verification(
             verdict=verdict,
@@ -366,20 +378,22 @@ class Judge:
             choices=labels,
             seed=case.seed,
             values=case.values,
+            values_of=case.values_of,
             views=case.views,
+            shared=case.shared,
             config=case.config,
             after=after,
+            issue=failed.problem.evidence.get("issue", ""),
         )
+        if found.issue:
+            found = replace(found, issue=f"{found.issue}\nInputs: {circumstances(found)}\n")
         if self._folder is None:
             return found
         calls = [(each.reuse, self._trials.drawn(each)) for each in (*case.after, case)]
         words = {"candidate": self._subject.candidate, "reference": self._subject.reference}
         inplace = self._trials.inplace
-        return replace(found, test=write_test(found, calls, inplace, words, self._folder))
-
-
-class _NotLoadedError(TtoolsError):
-    """The candidate's file raises when it is loaded."""
+        evidence = failed.problem.evidence
+        return replace(found, test=write_test(found, evidence, calls, inplace, words, self._folder))
 
 
 def _labels(case: Case, domain: Domain) -> dict[str, str]:

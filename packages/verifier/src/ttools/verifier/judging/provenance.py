@@ -50,14 +50,23 @@ def work_of_torch(
         if count >= max(_FEWEST, _SHARE * largest):
             verb = "takes away" if name in LEAVING else "computes"
             detail = f"torch {verb}: `{name}` on {count} elements, in a call with {largest}"
-            return [Mismatch("not_computed_by_kernel", detail)]
+            return [_not_computed(detail, operator=[name, count])]
     for part, name in answer["copied"]:
         if name and is_right:
+            size = max(results) if "[" not in part else _FEWEST
             detail = f"{part} is what torch's `{name}` computed"
-            return [Mismatch("not_computed_by_kernel", detail)]
+            return [_not_computed(detail, operator=[name, size])]
     if is_right and not answer["launches"] and is_telling(right):
-        return [Mismatch("not_computed_by_kernel", "no kernel was launched for these inputs")]
+        return [_not_computed("no kernel was launched for these inputs", launches=False)]
+    for part, kernel in answer["given"]:
+        if is_right:
+            detail = f"{part} was there before `{kernel}` ran, which it was given to"
+            return [_not_computed(detail, given=True)]
     return []
+
+
+def _not_computed(detail: str, **evidence: Any) -> Mismatch:
+    return Mismatch("not_computed_by_kernel", detail, evidence)
 
 
 def is_telling(right: dict[str, Any]) -> bool:

@@ -41,8 +41,8 @@ def shrunk(
 
 def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
     """Cases a step plainer, the largest steps first."""
-    if case.values != "drawn" and not case.reuse:
-        yield replace(case, values="drawn")
+    if (case.values != "drawn" or case.values_of) and not case.reuse:
+        yield replace(case, values="drawn", values_of={})
     if case.views:
         yield replace(case, views={})
     if len(case.after) > 1:

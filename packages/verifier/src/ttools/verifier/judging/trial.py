@@ -5,6 +5,7 @@ Owns the order of requests and what is compared. Must not know which cases there
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,27 +15,12 @@ from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import elements, image_of, laid_out, map_tensors, storage_bytes
 from ttools.verifier.cases.values import changed
+from ttools.verifier.judging.finding_classes import explained, of_findings
 from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare_part
 from ttools.verifier.workers.process import Worker
 from ttools.verifier.workers.results import flat
 from ttools.verifier.workers.wire import TensorImage, WorkerGoneError, WorkerSlowError
-
-_MEMORY = frozenset(
-    [
-        "oob_load",
-        "oob_store",
-        "oob_atomic",
-        "oob_gather",
-        "view_oob",
-        "misaligned",
-        "bad_descriptor",
-        "use_after_free",
-        "bad_hint",
-        "int_overflow",
-    ]
-)
-_RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
 
 
 @dataclass
@@ -49,6 +35,9 @@ class Trial:
         kernels: names of the kernels that ran.
         launches: how many there were.
         arguments: names of the arguments that are tensors.
+        alike: pairs of them that could be one tensor.
+        findings: what the checks found, also where it is no failure.
+        is_idle: whether a constant result was right without a launch, of inputs that have elements.
         is_endless: whether a launch or the call was ended because it took too long.
     """
 
@@ -59,6 +48,9 @@ class Trial:
     kernels: list[str] = field(default_factory=list)
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
+    alike: list[tuple[str, str]] = field(default_factory=list)
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    is_idle: bool = False
     is_endless: bool = False
 
     @property
@@ -74,14 +66,16 @@ class Trials:
         reference: its process, where the reference is loaded.
         domain: of the inputs.
         inplace: arguments that the candidate may change.
-        finite: arguments that hold no NaN and no infinity.
+        declared: what the files say of arguments: `inplace` ones may be changed, `finite` ones
+            hold no NaN and no infinity, `contiguous` ones are no views, and pairs of `shared` may
+            be one tensor though one is changed.
     """
 
-    def __init__(
-        self, reference: Worker, domain: Domain, inplace: list[str], finite: list[str]
-    ) -> None:
+    def __init__(self, reference: Worker, domain: Domain, declared: dict[str, Any]) -> None:
         self._reference, self._domain = reference, domain
-        self.inplace, self._finite = inplace, finite
+        self.inplace: list[str] = declared["inplace"]
+        self._finite, self._contiguous = declared["finite"], declared["contiguous"]
+        self._shared: set[frozenset[str]] = {frozenset(each) for each in declared["shared"]}
         #: By process and call: the elements of results, None where others may change them.
         self.is_telling = False
         self._kept: dict[int, dict[int, list[bytes | None]]] = {}
@@ -94,18 +88,22 @@ class Trials:
         answer = self._reference.ask({"do": "draw", **request, "seed": seed})
         if "error" in answer:
             return {"error": answer["error"]}
-        return {key: self._changed(key, value, case) for key, value in answer["drawn"].items()}
+        drawn = {key: self._changed(key, value, case) for key, value in answer["drawn"].items()}
+        if case.shared is not None:
+            one, other = case.shared
+            drawn[other] = drawn[one]
+        return drawn
 
     def _changed(self, key: str, value: Any, case: Case) -> Any:
         view = case.views.get(key, case.views.get("*", "contiguous"))
+        if key in self._contiguous:
+            view = "contiguous"
+        kind = case.values_of.get(key, case.values)
 
         def change(image: TensorImage) -> TensorImage:
             tensor = elements(image)
             is_finite = key in self._finite
-            if case.values == "permuted" and not tensor.is_floating_point():
-                values = tensor
-            else:
-                values = changed(tensor, case.values, is_finite=is_finite)
+            values = changed(tensor, kind, is_finite=is_finite)
             layout = view
             if view == "expanded" and (key in self.inplace or not values.is_floating_point()):
                 layout = "contiguous"
@@ -132,15 +130,16 @@ class Trials:
         if "error" in sent:
             return Trial(skipped=f"inputs() raises {_text(sent['error'])}")
         is_same = earlier is not None and _layouts(earlier) == _layouts(sent)
-        request.setdefault("reuse", case.reuse and is_same)
+        request.setdefault("reuse", is_same and case.reuse)
+        request.setdefault("shared", case.shared)
         request.setdefault("hold", bool(case.after))
         request.setdefault("keep", True)
         request.setdefault("config", case.config)
         if case.order is not None:
             request["order"], request["seed"] = case.order
         plain = map_tensors(_plain, sent, TensorImage)
-        evaluation = {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
-        self._reference.send(evaluation)
+        asked = {"arguments": plain, "inplace": self.inplace, "shared": case.shared}
+        self._reference.send({"do": "evaluate", **asked})
         gone: Mismatch | None = None
         slow = False
         answer = {}
@@ -182,7 +181,7 @@ class Trials:
             if "error" in earlier:
                 return earlier, Trial(skipped=f"inputs() raises {_text(earlier['error'])}")
             is_same = before is not None and _layouts(before) == _layouts(earlier)
-            reuse = step.reuse and is_same
+            reuse = is_same and step.reuse
             call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
             try:
                 answer = candidate.ask({"do": "call", **call})
@@ -206,11 +205,15 @@ class Trials:
             kernels=answer["kernels"],
             launches=answer["launches"],
             arguments=[key for key, each in sent.items() if _has_tensor(each)],
+            alike=self._alike(sent),
+            findings=answer["findings"],
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]
             return trial
-        trial.problems += _of_findings(answer["findings"])
+        trial.problems += of_findings(answer["findings"])
+        if answer.get("too_large"):
+            trial.problems.append(Mismatch("exception", answer["too_large"]))
         if any(each["kind"] == "timeout" for each in answer["findings"]):
             # What such a launch left behind says nothing more.
             trial.is_endless = True
@@ -225,12 +228,19 @@ class Trials:
         trial.problems += self._changed_arguments(sent, answer["arguments"])
         wrong = self._compared(sent, right, answer)
         trial.problems += wrong
-        trial.problems += _explained(wrong, answer["findings"])
+        trial.problems += explained(wrong, answer["findings"])
         trial.problems += work_of_torch(
             answer, right, [each for _, each in images], is_right=not wrong
         )
+        trial.is_idle = not (
+            trial.launches
+            or trial.problems
+            or is_telling(right)
+            or any(_is_empty(e) for _, e in images)
+        )
         trial.problems += [
-            Mismatch("not_computed_by_kernel", f"replaces `{each}`") for each in answer["patched"]
+            Mismatch("not_computed_by_kernel", f"replaces `{each}`", {"replaced": each})
+            for each in answer["patched"]
         ]
         return trial
 
@@ -256,6 +266,17 @@ class Trials:
             for problem in compare_part(*parts)
         ]
 
+    def _alike(self, sent: dict[str, Any]) -> list[tuple[str, str]]:
+        """Arguments of one shape and type; of those that are changed only declared pairs."""
+        plain = {key: each for key, each in sent.items() if isinstance(each, TensorImage)}
+        return [
+            (one, other)
+            for one, other in itertools.combinations(plain, 2)
+            if (plain[one].dtype, plain[one].shape) == (plain[other].dtype, plain[other].shape)
+            and not (plain[one].requires_grad or plain[other].requires_grad)
+            and (not {one, other} & set(self.inplace) or {one, other} in self._shared)
+        ]
+
     def _after(self, name: str, sent: dict[str, Any], after: dict[str, Any]) -> Any:
         """The elements of an argument after the call."""
         for key, value in sent.items():
@@ -267,13 +288,14 @@ class Trials:
 
     def _changed_arguments(self, sent: dict[str, Any], after: dict[str, Any]) -> list[Mismatch]:
         problems = []
+        changeable = [sent[key] for key in self.inplace if key in sent]
         for key, value in sent.items():
             images, stores = flat(value, key), flat(after[key], key)
             for (name, image), (_, data) in zip(images, stores, strict=True):
                 if not isinstance(image, TensorImage) or data == image.data:
                     continue
                 now = elements(image, data)
-                if key not in self.inplace:
+                if not any(value is each for each in changeable):
                     before = elements(image)
                     moved = _differ(before, now)
                     if moved:
@@ -329,6 +351,10 @@ def _has_tensor(value: Any) -> bool:
     return any(isinstance(each, TensorImage) for _, each in flat(value))
 
 
+def _is_empty(image: TensorImage) -> bool:
+    return 0 in image.shape
+
+
 def _layouts(arguments: dict[str, Any]) -> list[Any]:
     return [
         (name, each.dtype, each.shape, each.strides, each.offset, len(each.data))
@@ -364,33 +390,3 @@ def _with_elements(image: TensorImage, now: torch.Tensor) -> bytes:
 def _expanded_bytes(image: TensorImage, now: torch.Tensor) -> bytes:
     first = now[tuple(slice(0, 1) if s == 0 else slice(None) for s in image.strides)]
     return storage_bytes(first.contiguous().clone())
-
-
-def _of_findings(findings: list[dict[str, Any]]) -> list[Mismatch]:
-    problems = []
-    for each in findings:
-        if each["severity"] != "error":
-            continue
-        where = f" ({each['where']})" if each["where"] else ""
-        detail = f"{each['message']}{where}"
-        if each["kind"] in _MEMORY:
-            problems.append(Mismatch("memory", detail))
-        elif each["kind"] in _RACES:
-            problems.append(Mismatch("race", detail))
-        elif each["kind"] == "timeout":
-            problems.append(Mismatch("exception", detail))
-    return problems
-
-
-def _explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mismatch]:
-    """Findings that are no failures by themselves, but where values are wrong."""
-    if not any(each.failure in ("wrong_values", "unwritten") for each in wrong):
-        return []
-    problems = []
-    for each in findings:
-        where = f" ({each['where']})" if each["where"] else ""
-        if each["kind"] in ("uninit_read", "unwritten_output"):
-            problems.append(Mismatch("unwritten", f"{each['message']}{where}"))
-        elif each["kind"] == "intra_program_race":
-            problems.append(Mismatch("race", f"{each['message']}{where}"))
-    return problems

@@ -15,7 +15,12 @@ import torch
 
 from ttools.verifier.cases.tensors import image_of, map_tensors
 from ttools.verifier.oracle.decisions import Decisions
-from ttools.verifier.oracle.precision import DoublePrecision, in_double, least_precise
+from ttools.verifier.oracle.precision import (
+    DoublePrecision,
+    in_double,
+    is_disturbed,
+    least_precise,
+)
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import Seen, watched
 
@@ -31,7 +36,10 @@ _STEP = {
 
 
 def evaluate(
-    function: Callable[..., Any], arguments: dict[str, Any], inplace: list[str]
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    inplace: list[str],
+    shared: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """The results of a reference, part by part.
 
@@ -39,7 +47,15 @@ def evaluate(
         function: the reference.
         arguments: of the call; not changed.
         inplace: arguments whose values after the call are results, too.
+        shared: two arguments of which the second is the first.
     """
+
+    def mapped(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
+        found: dict[str, Any] = map_tensors(change, arguments, torch.Tensor)
+        if shared is not None:
+            found[shared[1]] = found[shared[0]]
+        return found
+
     tensors = [
         each
         for value in arguments.values()
@@ -47,7 +63,7 @@ def evaluate(
         if isinstance(each, torch.Tensor)
     ]
     seen = Seen()
-    given_arguments = map_tensors(_copied, arguments, torch.Tensor)
+    given_arguments = mapped(_copied)
     with watched(seen):
         given = _parts(function, given_arguments, inplace)
     owners = results.owners_of(given_arguments)
@@ -56,12 +72,12 @@ def evaluate(
         "operators": list(seen.counts),
     }
     least = least_precise(tensors)
-    if not any(each.is_floating_point() for each in tensors):
+    if not any(map(is_disturbed, tensors)):
         answer["double"] = None
         return answer
     try:
         with DoublePrecision(least):
-            exact = _parts(function, map_tensors(in_double, arguments, torch.Tensor), inplace)
+            exact = _parts(function, mapped(in_double), inplace)
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         # It insists on its types; what it loses by them shows in the spread.
         exact = None
@@ -69,13 +85,13 @@ def evaluate(
         answer["double"] = None
         return answer
     answer["double"] = [_sent(each) for _, each in exact]
-    answer["spread"] = _spread(function, arguments, inplace, exact, least)
+    answer["spread"] = _spread(function, mapped, inplace, exact, least)
     return answer
 
 
 def _spread(
     function: Callable[..., Any],
-    arguments: dict[str, Any],
+    mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
     inplace: list[str],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
@@ -87,7 +103,7 @@ def _spread(
 
     def disturbed(tensor: torch.Tensor) -> torch.Tensor:
         moved = in_double(tensor)
-        if not tensor.is_floating_point():
+        if not is_disturbed(tensor):
             decisions.follow(moved, moved)
             return moved
         decisions.follow(moved, in_double(tensor))
@@ -101,7 +117,7 @@ def _spread(
 
     for _ in range(PROBES):
         decisions = Decisions()
-        moved_arguments = map_tensors(disturbed, arguments, torch.Tensor)
+        moved_arguments = mapped(disturbed)
         with DoublePrecision(least), decisions:
             moved = _parts(function, moved_arguments, inplace, disturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):

@@ -46,6 +46,11 @@ def least_precise(tensors: list[torch.Tensor]) -> torch.dtype:
     return min(floats, key=_PRECISION.__getitem__, default=torch.float32)
 
 
+def is_disturbed(tensor: torch.Tensor) -> bool:
+    """Whether a rounding error of a tensor's type says anything: types of one byte hold data."""
+    return tensor.dtype in _PRECISION
+
+
 def in_double(value: torch.Tensor) -> torch.Tensor:
     """A copy, in f64 if it is a float."""
     copy = value.detach().to(torch.float64) if value.dtype in _PRECISION else value.detach()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttools.verifier.result import NOT_JUDGED, Failure, Verification
+from ttools.verifier.result import Failure, Verification
 
 
 def text_of(found: Verification, name: str) -> str:
@@ -17,6 +17,8 @@ def text_of(found: Verification, name: str) -> str:
         lines += ["", f"  {each.failure}: {each.detail}", f"    at {circumstances(each)}"]
         if each.test:
             lines.append(f"    test: {each.test}")
+        if each.issue:
+            lines += ["    issue:", "", *(f"      {line}" for line in each.issue.splitlines())]
     lines.append("")
     counts = [
         f"{count} {kind}"
@@ -25,7 +27,7 @@ def text_of(found: Verification, name: str) -> str:
     ]
     lines.append(f"  tried {found.covered.get('cases', 0)} cases: {', '.join(counts)}")
     lines += [f"  note: {each}" for each in found.notes]
-    lines += [f"  not judged: {each}" for each in NOT_JUDGED]
+    lines += [f"  not judged: {each}" for each in found.not_judged]
     return "\n".join(lines) + "\n"
 
 
@@ -39,6 +41,10 @@ def circumstances(failure: Failure) -> str:
     text = ", ".join(parts)
     if failure.values != "drawn":
         text += f"; values: {failure.values}"
+    for name, kind in failure.values_of.items():
+        text += f"; values of {name}: {kind}"
+    if failure.shared is not None:
+        text += f"; {failure.shared[1]} is {failure.shared[0]}"
     for name, view in failure.views.items():
         text += f"; {'all arguments' if name == '*' else name} as a view: {view}"
     if failure.config is not None:

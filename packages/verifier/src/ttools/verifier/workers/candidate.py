@@ -6,13 +6,16 @@ compares. What can be observed here a candidate may falsify; what it returns it 
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from ttools.core.device_map.mapping import map_for_good
 from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
 from ttools.interpreter.api import interpret
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -25,10 +28,13 @@ from ttools.verifier.cases.tensors import (
     tensor_of,
 )
 from ttools.verifier.workers import module, results
+from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.wire import Channel, TensorImage
 
+#: Of CUDA, see its programming guide, "Technical Specifications per Compute Capability".
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 #: So many results of earlier calls are kept, to see whether later ones change them.
 _KEPT = 12
 
@@ -39,10 +45,11 @@ class Candidate:
     Args:
         word: `FILE.py:NAME`.
         timeout: seconds that a launch may take.
+        device: of the arguments; as `cuda` the CPU stands in for a GPU.
     """
 
-    def __init__(self, word: str, timeout: float) -> None:
-        self._word, self._timeout = word, timeout
+    def __init__(self, word: str, timeout: float, device: str = "cpu") -> None:
+        self._word, self._timeout, self._device = word, timeout, device
         self._module: Any = None
         self._function: Any = None
         self._patched: Patched | None = None
@@ -67,6 +74,8 @@ class Candidate:
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the file."""
+        if self._device == "cuda":
+            map_for_good()
         self._patched = Patched()
         try:
             with interpret():  # files may launch kernels when they are loaded
@@ -91,10 +100,11 @@ class Candidate:
         owners = results.owners_of(arguments)
         self._choose(request.get("config"))
         answer: dict[str, Any] = {"call": self._calls}
-        seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": []}
+        seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": [], "too_large": ""}
+        given = Given(each for _, each in _tensors(arguments))
         work = Seen()
         found: Any = None
-        with self._engine(request, seen) as run:
+        with self._engine(request, seen, given) as run:
             try:
                 with watched(work):
                     found = self._function(**arguments)
@@ -113,6 +123,8 @@ class Candidate:
                 parts = [*results.flat(found), *gradients]
                 answer["results"] = [self._described(name, each, owners) for name, each in parts]
                 answer["copied"] = [[name, work.origin(each)] for name, each in parts]
+                before = [[name, given.kernel_of(each)] for name, each in parts]
+                answer["given"] = [each for each in before if each[1]]
                 if request.get("keep"):
                     self._keep(parts)
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
@@ -126,25 +138,62 @@ class Candidate:
 
     def _described(self, name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
         try:
-            return results.described(name, value, owners)
+            found = results.described(name, value, owners)
+            if found.get("device") == self._device:
+                found["device"] = "cpu"  # where the reference's are
+            return found
         except (TypeError, RuntimeError, NotImplementedError) as error:
             return {"name": name, "kind": type(value).__name__, "value": str(error)}
 
     def _arguments(self, request: dict[str, Any]) -> dict[str, Any]:
         """Tensors with storages of their own, or those of the call before with other values."""
         images = request["arguments"]
-        if not request.get("reuse") or not self._held:
-            fresh: dict[str, Any] = map_tensors(tensor_of, images, TensorImage)
+        how, shared = request.get("reuse"), request.get("shared")
+        if not self._held or not how or (how == "address" and not self._freed()):
+            fresh: dict[str, Any] = map_tensors(self._made, images, TensorImage)
+            if shared is not None:
+                fresh[shared[1]] = fresh[shared[0]]
             return fresh
         held = dict(self._held)
         for key, value in images.items():
             tensors = [each for _, each in results.flat(held[key])]
             for (_, image), tensor in zip(results.flat(value), tensors, strict=True):
                 if isinstance(image, TensorImage):
-                    put_values(tensor, image)
+                    put_values(tensor, image, is_new=how == "address")
             if not any(isinstance(each, TensorImage) for _, each in results.flat(value)):
                 held[key] = value
         return held
+
+    def _made(self, image: TensorImage) -> torch.Tensor:
+        """A new tensor on the device."""
+        tensor = tensor_of(image)
+        if self._device == "cpu":
+            return tensor
+        whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(tensor.untyped_storage())
+        moved = torch.empty(0, dtype=tensor.dtype, device=self._device)
+        place = tensor.storage_offset(), tensor.shape, tensor.stride()
+        moved.set_(whole.to(self._device, copy=True).untyped_storage(), *place)
+        return moved.requires_grad_(tensor.requires_grad)
+
+    def _freed(self) -> bool:
+        """Puts new tensors where those of the call before lie, if nobody but us has them."""
+        own = [each for _, each in _tensors(self._held)]
+        storages = [each.untyped_storage() for each in own]
+        places = [(each.storage_offset(), each.shape, each.stride()) for each in own]
+        alive = list(map(weakref.ref, own))
+        made = [
+            torch.empty(0, dtype=each.dtype, device=each.device).set_(storage, *place)
+            for each, storage, place in zip(own, storages, places, strict=True)
+        ]
+        for one, other in zip(made, own, strict=True):
+            one.requires_grad_(other.requires_grad)
+        following = iter(made)
+        self._held = map_tensors(lambda _: next(following), self._held, torch.Tensor)
+        del own
+        if made:
+            del other
+        gc.collect()
+        return all(each() is None for each in alive)
 
     def _keep(self, parts: list[tuple[str, Any]]) -> None:
         """Keeps tensors, and says by which call they came."""
@@ -153,7 +202,7 @@ class Candidate:
             del self._kept[next(iter(self._kept))]
 
     @contextmanager
-    def _engine(self, request: dict[str, Any], seen: dict[str, Any]) -> Iterator[Any]:
+    def _engine(self, request: dict[str, Any], seen: dict[str, Any], given: Given) -> Iterator[Any]:
         """The engine as a request wants it; gives a list that findings are in afterwards."""
         order = request.get("order")
         if order is not None:
@@ -172,18 +221,20 @@ class Candidate:
             poison=True,
             threads=1,
             first_config=True,
-            dot="exact",
+            dot=request.get("dot", "exact"),
             timeout=self._timeout,
         )
         launch = run.session.launch
 
         def observed(each: Any) -> Any:
             seen["launches"] += 1
+            seen["too_large"] = seen["too_large"] or _too_large(each.grid)
             if each.kernel not in seen["kernels"]:
                 seen["kernels"].append(each.kernel)
             for value in each.constants.values():
                 if type(value) is int and value > 1 and value not in seen["constants"]:
                     seen["constants"].append(value)
+            given.note(each.kernel, each.arguments)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             return launch(each)
@@ -226,6 +277,23 @@ class Candidate:
             known = each.__dict__.setdefault("_ttools_configs", each.configs)
             each.cache.clear()
             each.configs = known if config is None else [known[min(config, len(known) - 1)]]
+
+
+def _too_large(grid: Sequence[int]) -> str:
+    """What is wrong with a grid that the engine runs and no NVIDIA GPU does; empty if nothing."""
+    for axis, count, most in zip("xyz", grid, _GRID_LIMITS, strict=False):
+        if count > most:
+            return f"launches {count:,} programs along {axis}, of which CUDA allows {most:,}"
+    return ""
+
+
+def _tensors(arguments: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    return [
+        (name, each)
+        for key, value in arguments.items()
+        for name, each in results.flat(value, key)
+        if isinstance(each, torch.Tensor)
+    ]
 
 
 def _finding(finding: Any) -> dict[str, Any]:

@@ -32,12 +32,12 @@ class Limits:
 
     Attributes:
         seconds: for an answer.
-        memory: bytes beyond what the process has when it begins.
+        memory: bytes beyond what the process has when it begins; None for any.
         network: whether it keeps its network.
     """
 
     seconds: float = 120.0
-    memory: int = 8 << 30
+    memory: int | None = 8 << 30
     network: bool = False
 
 
@@ -140,19 +140,24 @@ def _run(serve: Serve, channel: Channel, limits: Limits, folder: str) -> None:
         os._exit(status)
 
 
+def end_with_parent() -> None:
+    """Has the system end this process when the one that began it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _contain(limits: Limits, folder: str) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(quiet, stream)
     os.chdir(folder)
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-    most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if limits.memory is not None:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
     if not limits.network:
         # Where the system lets its users have no namespaces of their own, the network stays.
-        libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+        ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)

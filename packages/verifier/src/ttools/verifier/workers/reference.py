@@ -64,6 +64,8 @@ class Reference:
             "domain": domain,
             "inplace": named("INPLACE"),
             "finite": named("FINITE"),
+            "contiguous": named("CONTIGUOUS"),
+            "shared": named("SHARED"),
             "patched": before.put_back(),
         }
 
@@ -87,6 +89,6 @@ class Reference:
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
         try:
             with interpret(dot="exact"):  # a reference may be a kernel, too
-                return evaluate(self._function, arguments, request["inplace"])
+                return evaluate(self._function, arguments, request["inplace"], request["shared"])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}

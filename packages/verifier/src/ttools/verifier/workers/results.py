@@ -67,7 +67,7 @@ def weights_of(result: Any) -> list[torch.Tensor]:
 
 def _weights(tensor: torch.Tensor) -> torch.Tensor:
     steps = torch.arange(tensor.numel(), dtype=torch.float64, device="cpu")
-    return torch.cos(steps * 0.7 + 0.3).reshape(tensor.shape).to(tensor.dtype)
+    return torch.cos(steps * 0.7 + 0.3).reshape(tensor.shape).to(tensor)
 
 
 def gradients(

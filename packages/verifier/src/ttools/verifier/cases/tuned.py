@@ -1,0 +1,46 @@
+"""What `ttools tune` passes to the `inputs` of a verification: few sizes, large ones."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.verifier.cases.domain import entries_of
+from ttools.verifier.cases.plan import fitted
+
+
+def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
+    """The parameters of `inputs` for each problem to tune.
+
+    Those that `TUNE` beside it lists; without it the largest sizes of the domain, made smaller
+    until their product is at most four million, with each value of each other parameter.
+
+    Args:
+        module: where `draw` is, and `DOMAIN` and `TUNE`.
+        draw: the function that returns arguments.
+
+    Raises:
+        UsageError: a parameter has no domain, or `TUNE` makes no sense.
+    """
+    entries = entries_of(module, draw)
+    ranges = {name: each for name, each in entries.items() if isinstance(each, tuple)}
+    choices = {name: each for name, each in entries.items() if isinstance(each, list)}
+    plain: dict[str, Any] = fitted({name: high for name, (_, high) in ranges.items()}, ranges)
+    if "seed" in inspect.signature(draw).parameters:
+        plain["seed"] = 0
+    declared = getattr(module, "TUNE", None)
+    if declared is None:
+        longest = max(map(len, choices.values()), default=1)
+        return [
+            {**plain, **{name: each[turn % len(each)] for name, each in choices.items()}}
+            for turn in range(longest)
+        ]
+    plain |= {name: each[0] for name, each in choices.items()}
+    if not isinstance(declared, list) or not all(isinstance(each, dict) for each in declared):
+        raise UsageError('TUNE must be a list of parameters of inputs(), as in [{"M": 4096}]')
+    unknown = [name for each in declared for name in each if name not in plain]
+    if unknown:
+        raise UsageError(f"TUNE names `{unknown[0]}`, which inputs() does not take")
+    return [{**plain, **each} for each in declared]

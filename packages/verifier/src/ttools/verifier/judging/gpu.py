@@ -1,0 +1,128 @@
+"""The candidate on a GPU, with the engine as the second opinion.
+
+What is wrong on both is the kernel's. What is right on the engine, where neither race nor
+uninitialised memory is found, and wrong on the GPU is the compiler's or the hardware's: the launch
+is repeated with other warps and stages, and there is a text for an issue. Owns that judgement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from ttools.verifier.cases.plan import Case
+from ttools.verifier.judging.finding_classes import of_doubtful
+from ttools.verifier.judging.processes import Processes
+from ttools.verifier.judging.trial import Trial, Trials
+from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.report.issue import issue_text
+from ttools.verifier.workers.process import Worker
+
+#: Other ways to compile a launch.
+VARIANTS: tuple[dict[str, int], ...] = (
+    {"num_warps": 1},
+    {"num_warps": 2},
+    {"num_warps": 8},
+    {"num_stages": 1},
+    {"num_stages": 4},
+)
+#: How often the launch is made as it is, to see whether it is always wrong.
+_REPEATS = 3
+
+
+class Gpu:
+    """The candidate on the GPU.
+
+    Args:
+        processes: of the verification.
+        trials: runs a case.
+        engine: runs a case on the engine, in a new process, with further options.
+
+    Attributes:
+        name: of the GPU.
+        is_inexact: whether products there are less exact than the tolerance, as the kernel asks.
+    """
+
+    def __init__(self, processes: Processes, trials: Trials, engine: Callable[..., Trial]) -> None:
+        self._processes, self._trials, self._engine = processes, trials, engine
+        self._worker, loaded = processes.on_gpu()
+        self.name: str = loaded["gpu"]
+        self._versions: dict[str, str] = loaded["versions"]
+        self.is_inexact = False
+
+    def run(self, case: Case, **request: Any) -> Trial:
+        """Runs a case there; what raised or left something behind ends the process."""
+        trial = self._trials.run(case, self._worker, **request)
+        if trial.unsupported or not trial.classes <= {"wrong_values", "unwritten", "layout"}:
+            self._renew()
+        return trial
+
+    def _renew(self) -> None:
+        with contextlib.suppress(ValueError):
+            self._processes.end(self._worker)
+        self._worker = self._new()
+
+    def _new(self) -> Worker:
+        return self._processes.on_gpu()[0]
+
+    def confirmed(self, case: Case) -> str:
+        """Whether a case that fails on the engine fails here, too."""
+        trial = self.run(case)
+        if trial.problems:
+            return f"on {self.name}, too: {trial.problems[0].detail}"
+        return f"right on {self.name}, by luck"
+
+    def explained(self, case: Case, trial: Trial) -> list[Mismatch]:
+        """Whose the failure of a case on the GPU is.
+
+        Args:
+            case: that fails here.
+            trial: how it does.
+
+        Returns:
+            What is wrong; nothing if it is only that products are inexact.
+        """
+        wrong = trial.problems[0]
+        is_value = trial.classes <= {"wrong_values"}
+        if is_value and self.is_inexact:
+            return []
+        engine = self._engine(case)
+        if engine.unsupported:
+            detail = f"on {self.name}: {wrong.detail} (the engine has no opinion: "
+            return [Mismatch(wrong.failure, f"{detail}{engine.unsupported})")]
+        if engine.problems:
+            return engine.problems
+        doubtful = of_doubtful(engine.findings)
+        if doubtful:
+            return doubtful
+        if is_value and self._engine(case, dot="as-written").problems:
+            self.is_inexact = True
+            return []
+        repeats = [self.run(case) for _ in range(_REPEATS)]
+        wrong_again = sum(bool(each.problems) for each in repeats)
+        variants = {
+            ", ".join(f"{key}={value}" for key, value in each.items()): self._outcome(case, each)
+            for each in VARIANTS
+        }
+        right = [name for name, outcome in variants.items() if outcome == "right"]
+        detail = (
+            f"on {self.name}, {wrong_again + 1} of {_REPEATS + 1} times: {wrong.detail}; right on "
+            "the engine, where racecheck and initcheck find nothing; on the GPU "
+            + (f"right with {' or '.join(right)}" if right else "wrong with other warps and stages")
+        )
+        issue = issue_text(
+            problem=wrong.detail,
+            gpu=self.name,
+            versions=self._versions,
+            kernels=trial.kernels,
+            times=(wrong_again + 1, _REPEATS + 1),
+            variants=variants,
+        )
+        return [Mismatch(wrong.failure, detail, {"issue": issue})]
+
+    def _outcome(self, case: Case, variant: dict[str, int]) -> str:
+        trial = self.run(case, **variant)
+        if not trial.problems:
+            return "right"
+        return trial.problems[0].detail

@@ -1,0 +1,145 @@
+"""The processes of a verification: which there are, and how long they may take.
+
+Owns starting and ending them, and what it means that one cannot load its file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.process import Limits, Worker
+from ttools.verifier.workers.reference import Reference
+from ttools.verifier.workers.wire import Channel, WorkerGoneError, WorkerSlowError
+
+#: Once a launch or a call did not end in its time, others get a tenth of it.
+_SHARE_OF_TIME = 0.1
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is verified.
+
+    Attributes:
+        candidate: `FILE.py:NAME`.
+        reference: the same.
+        inputs: the same.
+    """
+
+    candidate: str
+    reference: str
+    inputs: str
+
+
+class NotLoadedError(TtoolsError):
+    """The candidate's file raises when it is loaded."""
+
+
+class Processes:
+    """Starts and ends the processes of one verification.
+
+    Args:
+        subject: what is verified.
+        options: what each process may use.
+
+    Attributes:
+        configs: by number of an autotuner's configuration, integers that its kernels get by it.
+        device: of the candidate's tensors: `cuda` where the CPU stands in for a GPU.
+        is_endless: whether something did not end in its time, so that others get less.
+    """
+
+    def __init__(self, subject: Subject, options: VerifyOptions) -> None:
+        self._subject, self._options = subject, options
+        self._limits = Limits(
+            seconds=options.answer_seconds, memory=options.memory, network=options.network
+        )
+        self._workers: list[Worker] = []
+        self.configs: list[list[int]] = []
+        self.device = "cpu"
+        self.is_endless = False
+
+    def _start(self, serve: Callable[[Channel], None], share: float = 1.0) -> Worker:
+        limits = replace(self._limits, seconds=self._limits.seconds * share)
+        worker = Worker(serve, limits)
+        self._workers.append(worker)
+        return worker
+
+    def reference(self) -> tuple[Worker, dict[str, Any]]:
+        """A process in which the reference was loaded, and what its files say.
+
+        Raises:
+            UsageError: reference or inputs cannot be loaded.
+        """
+        worker = self._start(Reference(self._subject.reference, self._subject.inputs).serve)
+        try:
+            loaded = worker.ask({"do": "load"})
+        except (WorkerGoneError, WorkerSlowError) as error:
+            raise UsageError(f"the reference cannot be loaded: {error.message}") from None
+        if "error" in loaded:
+            raise UsageError(
+                f"reference and inputs cannot be loaded: {loaded['error']['kind']}: "
+                f"{loaded['error']['text']}"
+            )
+        return worker, loaded
+
+    def fresh(self) -> Worker:
+        """A process in which the candidate was just loaded.
+
+        Raises:
+            NotLoadedError: its file raises.
+            WorkerGoneError: loading it ended the process.
+        """
+        share = _SHARE_OF_TIME if self.is_endless else 1.0
+        seconds = self._options.launch_seconds * share
+        candidate = Candidate(self._subject.candidate, seconds, self.device)
+        worker = self._start(candidate.serve, share)
+        self.configs = _loaded(worker)["configs"]
+        return worker
+
+    def on_gpu(self) -> tuple[Worker, dict[str, Any]]:
+        """A process in which the candidate was loaded for the GPU, and which GPU that is.
+
+        Raises:
+            NotLoadedError: its file raises there, or there is no GPU.
+            WorkerGoneError: loading it ended the process.
+        """
+
+        def serve(channel: Channel) -> None:
+            pipes = channel.reads, channel.writes
+            for each in pipes:
+                os.set_inheritable(each, True)
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+            command = [sys.executable, "-m", "ttools.verifier.workers.gpu_candidate"]
+            os.execv(sys.executable, [*command, *map(str, pipes), self._subject.candidate])
+
+        worker = Worker(serve, replace(self._limits, memory=None))
+        self._workers.append(worker)
+        return worker, _loaded(worker)
+
+    def end(self, worker: Worker) -> None:
+        """Ends a process."""
+        worker.end()
+        self._workers.remove(worker)
+
+    def end_all(self) -> None:
+        """Ends all of them."""
+        for each in self._workers:
+            each.end()
+
+
+def _loaded(worker: Worker) -> dict[str, Any]:
+    """What a candidate's process says once it has loaded the file."""
+    answer: dict[str, Any] = worker.ask({"do": "load"})
+    if "broken" in answer:
+        raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
+    if "error" in answer:
+        error = answer["error"]
+        where = f" at {error['where']}" if error["where"] else ""
+        raise NotLoadedError(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
+    return answer

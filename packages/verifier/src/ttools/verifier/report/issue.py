@@ -1,0 +1,44 @@
+"""A text for an issue: of a launch that the compiler or the hardware gets wrong."""
+
+from __future__ import annotations
+
+_CLEAN = (
+    "The same TTIR, run program by program on a CPU, gives the reference's result. A race detector "
+    "and a check for uninitialised memory find nothing there."
+)
+
+
+def issue_text(
+    *,
+    problem: str,
+    gpu: str,
+    versions: dict[str, str],
+    kernels: list[str],
+    times: tuple[int, int],
+    variants: dict[str, str],
+) -> str:
+    """The text, in Markdown; the inputs are added by whoever knows them.
+
+    Args:
+        problem: what is wrong on the GPU.
+        gpu: its name.
+        versions: of software, by name.
+        kernels: that were launched.
+        times: how often it was wrong, and of how many.
+        variants: what came of other warps and stages.
+    """
+    named = ", ".join(f"`{each}`" for each in kernels) or "A kernel"
+    lines = [
+        f"{named}: wrong result on {gpu}, right with the compiler's TTIR on a CPU",
+        "",
+        f"Wrong {times[0]} of {times[1]} times: {problem}",
+        "",
+        _CLEAN,
+        "",
+        "| as launched, but with | result |",
+        "|---|---|",
+        *(f"| {name} | {outcome.replace('|', '/')} |" for name, outcome in variants.items()),
+        "",
+        "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,66 @@
+"""What launches were given: a result that was there before any kernel ran is no kernel's.
+
+Sees what torch's modes do not, such as NumPy on a tensor's address, C, or another process, where a
+kernel only copies. Owns which contents say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ttools.verifier.cases.tensors import raw_bytes
+
+#: Fewer elements may be what they are by chance.
+_TELLING = 8
+
+
+class Given:
+    """Contents of tensors as the first launch that got them found them.
+
+    Args:
+        arguments: of the call, whose contents anyone may pass on.
+    """
+
+    def __init__(self, arguments: Iterable[torch.Tensor]) -> None:
+        self._arguments = list(arguments)
+        self._met = {each.untyped_storage().data_ptr() for each in self._arguments}
+        self._kernels: dict[tuple[str, bytes], str] = {}
+
+    def note(self, kernel: str, arguments: Iterable[Any]) -> None:
+        """Notes the contents of tensors that no launch got before."""
+        for each in arguments:
+            if not isinstance(each, torch.Tensor) or each.numel() < _TELLING:
+                continue
+            address = each.untyped_storage().data_ptr()
+            if address not in self._met:
+                self._kernels[_contents(each)] = kernel
+                self._met.add(address)
+
+    def kernel_of(self, result: Any) -> str:
+        """The kernel that was given a result; empty if none was, or elements were only moved."""
+        if not isinstance(result, torch.Tensor) or result.numel() < _TELLING:
+            return ""
+        if result.is_complex():
+            return ""
+        kernel = self._kernels.get(_contents(result), "")
+        return kernel if kernel and not self._is_moved(result) else ""
+
+    def _is_moved(self, result: torch.Tensor) -> bool:
+        """Whether its elements are those of arguments, perhaps of another type, or constant."""
+        plain = result.detach().reshape(-1)
+        if bool((plain == plain[0]).all()):
+            return True
+        known = [
+            part.double()
+            for each in self._arguments
+            for part in (each.detach().reshape(-1), each.detach().reshape(-1).to(result.dtype))
+        ]
+        known.append(torch.zeros(1, dtype=torch.float64, device=plain.device))
+        return bool(torch.isin(plain.double().nan_to_num(), torch.cat(known).nan_to_num()).all())
+
+
+def _contents(tensor: torch.Tensor) -> tuple[str, bytes]:
+    return str(tensor.dtype), raw_bytes(tensor)

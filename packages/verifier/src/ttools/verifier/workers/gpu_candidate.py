@@ -1,0 +1,103 @@
+"""The candidate's process on a GPU: calls it there, as Triton runs it, without checks.
+
+`python -m ttools.verifier.workers.gpu_candidate READS WRITES FILE.py:NAME` answers requests by the
+pipes of those numbers. It is no fork: CUDA works in a process that nobody has used it in. Memory
+that torch allocates holds NaN, and the GPU is its default device, for wrappers that name none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ttools.core.patches import Patches
+from ttools.verifier.workers import module
+from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.given import Given
+from ttools.verifier.workers.patched import Patched
+from ttools.verifier.workers.wire import Channel
+
+
+class GpuCandidate(Candidate):
+    """Answers requests about one candidate on the GPU.
+
+    Args:
+        word: `FILE.py:NAME`.
+        device: where; another one than a GPU for tests.
+    """
+
+    def __init__(self, word: str, device: str = "cuda") -> None:
+        super().__init__(word, timeout=0, device=device)
+
+    def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Loads the file, and names the GPU."""
+        if self._device == "cuda" and not torch.cuda.is_available():
+            return {"error": {"kind": "RuntimeError", "text": "there is no GPU", "where": ""}}
+        torch.set_default_device(self._device)
+        # As `torch.use_deterministic_algorithms`, which imports the compiler to tell it.
+        torch._C._set_deterministic_algorithms(True, warn_only=True)
+        self._patched = Patched()
+        try:
+            self._module, function = module.load(self._word)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+            return {"error": module.described(error)}
+        self._function = self._awaited(function)
+        import triton
+
+        gpu = torch.cuda.get_device_name() if self._device == "cuda" else self._device
+        versions = {"triton": triton.__version__, "torch": torch.__version__}
+        versions["cuda"] = str(torch.version.cuda)
+        return {"configs": self._constants_of_configs(), "gpu": gpu, "versions": versions}
+
+    def _awaited(self, function: Any) -> Any:
+        """A function whose launches have ended when it returns."""
+
+        def call(**arguments: Any) -> Any:
+            found = function(**arguments)
+            if self._device == "cuda":
+                torch.cuda.synchronize()
+            return found
+
+        return call
+
+    def do_call(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Calls the candidate; what it broke cannot be read afterwards."""
+        try:
+            return super().do_call(request)
+        except RuntimeError as error:
+            if "CUDA" not in str(error):
+                raise
+            seen: dict[str, Any] = {"findings": [], "constants": [], "kernels": [], "launches": 0}
+            return {"error": module.described(error), **seen}
+
+    @contextmanager
+    def _engine(self, request: dict[str, Any], seen: dict[str, Any], given: Given) -> Iterator[Any]:
+        """Counts launches, with the warps and stages that a request wants."""
+        from triton.runtime.jit import JITFunction
+
+        chosen: dict[str, Any] = {
+            key: request[key] for key in ("num_warps", "num_stages") if key in request
+        }
+
+        def observed(run: Any) -> Any:
+            def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+                if not kwargs.get("warmup"):
+                    seen["launches"] += 1
+                    if kernel.__name__ not in seen["kernels"]:
+                        seen["kernels"].append(kernel.__name__)
+                    given.note(kernel.__name__, [*args, *kwargs.values()])
+                return run(kernel, *args, **{**kwargs, **chosen})
+
+            return launch
+
+        with Patches() as patches:
+            patches.wrap(JITFunction, "run", observed)
+            yield None
+
+
+if __name__ == "__main__":
+    GpuCandidate(sys.argv[3]).serve(Channel(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,66 @@
+"""Results that launches were given, and tensors where others lay."""
+
+from __future__ import annotations
+
+import torch
+
+from ttools.verifier.cases.tensors import image_of, put_values, tensor_of
+from ttools.verifier.workers.candidate import Candidate, _too_large
+from ttools.verifier.workers.given import Given
+
+X = torch.arange(1, 17, dtype=torch.float32)
+
+
+def test_what_a_kernel_copies_is_told() -> None:
+    given = Given([X])
+    made = X.double().exp().float()
+    given.note("copy", [made, 3, X])
+    assert given.kernel_of(made.clone()) == "copy"
+    assert given.kernel_of(made + 1) == ""
+
+
+def test_what_moves_or_converts_arguments_is_none() -> None:
+    given = Given([X])
+    copies = [X.flip(0), X.half(), torch.cat([X, torch.zeros(4)]), torch.ones(9)]
+    given.note("copy", copies)
+    assert [given.kernel_of(each.clone()) for each in copies] == ["", "", "", ""]
+
+
+def test_what_an_earlier_launch_got_it_may_have_written() -> None:
+    given, out = Given([X]), torch.empty(16)
+    given.note("first", [out])
+    out.copy_(X.exp())
+    given.note("second", [out])
+    assert given.kernel_of(out.clone()) == ""
+
+
+def test_new_tensors_lie_where_freed_ones_lay() -> None:
+    candidate = Candidate("file.py:name", 1)
+    request = {"arguments": {"x": image_of(X)}}
+    candidate._held = candidate._arguments(request)
+    old = candidate._held["x"]
+    address, version, kept = old.data_ptr(), old._version, old.untyped_storage()
+    del old
+    values = {"arguments": {"x": image_of(X + 1)}, "reuse": "address"}
+    new = candidate._arguments(values)["x"]
+    assert (new.data_ptr(), new._version) == (address, version)
+    assert new.equal(X + 1)
+    # Whoever still has the old one keeps its memory.
+    mine = candidate._held["x"]
+    assert candidate._arguments(values)["x"].data_ptr() != mine.data_ptr()
+    assert kept.data_ptr() == address
+
+
+def test_values_put_into_a_tensor_count_as_a_version() -> None:
+    tensor = tensor_of(image_of(X))
+    before = tensor._version
+    put_values(tensor, image_of(X + 1))
+    assert tensor._version > before
+    assert tensor.equal(X + 1)
+
+
+def test_grids_that_no_gpu_takes() -> None:
+    assert _too_large((70_000, 1, 1)) == ""
+    assert (
+        _too_large((1, 70_000)) == "launches 70,000 programs along y, of which CUDA allows 65,535"
+    )

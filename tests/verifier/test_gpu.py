@@ -1,0 +1,125 @@
+"""A GPU and the engine as two opinions; a process on the CPU stands for the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from ttools.verifier.cases.plan import Case
+from ttools.verifier.judging.finding_classes import of_doubtful
+from ttools.verifier.judging.gpu import Gpu
+from ttools.verifier.judging.judge import Judge
+from ttools.verifier.judging.processes import Processes, Subject, _loaded
+from ttools.verifier.judging.trial import Trial
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.report.issue import issue_text
+from ttools.verifier.workers.gpu_candidate import GpuCandidate
+from ttools.verifier.workers.process import Limits, Worker
+
+FILE = Path(__file__).parent / "kernels_for_verify.py"
+
+
+def test_races_and_uninitialised_memory_are_no_compilers_errors() -> None:
+    kinds = ("race", "uninit_read", "dead_store", "intra_program_race")
+    found = of_doubtful([{"kind": kind, "message": kind, "severity": "note"} for kind in kinds])
+    assert [each.failure for each in found] == ["race", "unwritten", "race"]
+
+
+def test_an_issue_says_what_was_tried() -> None:
+    text = issue_text(
+        problem="3 elements are wrong",
+        gpu="H100",
+        versions={"triton": "3.9"},
+        kernels=["sum_kernel"],
+        times=(4, 4),
+        variants={"num_warps=1": "right", "num_stages=1": "a | b"},
+    )
+    assert text.startswith("`sum_kernel`: wrong result on H100")
+    assert "| num_warps=1 | right |" in text
+    assert "| num_stages=1 | a / b |" in text
+    assert "Wrong 4 of 4 times: 3 elements are wrong" in text
+    assert "triton 3.9" in text
+
+
+CASE = Case(sizes={"N": 3})
+WRONG = Trial(problems=[Mismatch("wrong_values", "3 elements are wrong")], kernels=["k"])
+
+
+def opinion(gpu: Callable[..., Trial], engine: Callable[..., Trial]) -> Gpu:
+    """A GPU whose trials are these."""
+    made = SimpleNamespace(
+        on_gpu=lambda: (object(), {"gpu": "H100", "versions": {"triton": "3.9"}}),
+        end=lambda worker: None,
+    )
+    trials = SimpleNamespace(run=lambda case, worker, **request: gpu(**request))
+    return Gpu(cast("Any", made), cast("Any", trials), lambda case, **request: engine(**request))
+
+
+def test_what_is_right_on_the_engine_only_is_tried_with_other_warps() -> None:
+    gpu = opinion(lambda **r: Trial() if r.get("num_warps") == 1 else WRONG, lambda **_: Trial())
+    (problem,) = gpu.explained(CASE, gpu.run(CASE))
+    assert problem.failure == "wrong_values"
+    assert problem.detail == (
+        "on H100, 4 of 4 times: 3 elements are wrong; right on the engine, where racecheck and "
+        "initcheck find nothing; on the GPU right with num_warps=1"
+    )
+    assert "| num_warps=1 | right |" in problem.evidence["issue"]
+    assert "| num_stages=4 | 3 elements are wrong |" in problem.evidence["issue"]
+
+
+def test_what_is_wrong_on_both_is_the_kernels() -> None:
+    own = Mismatch("memory", "out of bounds")
+    gpu = opinion(lambda **_: WRONG, lambda **_: Trial(problems=[own]))
+    assert gpu.explained(CASE, WRONG) == [own]
+    assert gpu.confirmed(CASE) == "on H100, too: 3 elements are wrong"
+    gpu = opinion(lambda **_: Trial(), lambda **_: Trial(problems=[own]))
+    assert gpu.confirmed(CASE) == "right on H100, by luck"
+
+
+def test_no_compiler_is_blamed_where_the_checks_find_anything() -> None:
+    race = {"kind": "race", "message": "two programs write", "severity": "warning"}
+    gpu = opinion(lambda **_: WRONG, lambda **_: Trial(findings=[race]))
+    (problem,) = gpu.explained(CASE, WRONG)
+    assert (problem.failure, problem.evidence) == ("race", {})
+
+
+def test_products_that_are_as_inexact_as_asked_for_are_not_judged() -> None:
+    gpu = opinion(lambda **_: WRONG, lambda **r: WRONG if r.get("dot") == "as-written" else Trial())
+    assert gpu.explained(CASE, WRONG) == []
+    assert gpu.is_inexact
+
+
+def test_without_an_opinion_of_the_engine_the_gpu_decides() -> None:
+    gpu = opinion(lambda **_: WRONG, lambda **_: Trial(unsupported="inline assembly"))
+    (problem,) = gpu.explained(CASE, WRONG)
+    assert "the engine has no opinion: inline assembly" in problem.detail
+
+
+@pytest.mark.slow
+def test_a_whole_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidate is wrong where it is told that it is on the GPU: in a process of the CPU."""
+    word = f"{FILE}:wrong_on_the_gpu"
+
+    def on_gpu(self: Processes) -> tuple[Worker, dict[str, Any]]:
+        worker = Worker(GpuCandidate(word, "cpu").serve, Limits())
+        self._workers.append(worker)
+        return worker, _loaded(worker)
+
+    monkeypatch.setattr(Processes, "on_gpu", on_gpu)
+    options = VerifyOptions(cases=3, shrink=1)
+    object.__setattr__(options, "on", "gpu")  # there is none, which would be refused
+    threads = torch.get_num_threads()
+    try:
+        found = Judge(Subject(word, f"{FILE}:reference", f"{FILE}:inputs"), options).run()
+    finally:
+        torch.set_num_threads(threads)
+    (failure,) = found.failures
+    assert "on cpu, 4 of 4 times" in failure.detail
+    assert "Inputs: M=" in failure.issue
+    assert (found.covered["on the GPU"], found.covered["gpu"]) == (1, "cpu")

@@ -1,0 +1,85 @@
+"""Written tests fail for the failure that they were written of, and for nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ttools.verifier.cases.tensors import laid_out
+from ttools.verifier.judging.finding_classes import MEMORY, RACES
+from ttools.verifier.report.written_tests import write_test
+from ttools.verifier.result import Failure
+
+FILE = Path(__file__).parent / "kernels_for_written_tests.py"
+#: The class of failure, what shows it, and whether the test needs anything of ours.
+KINDS: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "reads_outside": ("memory", {"checks": sorted(MEMORY)}, True),
+    "races": ("race", {"checks": sorted(RACES)}, True),
+    "last_wins": ("nondeterministic", {"order": ("reverse", 0)}, True),
+    "asks_torch": ("not_computed_by_kernel", {"operator": ["add", 5]}, False),
+    "needs_no_kernel": ("not_computed_by_kernel", {"launches": False}, False),
+    "copies": ("not_computed_by_kernel", {"given": True}, False),
+    "replaces": ("not_computed_by_kernel", {"replaced": "torch.allclose"}, False),
+    "writes_beside": ("memory", {}, False),
+}
+
+
+def written(name: str, folder: Path, of: str = "") -> Path:
+    """The test of a kind, for the candidate that fails so or for another one."""
+    failure, evidence, _ = KINDS[name]
+    x = laid_out(torch.arange(9, dtype=torch.float32) + 1, "every_other")
+    found = write_test(
+        Failure(failure=failure, detail='says "why"', sizes={"N": 9}),
+        evidence,
+        [(False, {"x": x})],
+        [],
+        {"candidate": f"{FILE}:{of or name}", "reference": f"{FILE}:reference"},
+        folder,
+    )
+    assert found is not None
+    return Path(found)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_a_test_needs_is_said(name: str, tmp_path: Path) -> None:
+    text = written(name, tmp_path).read_text("utf-8")
+    compile(text, name, "exec")
+    assert ("import ttools" in text or "from ttools" in text) == KINDS[name][2]
+    assert "needs ttools" in text if KINDS[name][2] else "needs ttools" not in text
+    assert "verifier" not in text.replace(str(FILE.parent), "")
+
+
+def test_what_another_process_may_not_show_has_none(tmp_path: Path) -> None:
+    failure = Failure(failure="nondeterministic", detail="differs", sizes={})
+    subject = {"candidate": f"{FILE}:right", "reference": f"{FILE}:reference"}
+    assert write_test(failure, {}, [(False, {})], [], subject, tmp_path) is None
+
+
+@pytest.mark.slow
+def test_they_fail_for_wrong_candidates_and_pass_for_a_right_one(tmp_path: Path) -> None:
+    files = []
+    for name in KINDS:
+        for of in (name, "right"):
+            file = written(name, tmp_path, of).rename(tmp_path / f"test_{name}_{of}.py")
+            files.append(file)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rfp", "-p", "no:cacheprovider", *map(str, files)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    outcomes = {
+        words[1].partition("::")[0].removesuffix(".py"): words[0]
+        for words in map(str.split, done.stdout.splitlines())
+        if words[:1] in (["PASSED"], ["FAILED"])
+    }
+    expected: dict[str, str] = {}
+    for name in KINDS:
+        expected |= {f"test_{name}_{name}": "FAILED", f"test_{name}_right": "PASSED"}
+    assert outcomes == expected, done.stdout
