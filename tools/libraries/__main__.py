@@ -72,8 +72,10 @@ def follow(batches: Iterator[list[Outcome]], file: Path | None) -> list[Outcome]
     outcomes: list[Outcome] = []
     for batch in batches:
         outcomes += batch
-        if file:
-            file.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
+        if file:  # at no time without what there was
+            part = file.with_name(f"{file.name}.part")
+            part.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
+            part.replace(file)
         for outcome in batch:
             if outcome.verdict != "pass":
                 print(f"{outcome.verdict:11} {outcome.name}: {outcome.reason}", flush=True)

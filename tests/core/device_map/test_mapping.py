@@ -190,6 +190,10 @@ def test_properties_and_memory() -> None:
     assert torch.version.cuda
     assert torch.accelerator.current_accelerator().type == "cuda"
     torch.accelerator.empty_cache()
+    begin, end = (torch.Event("cuda", enable_timing=True) for _ in range(2))
+    begin.record()
+    end.record()
+    assert begin.elapsed_time(end) >= 0
     assert torch.accelerator.memory_allocated() <= torch.accelerator.max_memory_allocated()
     assert len(torch.accelerator.get_memory_info()) == 2
 

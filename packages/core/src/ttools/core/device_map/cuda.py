@@ -67,6 +67,13 @@ class Event:
         """Nothing to wait for."""
 
 
+class AcceleratorEvent(Event):
+    """A point in time, as `torch.Event`."""
+
+    def __init__(self, device: object = None, *, enable_timing: bool = False, **_: Any) -> None:
+        super().__init__(enable_timing)
+
+
 class Stream:
     """A stream that is always idle, as `torch.cuda.Stream`."""
 
@@ -321,6 +328,7 @@ def replacements(
     for name in ("start", "stop"):
         yield cuda.profiler, name, _answer(None)
     yield cuda.profiler, "profile", _range
+    yield torch, "Event", AcceleratorEvent
     yield cuda, "default_generators", (default_generator(),)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
