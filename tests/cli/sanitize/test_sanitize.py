@@ -244,7 +244,8 @@ import torch
 import triton
 import triton.language as tl
 
-@triton.autotune([triton.Config({"BLOCK": b}) for b in (16, 32, 64)], key=["n"])
+@triton.autotune([triton.Config({"BLOCK": b}) for b in (16, 32, 64)], key=["n"],
+                 restore_value=["x_ptr"])
 @triton.jit
 def double(x_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ttools.interpreter.dialects.declaration import Op, Unit
+from ttools.interpreter.dialects.declaration import Invalid, Op, Unit
 from ttools.interpreter.dialects.integer_ranges import ARITH as RANGES
 from ttools.interpreter.dialects.traits import (
     AXIS_INFO,
@@ -17,6 +17,7 @@ from ttools.interpreter.dialects.traits import (
     DIVIDES,
     ELEMENTWISE,
     FROM_COORDINATES,
+    INTEGER_UNIT,
     LINEAR,
     PURE,
     REGULAR,
@@ -118,6 +119,9 @@ _TRAITS: dict[Trait, set[str]] = {
     REGULAR: {
         "addi", "subi", "muli", "extsi", "extui", "trunci", "remsi", "remui", "andi", "ori", "cmpi",
     },
+    INTEGER_UNIT: {
+        "addi", "subi", "muli", "andi", "ori", "xori", "shli", "shrsi", "shrui",
+    },
     DIVIDES: {"divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"},
     # Float extensions are exact.
     CHOOSES: _EXTREMES | {
@@ -141,6 +145,9 @@ _NOUNS = {
     "shli": "shifted value",
     "trunci": "converted value",
 }
+_INVALID: dict[str, Invalid] = {
+    "addf": "sum", "subf": "difference", "mulf": "product", "divf": "quotient", "remf": "quotient",
+}  # fmt: skip
 #: `add` and the like in Triton's python/triton/language/semantic.py.
 _PYTHON = {
     "addf": "Add", "addi": "Add",
@@ -176,6 +183,7 @@ OPERATIONS = {
         unit=_unit(name),
         noun=_NOUNS.get(name, ""),
         python=_PYTHON.get(name, ""),
+        invalid=_INVALID.get(name, ""),
         range=RANGES.get(name),
     )
     for name, op in ((full.removeprefix("arith."), op) for full, op in _OPERATIONS.items())

@@ -36,6 +36,8 @@ from ttools.interpreter.dialects.traits import Trait
 _OPERAND = re.compile(r"(?<![\w-]\()\$(\w+)")
 
 Unit: TypeAlias = Literal["", "arithmetic", "compare", "divide", "function", "library"]
+#: What IEEE 754 (7.2) calls an invalid operation: operands of which none is NaN make one.
+Invalid: TypeAlias = Literal["", "sum", "difference", "product", "quotient", "root", "logarithm"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Op:
             its result.
         python: The operator of Python of which Triton's front end makes it, as `ast` calls it;
             empty where it is made of none.
+        invalid: As what it makes a NaN of operands that are none; empty where it does not, or where
+            nobody asks.
         range: What its exact result may be; None where nothing is known, or no integer results.
     """
 
@@ -75,6 +79,7 @@ class Op:
     each: int = 1
     noun: str = ""
     python: str = ""
+    invalid: Invalid = ""
     range: RangeRule | None = None
 
     @cached_property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ttools.interpreter.dialects.declaration import Op
+from ttools.interpreter.dialects.declaration import Invalid, Op
 from ttools.interpreter.dialects.traits import CHOOSES, ELEMENTWISE, PURE
 
 _INTEGER_UNARY = Op("$operand attr-dict `:` type($result)")
@@ -53,6 +53,10 @@ _PLAIN = {
     "absf", "copysign", "floor", "ceil", "trunc", "round", "roundeven", "isnan", "isinf",
     "isfinite", "isnormal", "absi", "ctlz", "ctpop", "cttz", "ipowi",
 }  # fmt: skip
+_INVALID: dict[str, Invalid] = {
+    **dict.fromkeys(("sqrt", "rsqrt"), "root"),
+    **dict.fromkeys(("log", "log2"), "logarithm"),
+}
 
 
 def _declared(name: str, op: Op) -> Op:
@@ -61,7 +65,9 @@ def _declared(name: str, op: Op) -> Op:
     if name == "clampf":
         return replace(op, traits=_TRAITS, unit="compare")
     traits = _TRAITS | {CHOOSES} if name in ("absf", "copysign") else _TRAITS
-    return replace(op, traits=traits, unit="" if name in _PLAIN else "function")
+    return replace(
+        op, traits=traits, unit="" if name in _PLAIN else "function", invalid=_INVALID.get(name, "")
+    )
 
 
 OPERATIONS = {name: _declared(name.removeprefix("math."), op) for name, op in _OPERATIONS.items()}

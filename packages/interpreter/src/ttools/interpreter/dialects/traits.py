@@ -49,6 +49,7 @@ CHOOSES = Trait("CHOOSES")  #: a lane of the result is one of an operand's, but 
 REGULAR = Trait("REGULAR")  #: of tiles built of ranges and uniform values it makes such a tile
 DIVIDES = Trait("DIVIDES")  #: an integer quotient or remainder
 
+INTEGER_UNIT = Trait("INTEGER_UNIT")  #: what a GPU's unit for integers does, one for each lane
 COMMUTATIVE = Trait("COMMUTATIVE")  #: the order of its two operands makes no difference
 LINEAR = Trait("LINEAR")  #: a sum, difference or product, or its operand in another width
 WIDENS = Trait("WIDENS")  #: on operands that are extended by sign it is exact where it would wrap

@@ -23,6 +23,7 @@ from ttools.interpreter.dialects.traits import (
     FROM_COORDINATES,
     FUNCTION,
     GATHERS,
+    INTEGER_UNIT,
     PURE,
     READS,
     REGULAR,
@@ -167,21 +168,27 @@ _ELEMENTWISE = {
         unit="compare",
     ),
     "tt.precise_sqrt": Op(
-        "$x attr-dict `:` type($result)", traits=frozenset({PURE, ELEMENTWISE}), unit="function"
+        "$x attr-dict `:` type($result)",
+        traits=frozenset({PURE, ELEMENTWISE}),
+        unit="function",
+        invalid="root",
     ),
     "tt.precise_divf": Op(
         "$x `,` $y attr-dict `:` type($result)",
         traits=frozenset({PURE, ELEMENTWISE}),
         unit="divide",
+        invalid="quotient",
     ),
     # From Triton 3.9 on: `tl.fdiv(x, y, approx=True)`.
     "tt.approx_divf": Op(
         "$x `,` $y attr-dict `:` type($result)",
         traits=frozenset({PURE, ELEMENTWISE}),
         unit="divide",
+        invalid="quotient",
     ),
     "tt.mulhiui": Op(
-        "$x `,` $y attr-dict `:` type($result)", traits=frozenset({PURE, ELEMENTWISE})
+        "$x `,` $y attr-dict `:` type($result)",
+        traits=frozenset({PURE, ELEMENTWISE, INTEGER_UNIT}),
     ),
     "tt.extern_elementwise": Op(
         "$srcs* attr-dict `:` functional-type",

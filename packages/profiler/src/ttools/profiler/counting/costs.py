@@ -12,7 +12,7 @@ from collections import Counter
 from math import prod
 
 from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import COMBINES
+from ttools.interpreter.dialects.traits import COMBINES, CROSS_LANE
 from ttools.interpreter.ir import FloatType, Operation, TensorType, element_type, shape_of
 
 #: Names of float types as Triton writes them.
@@ -20,6 +20,11 @@ _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
 #: Names of units that do no floating-point operations in the sense of a peak rate.
 OTHER_UNITS = ("compare", "divide", "function", "library", "integer")
+
+
+def is_product(op: Operation) -> bool:
+    """Whether it multiplies two matrices."""
+    return op.has(CROSS_LANE) and op.operand("b") is not None
 
 
 def cost(op: Operation) -> Counter[str]:
@@ -31,7 +36,7 @@ def cost(op: Operation) -> Counter[str]:
     """
     if op.has(COMBINES):
         return _combined(op)
-    if op.name in ("tt.dot", "tt.dot_scaled"):
+    if is_product(op):
         return _dot(op)
     operation = declared(op.name)
     if not operation.unit:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ttools.interpreter.dialects.traits import ATOMIC, LOOP, STRUCTURED, WRITES
+from ttools.interpreter.dialects.traits import (
+    ATOMIC,
+    CAST,
+    INTEGER_UNIT,
+    LOOP,
+    STRUCTURED,
+    WRITES,
+)
 from ttools.interpreter.ir import IntegerType, Operation, Value, element_type
+from ttools.profiler.counting.costs import is_product
 from ttools.profiler.counting.slices import is_access, operations_behind
 
 #: Narrower ones may be done several at once.
 _LEAST_BITS = 32
-_ARITHMETIC = frozenset(
-    {
-        f"arith.{n}"
-        for n in ("addi", "subi", "muli", "andi", "ori", "xori", "shli", "shrsi", "shrui")
-    }
-    | {"tt.mulhiui"}
-)
-_FROM_INTEGERS = frozenset({"arith.sitofp", "arith.uitofp", "arith.bitcast", "tt.bitcast"})
-_PRODUCTS = frozenset({"tt.dot", "tt.dot_scaled"})
 
 
 def value_integers(kernel: Operation) -> set[Operation]:
@@ -40,7 +39,14 @@ def value_integers(kernel: Operation) -> set[Operation]:
 def _is_integer(op: Operation) -> bool:
     type = element_type(op.results[0].type) if op.results else None
     wide = isinstance(type, IntegerType) and type.width >= _LEAST_BITS
-    return wide and op.name in _ARITHMETIC
+    return wide and op.has(INTEGER_UNIT)
+
+
+def _leaves_integers(op: Operation) -> bool:
+    if not op.has(CAST):
+        return False
+    before, after = (element_type(v.type) for v in (op.operands[0], op.results[0]))
+    return isinstance(before, IntegerType) and not isinstance(after, IntegerType)
 
 
 def _addressed(op: Operation) -> Iterator[Value]:
@@ -56,7 +62,7 @@ def _data(op: Operation) -> Iterator[Value]:
         value = op.operand("value") or op.operand("val")
         if value is not None:
             yield value
-    elif op.name in _PRODUCTS or op.name in _FROM_INTEGERS:
+    elif is_product(op) or _leaves_integers(op):
         yield from op.operands
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ttools.interpreter.dialects.traits import READS, WRITES
+from ttools.interpreter.dialects.traits import READS, STRUCTURED, WRITES
 from ttools.interpreter.ir import Block, Operation, Value
 from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
-
-_HAND_ON = frozenset({"scf.for", "scf.if", "scf.while"})
 
 
 def is_access(op: Operation) -> bool:
@@ -33,7 +31,7 @@ def operations_behind(values: Iterable[Value]) -> set[Operation]:
             pending += filter(None, block_argument_sources(value, value.owner))
             continue
         op = value.owner
-        if op.name in _HAND_ON:
+        if op.has(STRUCTURED):
             pending += region_result_sources(op, value.index)
             continue
         found.add(op)

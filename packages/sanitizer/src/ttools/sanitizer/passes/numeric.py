@@ -16,6 +16,7 @@ from typing import Literal
 from ttools.core.location import user_location
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.declaration import Invalid
 from ttools.interpreter.dialects.traits import CHOOSES, CROSS_LANE, DIVIDES, ELEMENTWISE, PURE
 from ttools.interpreter.ir import (
     Constant,
@@ -41,27 +42,28 @@ _MESSAGES = {
     "inf": "an infinity originates here and reaches memory",
     "div_by_zero": "a division by zero reaches memory",
 }
-#: By operation: how a NaN comes of what is none, and what to do about it.
-_ROOT = "the root of a negative number", "keep the operand from being negative: tl.maximum(x, 0)"
-_LOG = "the logarithm of a negative number", "keep the operand positive: tl.maximum(x, 1e-6)"
 _FINITE = "keep both finite, for example by subtracting the maximum before exp"
-_NANS = {
-    "arith.mulf": ("0 times infinity", _FINITE),
-    "arith.addf": ("the sum of two opposite infinities", _FINITE),
-    "arith.subf": (
+#: How a NaN comes of operands that are none, and what to do about it.
+_NANS: dict[Invalid, tuple[str, str]] = {
+    "product": ("0 times infinity", _FINITE),
+    "sum": ("the sum of two opposite infinities", _FINITE),
+    "difference": (
         "infinity less infinity",
         "keep one of them finite: take 0 for the maximum of a row that is all -inf, for example",
     ),
-    "math.sqrt": _ROOT,
-    "math.rsqrt": _ROOT,
-    "tt.precise_sqrt": _ROOT,
-    "math.log": _LOG,
-    "math.log2": _LOG,
+    "quotient": (
+        "0 / 0, or infinity by infinity,",
+        "guard the denominator, or keep both from being infinite",
+    ),
+    "root": (
+        "the root of a negative number",
+        "keep the operand from being negative: tl.maximum(x, 0)",
+    ),
+    "logarithm": (
+        "the logarithm of a negative number",
+        "keep the operand positive: tl.maximum(x, 1e-6)",
+    ),
 }
-_NAN_OF_DIVISION = (
-    "0 / 0, or infinity by infinity,",
-    "guard the denominator, or keep both from being infinite",
-)
 #: How the variables begin that say of which origin an infinity is, by its number.
 BORN = "born "
 _MOST_BIRTHS = 4
@@ -149,9 +151,7 @@ def _check(
 
 def _words(origin: _Origin) -> tuple[str, str]:
     """The message of an origin, and what helps if that is known better than of its kind."""
-    known = _NANS.get(origin.op.name)
-    if _divides(origin.op):
-        known = _NAN_OF_DIVISION
+    known = _NANS.get(declared(origin.op.name).invalid)
     if origin.kind != "nan" or known is None:
         return _MESSAGES[origin.kind], ""
     what, help_line = known
