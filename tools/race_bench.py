@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from tools.libraries.outcomes import first_line, markdown
-
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.sanitizer import sanitize

@@ -79,11 +79,8 @@ def _named(inputs: str) -> tuple[Path, str]:
 
 def _call(word: str, function: Any, path: Path, name: str, on_gpu: bool) -> None:
     """Calls a function with all that `inputs()` returns for the sizes to tune."""
-    import torch
-
     from ttools.tuner.space.named_kernel import call_inputs
-    from ttools.verifier.cases.tensors import map_tensors
-    from ttools.verifier.cases.tuned import problems_of
+    from ttools.verifier.cases.tuned import arguments_on_gpu, problems_of
 
     for arguments in call_inputs(path, name, problems_of):
         if not isinstance(arguments, Mapping):
@@ -91,12 +88,8 @@ def _call(word: str, function: Any, path: Path, name: str, on_gpu: bool) -> None
         if not on_gpu:
             function(**arguments)
             continue
-        with torch.device("cuda"):  # for functions that name no device
-            function(**map_tensors(_on_gpu, arguments, torch.Tensor))
-
-
-def _on_gpu(tensor: Any) -> Any:
-    return tensor.detach().to("cuda").requires_grad_(tensor.requires_grad)
+        with arguments_on_gpu(arguments) as moved:
+            function(**moved)
 
 
 def _ended(word: str, run: Callable[[], None]) -> tuple[int, TtoolsError | None]:

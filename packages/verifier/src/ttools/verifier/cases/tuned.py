@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ttools.core.errors import UsageError
@@ -44,3 +45,18 @@ def problems_of(module: Any, draw: Callable[..., Any]) -> list[dict[str, Any]]:
     if unknown:
         raise UsageError(f"TUNE names `{unknown[0]}`, which inputs() does not take")
     return [{**plain, **each} for each in declared]
+
+
+@contextmanager
+def arguments_on_gpu(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Arguments with their tensors on the GPU, where functions that name no device make others."""
+    import torch
+
+    from ttools.verifier.cases.tensors import map_tensors
+
+    with torch.device("cuda"):
+        yield map_tensors(_on_gpu, arguments, torch.Tensor)
+
+
+def _on_gpu(tensor: Any) -> Any:
+    return tensor.detach().to("cuda").requires_grad_(tensor.requires_grad)
