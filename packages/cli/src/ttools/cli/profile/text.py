@@ -38,9 +38,9 @@ def blocks(profiled: Profile, *, lines: bool) -> Iterator[RenderableType]:
     launches = counted(profiled.launches, "launch", "launches")
     title = f"Kernels on {profiled.timed_on}: {counted(len(rows), 'kernel')}, {launches}"
     yield paragraph(f"{title}, {seconds(total)}\n" if rows else title)
-    told = _Told(profiled, lines)
+    blocks = _Blocks(profiled, lines)
     for row in rows[:MOST_SHOWN]:
-        yield told.block(row)
+        yield blocks.block(row)
     rest = rows[MOST_SHOWN:]
     if rest:
         took = sum(row["total_s"] for row in rest) / max(total, 1e-12)
@@ -57,7 +57,7 @@ def _meaning(profiled: Profile, projected: bool) -> str:
     return f"{said} Projected: {PROJECTION}." if projected else said
 
 
-class _Told:
+class _Blocks:
     """What a profile tells of each kernel, asked for once."""
 
     def __init__(self, profiled: Profile, lines: bool) -> None:
@@ -155,7 +155,7 @@ class _Told:
         yield "", left_out(len(own) - MOST_SHOWN, "more specialisations", _ALL_FORMS)
 
     def _advice(self, key: tuple[str, str]) -> Iterator[tuple[str, str]]:
-        """Equal advice for several lines is told once."""
+        """Equal advice for several lines is shown once."""
         hints: list[Hint] = [row["hint"] for row in self._hints.get(key, [])]
         together: dict[tuple[str, str], list[Hint]] = {}
         for hint in hints:
@@ -165,7 +165,7 @@ class _Told:
             yield "what to try", advice
 
     def _evidence(self, hints: Sequence[Hint]) -> Iterator[str]:
-        """Equal evidence of several lines is told once."""
+        """Equal evidence of several lines is shown once."""
         places: dict[tuple[str, str], list[str]] = {}
         for hint in hints:
             where = hint.location

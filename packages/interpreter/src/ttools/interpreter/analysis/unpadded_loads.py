@@ -1,6 +1,6 @@
 """Loads through block pointers that leave lanes undefined: checked bounds and no padding.
 
-Triton rewrites block pointers to plain ones, after which such a load cannot be told from one with a
+Triton rewrites block pointers to plain ones, after which such a load looks like one with a
 mask. So where they are is looked up before. Must not know who asks.
 """
 

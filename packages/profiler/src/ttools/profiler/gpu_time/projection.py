@@ -27,7 +27,7 @@ ASSUMPTIONS = (
 #: Of the devices that the constants were fitted to.
 _FITTED = ("h100", "h200")
 #: By what a kernel that the constants were not fitted to may take longer or shorter than projected,
-#: nine times in ten; and at most, which is told of those that are outside of what was fitted.
+#: nine times in ten; and at most, which is said of those that are outside of what was fitted.
 WITHIN, AT_MOST = (0.73, 1.49), (0.55, 2.38)
 #: The instructions of the launches that the constants were fitted to, but those of arithmetic on
 #: integers, which are alike.

@@ -1,6 +1,6 @@
 """Forms of launches: those of a kernel that are one specialisation, have one grid and do the same.
 
-A kernel's figures are told for each of them. Must not know what is told.
+A kernel's figures are shown for each of them. Must not know what is shown.
 """
 
 from __future__ import annotations

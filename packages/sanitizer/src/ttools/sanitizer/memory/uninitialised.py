@@ -199,7 +199,7 @@ class UninitialisedMemory:
                 storage.is_whole = True
 
     def mark_output(self, start: int) -> None:
-        """Remembers that whoever reads what is unwritten of a storage is told of it."""
+        """Remembers a storage of which reads of unwritten elements are reported."""
         with self._lock:
             storage = self._find(start)
             if storage is not None:

@@ -74,6 +74,6 @@ def _add(
     total.defects += [replace(d, launch=replace(d.launch, line=line)) for d in found.defects]
     total.launches += [replace(each, line=line) for each in found.launches]
     total.abstained += found.abstained
-    told = [*general.assumptions, *found.assumptions]
-    total.assumptions += [each for each in told if each not in total.assumptions]
+    stated = [*general.assumptions, *found.assumptions]
+    total.assumptions += [each for each in stated if each not in total.assumptions]
     total.seconds += found.seconds

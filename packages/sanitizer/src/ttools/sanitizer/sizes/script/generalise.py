@@ -296,11 +296,11 @@ def _told(
         for n, v in launch.arguments.items()
         if (n in launch.constants or type(v) in (bool, float)) and n not in launch.decided
     ]
-    told = []
+    stated = []
     if free:
-        told.append(f"of `{kernel}`: {', '.join(free)}")
+        stated.append(f"of `{kernel}`: {', '.join(free)}")
     if fixed:
-        told.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
+        stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
     if sizes:
-        told.append(f"no tensor has more than {MOST_ELEMENTS:,} elements")
-    return told
+        stated.append(f"no tensor has more than {MOST_ELEMENTS:,} elements")
+    return stated
