@@ -59,6 +59,14 @@ BRANCHES = {
         "for i in range(turn + 1):\n    a = tl.cumsum(a, 0) & 127\n    b, before = before, b",
         "for i in range(turn):\n    b = tl.cumsum(b, 0) & 127 + a",
     ),
+    "what a loop leaves, twice": (
+        "for i in range(turn + 1):\n    a = tl.cumsum(a, 0) & 127\nb = a",
+        "for i in range(turn):\n    b = b * 3 + i\na, before = b, b",
+    ),
+    "what a branch leaves, twice": (
+        "if turn == 1:\n    a = tl.cumsum(a, 0)\nelse:\n    a = a + b\nb = a",
+        "if turn == 1:\n    b = before\nelse:\n    for i in range(2):\n        b = b + a\na = b",
+    ),
     "nested": (
         "if turn == 1:\n    a, b = tl.flip(a, 0), before\nelse:\n    b = tl.flip(a, 0)\na = a + b",
         "if turn == 0:\n    a, b = tl.cumsum(b, 0), tl.cumsum(a, 0)\nelse:\n    a = b",

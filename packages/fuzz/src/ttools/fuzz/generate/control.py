@@ -262,8 +262,10 @@ def branch(context: Context) -> bool:
             _fill(context, context.rng.randint(1, 3), _INSIDE_LOADING)
             if context.chance(0.2):
                 branch(context)
+            # What was made last, at times a loop's or a branch's, is yielded often, and twice.
+            latest = context.chance(0.3)
             for n, start in enumerate(starts):
-                side = context.pick(lambda v, start=start: v.type == start.type) or start  # type: ignore[misc]
+                side = _side(context, start, latest)
                 context.add(Assign((names[n],), side))
                 facts[n] = either(facts[n], side.fact)
         blocks.append(tuple(block))
@@ -272,6 +274,14 @@ def branch(context: Context) -> bool:
         var(name, start.type, fact) for name, start, fact in zip(names, starts, facts, strict=True)
     ]
     return True
+
+
+def _side(context: Context, start: Expr, latest: bool) -> Expr:
+    """What one side of a branch makes of `start`."""
+    if latest:
+        made = (v for v in reversed(context.scope) if v.type == start.type)
+        return next(made, start)
+    return context.pick(lambda v: v.type == start.type) or start
 
 
 # ---- calls

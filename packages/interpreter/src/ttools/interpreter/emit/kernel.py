@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttools.core.errors import InvalidKernelError
+from ttools.core.errors import InvalidKernelError, UnsupportedError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import (
     MONITOR,
@@ -46,6 +46,7 @@ from ttools.interpreter.llvm.lines import Instruction, body_text
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, Label, SSAValue, integer, zeros
 from ttools.interpreter.native.jit import QUICK, QUICKEST
 from ttools.interpreter.schedule.schedule import make_plan
+from ttools.interpreter.schedule.verification import verify_plan
 from ttools.interpreter.tiles.representation import from_memory
 from ttools.interpreter.tiles.slot import Slot
 
@@ -190,6 +191,14 @@ def _function(
     """Emits one function; its signature follows the calling convention of `tt.call`."""
     provenance = Provenance(function)
     plan = make_plan(function, facts, options, provenance)
+    problems = verify_plan(function, plan)
+    if problems:
+        raise UnsupportedError(
+            f"the schedule of this function: {problems[0]}",
+            function.location,
+            "this is a defect of ttools, please report it; with "
+            '`ttools.interpreter.interpret(schedule="materialised")` the kernel may run',
+        )
     located = isinstance(b, LocatedBuilder)
     e = (LocatedEmitter if located else Emitter)(b, plan, options, sites)
     public = function.attributes["visibility"] == "public"

@@ -12,6 +12,7 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.analysis.effects import synchronises
 from ttools.interpreter.dialects.traits import CALL, WRITES
 from ttools.interpreter.ir import Block, Operation, Value
+from ttools.interpreter.schedule.plan import Plan
 
 
 def blocks_of(op: Operation) -> list[Block]:
@@ -25,7 +26,7 @@ def yielded_twice(block: Block) -> list[Value]:
     return [v for n, v in enumerate(values) if any(v is other for other in values[:n])]
 
 
-def share_results(op: Operation, stored: dict[Value, bool], shares: dict[Value, Value]) -> None:
+def share_results(op: Operation, plan: Plan) -> None:
     """Assigns values that a branch itself makes the slot of the result they become.
 
     Nothing reads or writes a result's slot while a branch runs, so only what lives longer must
@@ -33,20 +34,18 @@ def share_results(op: Operation, stored: dict[Value, bool], shares: dict[Value, 
 
     Args:
         op: an `scf.if` whose results are stored.
-        stored: values with slots, and whether they are held widened; sharing values leave it.
-        shares: values in the slot of another one.
+        plan: which values have slots; those that come to share one lose theirs.
     """
     for block in blocks_of(op):
         for yielded, result in zip(block.terminator.operands, op.results, strict=True):
             maker = yielded.defining_op
-            if yielded not in stored or maker is None or maker.parent is not block:
+            if yielded not in plan.stored or maker is None or maker.parent is not block:
                 continue
             held = result
-            while held in shares:
-                held = shares[held]
-            if stored[yielded] == stored[held]:
-                shares[yielded] = result
-                del stored[yielded]
+            while held in plan.shares:
+                held = plan.shares[held]
+            if plan.stored[yielded] == plan.stored[held]:
+                plan.share(yielded, result)
 
 
 def waits_for_yield(load: Operation) -> bool:

@@ -52,5 +52,11 @@ class Plan:
         if value.is_tensor and value not in self.shares:
             self.stored[value] = self.stored.get(value, True) and widened
 
+    def share(self, value: Value, other: Value) -> None:
+        """Has a tensor lie in the slot of another one, for good, and have none of its own."""
+        assert value not in self.shares, "a value lies in one slot"
+        self.stored.pop(value, None)
+        self.shares[value] = other
+
     def is_stored(self, value: Value) -> bool:
         return value in self.stored or value in self.shares

@@ -102,7 +102,7 @@ class _Planner:
                 if op.name == "scf.for":
                     self._share_carried(op)
                 elif op.name == "scf.if":
-                    share_results(op, self.plan.stored, self.plan.shares)
+                    share_results(op, self.plan)
             plan_fusion_groups(self.plan, ops, chosen, self.lanes)
 
     def _keep_loads_in_place(self, ops: Sequence[Operation]) -> None:
@@ -235,7 +235,7 @@ class _Planner:
                 continue
             self.plan.store(argument)
             self.plan.store(yielded)
-            self.plan.shares[result] = argument
+            self.plan.share(result, argument)
 
     def _is_readonly(self, op: Operation) -> bool:
         roots = self.provenance.of(op.operands[0])
@@ -333,8 +333,7 @@ class _Planner:
             ):
                 continue
             if self._reads_allow(argument, body, target):
-                self.plan.shares[yielded] = argument
-                del self.plan.stored[yielded]
+                self.plan.share(yielded, argument)
 
     def _reads_allow(self, argument: Value, body: Block, target: Operation) -> bool:
         """Whether nothing reads `argument` after `target` starts writing its slot."""

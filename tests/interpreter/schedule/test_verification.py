@@ -1,0 +1,118 @@
+"""The check of schedules accepts what is planned, and finds what is broken in it on purpose."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter import interpret
+from ttools.interpreter.abi.module import EmitOptions, Facts
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.emit import kernel as emission
+from ttools.interpreter.ir import Operation
+from ttools.interpreter.parser import parse_module
+from ttools.interpreter.schedule.plan import Plan
+from ttools.interpreter.schedule.schedule import make_plan
+from ttools.interpreter.schedule.verification import verify_plan
+
+
+@triton.jit
+def every_road(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Tiles that loops carry, that branches yield, once and twice, and that are read whole."""
+    lanes = tl.arange(0, BLOCK)
+    a = tl.load(x_ptr + lanes)
+    b = tl.cumsum(a, 0)
+    kept = b
+    for i in range(n):
+        a, b = tl.cumsum(b, 0), a + i
+    if n > 2:
+        for _ in range(n):
+            a = tl.cumsum(a, 0) & 127
+        b = a
+    else:
+        b = tl.cumsum(b, 0)
+        if n == 1:
+            a = tl.flip(b, 0)
+    steps = n
+    while steps > 0:
+        a, b = tl.cumsum(b, 0) & 63, a + kept
+        steps -= 1
+    tl.store(out_ptr + lanes, tl.gather(a, b & (BLOCK - 1), 0))
+    tl.store(out_ptr + BLOCK + lanes, b + kept)
+
+
+@triton.jit
+def leaves_early(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    a = tl.cumsum(tl.load(x_ptr + lanes), 0)
+    if n > 2:
+        tl.store(out_ptr + lanes, a)
+        return
+    tl.store(out_ptr + lanes, tl.cumsum(a + n, 0) + a)
+
+
+def scheduled(kernel: object, schedule: str = "fused") -> tuple[Operation, Plan]:
+    """A kernel's function and its schedule."""
+    with interpret():
+        compiled = kernel[(1,)](torch.arange(16), torch.zeros(32, dtype=torch.int64), 3, BLOCK=16)  # type: ignore[index]
+    function = parse_module(str(compiled.asm["ttir"])).kernel
+    options = EmitOptions(schedule=schedule)  # type: ignore[arg-type]
+    return function, make_plan(function, Facts(), options, Provenance(function))
+
+
+@pytest.mark.parametrize("schedule", ["fused", "materialised"])
+@pytest.mark.parametrize("kernel", [every_road, leaves_early])
+def test_what_is_planned_is_accepted(kernel: object, schedule: str) -> None:
+    assert verify_plan(*scheduled(kernel, schedule)) == []
+
+
+def test_a_value_with_two_slots_is_found() -> None:
+    function, plan = scheduled(every_road)
+    for value, other in plan.shares.items():
+        broken = copy.copy(plan)
+        broken.stored = {**plan.stored, value: False}
+        assert any("a slot of its own" in p for p in verify_plan(function, broken)), (value, other)
+
+
+def test_a_loop_whose_result_nothing_fills_is_found() -> None:
+    function, plan = scheduled(every_road)
+    loops = [op for op in function.walk() if op.name == "scf.for"]
+    results = [v for op in loops for v in op.results if v in plan.shares]
+    assert results
+    for value in results:
+        broken = copy.copy(plan)
+        broken.shares = {v: o for v, o in plan.shares.items() if v is not value}
+        broken.stored = {**plan.stored, value: False}
+        assert any("does not hold" in p for p in verify_plan(function, broken)), value
+
+
+def test_two_live_values_in_one_slot_are_found() -> None:
+    """Of tiles that are read after all else is computed, none can lie in another's slot."""
+    function, plan = scheduled(every_road)
+    first = next(op for op in function.walk() if op.name == "tt.scan").results[0]  # `kept`
+    others = [v for v in plan.stored if v is not first and v.type == first.type]
+    assert len(others) > 3
+    for other in others:
+        broken = copy.copy(plan)
+        broken.stored = {v: w for v, w in plan.stored.items() if v is not other}
+        broken.shares = {**plan.shares, other: first}
+        assert verify_plan(function, broken), other
+
+
+def test_a_kernel_with_a_broken_schedule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(*arguments: object) -> Plan:
+        plan = make_plan(*arguments)  # type: ignore[arg-type]
+        for value in list(plan.shares):
+            plan.shares.pop(value)
+            plan.store(value)
+        return plan
+
+    monkeypatch.setattr(emission, "make_plan", careless)
+    x, out = torch.arange(8), torch.zeros(16, dtype=torch.int64)
+    with interpret(), pytest.raises(UnsupportedError, match="which its slot does not hold"):
+        every_road[(1,)](x, out, 3, BLOCK=8)
