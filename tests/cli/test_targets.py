@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from ttools.cli.app import app
 from ttools.cli.targets import TTIR_SUFFIX, kernels_path, read_target, separate
 from ttools.core.errors import UsageError
 from ttools.core.process.script import Target
@@ -42,6 +44,26 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_separate(line: str, expected: str) -> None:
     assert separate(line.split(), TAKES_VALUE) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "noted"),
+    [
+        ("s.py --device-map off", "pass", True),
+        ("s.py --device-map=off", "pass", True),
+        ("s.py --device-map off", "print('--device-map')", False),
+        ("-- s.py --device-map off", "pass", False),
+        ("--device-map off s.py --unknown", "pass", False),
+        ("-m s s.py --device-map off", "pass", False),
+    ],
+)
+def test_an_option_that_the_script_gets_is_noted(
+    here: Path, capsys: pytest.CaptureFixture[str], line: str, text: str, noted: bool
+) -> None:
+    (here / "s.py").write_text(text)
+    command = get_command(app).commands["interpret"]  # type: ignore[attr-defined]
+    command.make_context("interpret", line.split())
+    assert ("`--device-map` is given to s.py" in capsys.readouterr().err) == noted
 
 
 @pytest.mark.parametrize(

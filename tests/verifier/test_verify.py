@@ -120,6 +120,9 @@ def test_a_candidate_that_asks_for_cuda_tensors_gets_some() -> None:
 
 
 def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "bare.py").write_text("import torch\ndef inputs():\n    return torch.ones(3)\n")
+    with pytest.raises(UsageError, match=r"inputs\(\) returned Tensor, not a dictionary"):
+        verify(f"{FILE}:right", f"{FILE}:reference", f"{tmp_path}/bare.py:inputs")
     with pytest.raises(UsageError, match="there is no file"):
         verify("absent.py:f", "absent.py:g", "absent.py:inputs")
     with pytest.raises(UsageError, match="top of a file"):

@@ -112,3 +112,15 @@ def test_no_document_installs_the_unrelated_distribution() -> None:
             r"pip3? install [^\n`]*(?<![-\w])ttools(?![-\w])", document.read_text("utf-8")
         )
         assert bad is None, f"{document}: `{bad[0]}` installs a stranger's package"
+
+
+def test_documents_that_install_members_install_all_of_them() -> None:
+    lists = [
+        set(re.findall(r"(?<=\./packages/)[\w-]+", command))
+        for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+        for command in re.findall(
+            r"pip3? install (?:[^\n]*\\\n)*[^\n]*\./packages/[^\n]*", document.read_text("utf-8")
+        )
+    ]
+    assert lists
+    assert lists == [set(ALL)] * len(lists)

@@ -7,12 +7,13 @@ follow them too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import typer
 from typer.core import TyperCommand
 
+from ttools.cli.console import say
 from ttools.core.errors import UsageError
 from ttools.core.process.script import Target
 
@@ -39,7 +40,28 @@ class TargetCommand(TyperCommand):
             for name in (*param.opts, *param.secondary_opts)
             if name.startswith("-")
         }
-        return super().parse_args(ctx, separate(args, takes_value, self.reserved))
+        separated = separate(args, takes_value, self.reserved)
+        if "--" not in args and "--" in separated:
+            at = separated.index("--")
+            if not any(word[:2] in _PYTHON_FORMS for word in separated[:at]):
+                _note_misplaced(separated[at + 1 :], takes_value)
+        return super().parse_args(ctx, separated)
+
+
+def _note_misplaced(words: Sequence[str], options: Collection[str]) -> None:
+    """Says which of our options the script gets, if it is a file that never mentions them."""
+    given = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
+    for name in sorted(given.intersection(options)):
+        try:
+            text = Path(words[0]).read_text(errors="replace")
+        except (OSError, ValueError):
+            return  # refused where it is run
+        if name not in text:
+            say(
+                "note",
+                f"`{name}` is given to {words[0]}, which does not mention it: "
+                "options of ttools come before the script",
+            )
 
 
 def is_kernel(word: str) -> bool:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ttools.cli.console import say
 from ttools.cli.replay import Replay, run_replay
@@ -25,6 +26,9 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import
 from ttools.core.process.script import Target, run_target
+
+if TYPE_CHECKING:
+    from ttools.sanitizer import Sanitization
 
 Work = Launch | Replay | Target
 ADVICE = "`ttools sanitize` finds accesses out of bounds, and survives them"
@@ -111,6 +115,25 @@ def _write_crash_note(advice: str) -> None:
     from ttools.interpreter.runtime.crash_note import write_crash_note
 
     write_crash_note(advice)
+
+
+@contextmanager
+def surviving(device_map: str | None) -> Iterator[Sanitization | None]:
+    """Keeps wild accesses on the CPU from killing the process, and what was seen of it.
+
+    Args:
+        device_map: what becomes of the CUDA devices that a script names.
+
+    Yields:
+        The run that checks them; None on a GPU, where memory protection makes exceptions of them.
+    """
+    from ttools.sanitizer import sanitize
+
+    if gpu_usable() and (device_map or read(VARIABLE) or "off") == "off":
+        yield None
+        return
+    with sanitize(checks="memcheck") as checked:
+        yield checked
 
 
 def take_over_from_upstream(instead: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,16 +12,12 @@ from ttools.cli import exit_codes, options
 from ttools.cli.children import say_child_launches
 from ttools.cli.console import require_folder, say
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
-from ttools.cli.work import ADVICE, run_work, take_over_from_upstream
-from ttools.core.configuration import read
-from ttools.core.device_map.mapping import VARIABLE
-from ttools.core.environment import gpu_usable
+from ttools.cli.work import ADVICE, run_work, surviving, take_over_from_upstream
 from ttools.core.errors import UsageError
 from ttools.core.process.child_launches import child_launches
 
 if TYPE_CHECKING:
     from ttools.interpreter.records.launch_recorder import LaunchRecorder
-    from ttools.sanitizer import Sanitization
 
 _record = partial(typer.Option, rich_help_panel="Record")
 
@@ -87,7 +81,7 @@ def record_command(
     recorder = record(
         output, only=only or None, launches=",".join(launch) if launch else None, data=data
     )
-    with child_launches() as children, recorder, _survives(device_map) as checked:
+    with child_launches() as children, recorder, surviving(device_map) as checked:
         status = run_work(target, device_map, advice=ADVICE if checked is None else None)
     say_child_launches(children.kernels, bool(recorder.seen), "the record")
     for note in recorder.notes:
@@ -104,18 +98,6 @@ def record_command(
     if recorder.seen or not status:
         say("error", f"nothing was recorded: {_reason(recorder)}")
     raise typer.Exit(status or exit_codes.FINDINGS)
-
-
-@contextmanager
-def _survives(device_map: str | None) -> Iterator[Sanitization | None]:
-    """Keeps wild accesses on the CPU from killing the process, and the record with it."""
-    from ttools.sanitizer import sanitize
-
-    if gpu_usable() and (device_map or read(VARIABLE) or "off") == "off":
-        yield None  # a GPU's own memory protection makes an exception of them
-        return
-    with sanitize(checks="memcheck") as checked:
-        yield checked
 
 
 def _reason(recorder: LaunchRecorder) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ttools.core.errors import UsageError
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.cases.tensors import elements, image_of, laid_out, map_tensors, storage_bytes
@@ -82,10 +83,19 @@ class Trials:
 
     # ---- inputs
     def drawn(self, case: Case) -> dict[str, Any]:
-        """The inputs of a case, as images; the key `error` if they cannot be drawn."""
+        """The inputs of a case, as images; the key `error` if they cannot be drawn.
+
+        Raises:
+            UsageError: the function returns something else than keyword arguments.
+        """
         request: dict[str, Any] = {"sizes": case.sizes, "choices": case.choices}
         seed = case.seed if self._domain.seeded else None
         answer = self._reference.ask({"do": "draw", **request, "seed": seed})
+        if "misuse" in answer:
+            raise UsageError(
+                f"inputs() returned {answer['misuse']}, not a dictionary of the reference's "
+                "keyword arguments"
+            )
         if "error" in answer:
             return {"error": answer["error"]}
         drawn = {key: self._changed(key, value, case) for key, value in answer["drawn"].items()}

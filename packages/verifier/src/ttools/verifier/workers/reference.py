@@ -79,7 +79,7 @@ class Reference:
                 arguments["seed"] = request["seed"]
             drawn = self._draw(**arguments)
             if not isinstance(drawn, dict):
-                raise TypeError(f"inputs() returned {type(drawn).__name__}, not a dictionary")
+                return {"misuse": type(drawn).__name__}
             return {"drawn": map_tensors(image_of, drawn, torch.Tensor)}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}

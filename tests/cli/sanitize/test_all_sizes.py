@@ -1,0 +1,66 @@
+"""`ttools sanitize --all-sizes`: a script's launches at all sizes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+_ALL_SIZES = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+x = torch.zeros(1000, dtype=torch.int8)
+y = torch.empty_like(x)
+copy_kernel[(triton.cdiv(1000, 256),)](x, y, 1000, BLOCK=256)
+print("copied")
+"""
+
+
+def test_launches_of_a_script_are_checked_for_all_sizes(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(_ALL_SIZES)
+    found = ttools("sanitize", "--all-sizes", "script.py")
+    assert found.returncode == 1
+    assert "copied" in found.stdout
+    assert "at n = 2,147,483,649" in found.stdout
+    assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in found.stdout
+    proved = ttools("sanitize", "--all-sizes", "--sizes", "n=1:2147483648", "script.py")
+    assert (proved.returncode, "proved" in proved.stdout) == (0, True)
+    refused = ttools("sanitize", "--all-sizes", "--poison", "script.py")
+    assert refused.returncode == 2
+    assert "--poison cannot be used with --all-sizes" in refused.stderr
+
+
+_WILD = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def fill_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.program_id(0) * 100 + tl.arange(0, BLOCK), 1.0)
+
+@triton.jit
+def last_kernel(at_ptr, x_ptr):
+    tl.store(x_ptr + tl.load(at_ptr), 1.0)
+
+x = torch.zeros(8, 100)
+fill_kernel[(8,)](x, BLOCK=1048576)
+last_kernel[(1,)](torch.tensor(2**30), x)
+print("still here")
+"""
+
+
+def test_wild_stores_of_the_script_are_reported_and_not_made(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "wild.py").write_text(_WILD)
+    done = ttools("sanitize", "--all-sizes", "wild.py")
+    assert done.returncode == 1, done.stderr
+    assert "still here" in done.stdout
+    assert "wild.py:7:5: error[memcheck]" in done.stdout
+    assert "wild.py:11:5: error[memcheck]" in done.stdout  # which no proof concerns
