@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.cli.tune.told import problems
 
 SCRIPT = """\
 import sys
@@ -59,11 +60,6 @@ print("chosen:", sum_kernel.best_config.kwargs)
 def script(tmp_path: Path) -> str:
     (tmp_path / "script.py").write_text(SCRIPT)
     return "script.py"
-
-
-def problems(done: subprocess.CompletedProcess[str]) -> list[dict]:
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout[done.stdout.index('{\n  "schema"') :])["problems"]
 
 
 def test_wrong_and_failing_configurations_cannot_win(
@@ -324,155 +320,6 @@ def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) ->
     assert "no Triton kernel was launched" in done.stderr
     done = ttools("tune", "--only", "other_kernel", "-c", "pass")
     assert "no Triton kernel `other_kernel` was launched" in done.stderr
-
-
-# ---- a kernel of a file
-KERNEL = """\
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def add_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, SHIFT: tl.constexpr):
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offs, mask=offs < n)
-    tl.store(out_ptr + offs, x + SHIFT // 3, mask=offs < n)
-"""
-SPACE = """\
-[parameters]
-BLOCK = { powers_of_two = [64, 512] }
-SHIFT = [0, 1, 9]
-num_warps = [4]
-[conditions]
-few = "BLOCK >= 256 or SHIFT == 0"
-"""
-INPUTS = """\
-import torch
-import triton
-
-
-def inputs():
-    for n in (1000, 5000):
-        x, out = torch.rand(n), torch.empty(n)
-        yield {"x_ptr": x, "out_ptr": out, "n": n}, lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
-"""
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[str, ...]:
-    for name, text in (("kernels.py", KERNEL), ("space.toml", SPACE), ("inputs.py", INPUTS)):
-        (tmp_path / name).write_text(text)
-    return ("tune", "kernels.py:add_kernel", "--space", "space.toml", "--inputs", "inputs.py")
-
-
-def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
-    done = ttools(*files, "--format", "json", "--scratch", "nothing")
-    small, large = problems(done)
-    assert "warning: no tuned kernel has a parameter `nothing` (--scratch)\n" in done.stderr
-    assert done.stderr.startswith(
-        "note: space.toml: 8 of 12 combinations meet the conditions\nnote: add_kernel for n=1000"
-    )
-    assert (small["key"]["n"], large["key"]["n"]) == (1000, 5000)
-    for each in (small, large):
-        status = {(t["config"]["BLOCK"], t["config"]["SHIFT"]): t["status"] for t in each["trials"]}
-        assert status == {
-            (64, 0): "ok",
-            (128, 0): "ok",
-            **{(block, shift): "ok" for block in (256, 512) for shift in (0, 1)},
-            **{(block, 9): "wrong" for block in (256, 512)},
-        }
-
-
-def test_where_nothing_can_win_and_the_lock_file_cannot_be_written(
-    ttools: Run, files: tuple[str, ...], tmp_path: Path
-) -> None:
-    (tmp_path / "folder").mkdir()
-    text = INPUTS.replace("torch.rand(n)", "torch.rand(9)").replace("(1000, 5000)", "(1000,)")
-    (tmp_path / "inputs.py").write_text(text + "\n__import__('os').rmdir('folder')\n")
-    options = ("--trials", "1", "--workers", "0", "--sanitize")
-    done = ttools(*files, *options)
-    assert done.returncode == 1, done.stderr
-    assert "no configuration can win; the launch is made in the first one" in done.stderr
-    (tmp_path / "folder").mkdir()
-    done = ttools(*files, *options, "--lock", "folder/lock.json")
-    assert done.returncode == 2
-    assert "error: cannot write the lock file `folder/lock.json`" in done.stderr
-    assert "defect: memcheck" in done.stdout, "the report is to be had all the same"
-
-
-def test_files_that_make_no_sense(ttools: Run, files: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "space.toml").write_text(SPACE + 'none = "BLOCK > 512"\n')
-    done = ttools(*files)
-    assert done.returncode == 2
-    assert done.stderr.endswith("meets the condition `none`: BLOCK > 512\n")
-    (tmp_path / "space.toml").write_text(SPACE)
-    (tmp_path / "inputs.py").write_text("def inputs(): 1 / 0\n")
-    done = ttools(*files)
-    assert done.returncode == 2
-    assert "error: `inputs.py` fails: ZeroDivisionError" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["kernels.py:add_kernel"], "needs --inputs FILE.py"),
-        (
-            ["kernels.py:add_kernel", "--inputs", "inputs.py"],
-            "has no autotuner, so it needs --space",
-        ),
-        (["--space", "space.toml", "-c", "pass"], "--space is for FILE.py:KERNEL"),
-    ],
-)
-def test_a_kernel_needs_a_space_and_inputs(
-    ttools: Run, files: tuple[str, ...], arguments: list[str], told: str
-) -> None:
-    done = ttools("tune", *arguments)
-    assert done.returncode == 2
-    assert told in done.stderr
-
-
-FUNCTION = """\
-import torch
-import triton
-import triton.language as tl
-
-DOMAIN = {"N": (0, 900), "dtype": ["float32", "float16"]}
-
-
-def inputs(N, dtype, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return {"x": torch.rand(N, generator=generator).to(getattr(torch, dtype))}
-
-
-@triton.autotune([triton.Config({"BLOCK": block}) for block in (64, 256)], key=["n"])
-@triton.jit
-def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) * 2, mask=offs < n)
-
-
-def double(x):
-    out = torch.empty_like(x)
-    double_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
-    return out
-"""
-
-
-def test_a_function_on_the_inputs_of_a_verification(ttools: Run, tmp_path: Path) -> None:
-    file = tmp_path / "double.py"
-    file.write_text(FUNCTION)
-    words = ("tune", "double.py:double", "--inputs", "double.py:inputs", "--workers", "0")
-    done = ttools(*words, "--format", "json")
-    found = problems(done)
-    assert [each["key"]["n"] for each in found] == [900, 900]
-    assert {each["config"]["BLOCK"] for each in found[0]["trials"]} == {64, 256}
-    done = ttools(*words, "--space", "space.toml")
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    file.write_text(FUNCTION + '\nTUNE = [{"K": 3}]\n')
-    done = ttools(*words)
-    assert done.returncode == 2
-    assert "TUNE names `K`, which inputs() does not take" in done.stderr
 
 
 def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
