@@ -14,7 +14,7 @@ from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.emit import kernel as emission
-from ttools.interpreter.ir import Operation
+from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.parser import parse_module
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.schedule.schedule import make_plan
@@ -56,31 +56,48 @@ def leaves_early(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.cumsum(a + n, 0) + a)
 
 
-def scheduled(kernel: object, schedule: str = "fused") -> tuple[Operation, Plan]:
-    """A kernel's function and its schedule."""
+@triton.jit
+def stores_between(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    a = tl.load(x_ptr + lanes)
+    b = a
+    if n > 2:
+        b = tl.load(x_ptr + BLOCK - 1 - lanes) + 1
+    tl.store(out_ptr + lanes, b)
+    tl.store(out_ptr + BLOCK + lanes, a)
+
+
+def scheduled(kernel: object, schedule: str = "fused") -> tuple[Operation, Plan, Facts, Provenance]:
+    """A kernel's function, its schedule and what that was made from."""
     with interpret():
         compiled = kernel[(1,)](torch.arange(16), torch.zeros(32, dtype=torch.int64), 3, BLOCK=16)  # type: ignore[index]
     function = parse_module(str(compiled.asm["ttir"])).kernel
     options = EmitOptions(schedule=schedule)  # type: ignore[arg-type]
-    return function, make_plan(function, Facts(), options, Provenance(function))
+    facts, provenance = Facts(), Provenance(function)
+    return function, make_plan(function, facts, options, provenance), facts, provenance
 
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])
-@pytest.mark.parametrize("kernel", [every_road, leaves_early])
+@pytest.mark.parametrize("kernel", [every_road, leaves_early, stores_between])
 def test_what_is_planned_is_accepted(kernel: object, schedule: str) -> None:
     assert verify_plan(*scheduled(kernel, schedule)) == []
 
 
 def test_a_value_with_two_slots_is_found() -> None:
-    function, plan = scheduled(every_road)
+    function, plan, facts, provenance = scheduled(every_road)
     for value, other in plan.shares.items():
         broken = copy.copy(plan)
         broken.stored = {**plan.stored, value: False}
-        assert any("a slot of its own" in p for p in verify_plan(function, broken)), (value, other)
+        assert any(
+            "a slot of its own" in p for p in verify_plan(function, broken, facts, provenance)
+        ), (
+            value,
+            other,
+        )
 
 
 def test_a_loop_whose_result_nothing_fills_is_found() -> None:
-    function, plan = scheduled(every_road)
+    function, plan, facts, provenance = scheduled(every_road)
     loops = [op for op in function.walk() if op.name == "scf.for"]
     results = [v for op in loops for v in op.results if v in plan.shares]
     assert results
@@ -88,12 +105,14 @@ def test_a_loop_whose_result_nothing_fills_is_found() -> None:
         broken = copy.copy(plan)
         broken.shares = {v: o for v, o in plan.shares.items() if v is not value}
         broken.stored = {**plan.stored, value: False}
-        assert any("does not hold" in p for p in verify_plan(function, broken)), value
+        assert any(
+            "does not hold" in p for p in verify_plan(function, broken, facts, provenance)
+        ), value
 
 
 def test_two_live_values_in_one_slot_are_found() -> None:
     """Of tiles that are read after all else is computed, none can lie in another's slot."""
-    function, plan = scheduled(every_road)
+    function, plan, facts, provenance = scheduled(every_road)
     first = next(op for op in function.walk() if op.name == "tt.scan").results[0]  # `kept`
     others = [v for v in plan.stored if v is not first and v.type == first.type]
     assert len(others) > 3
@@ -101,7 +120,21 @@ def test_two_live_values_in_one_slot_are_found() -> None:
         broken = copy.copy(plan)
         broken.stored = {v: w for v, w in plan.stored.items() if v is not other}
         broken.shares = {**plan.shares, other: first}
-        assert verify_plan(function, broken), other
+        assert verify_plan(function, broken, facts, provenance), other
+
+
+def test_a_load_that_waits_across_a_store_is_found() -> None:
+    function, plan, facts, provenance = scheduled(stores_between)
+    outside, inside = (op.results[0] for op in function.walk() if op.name == "tt.load")
+
+    def told(value: Value, facts: Facts) -> bool:
+        broken = copy.copy(plan)
+        broken.stored = {v: w for v, w in plan.stored.items() if v is not value}
+        return any("after a write" in p for p in verify_plan(function, broken, facts, provenance))
+
+    assert told(outside, facts)
+    assert not told(inside, facts)  # it may wait for the end of its branch
+    assert not told(outside, Facts(readonly=frozenset({0})))
 
 
 def test_a_kernel_with_a_broken_schedule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ folds that over all stores and atomics.  Both are flow-insensitive and may over-
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.dialects.traits import (
     ATOMIC,
@@ -74,6 +76,19 @@ class Provenance:
             return list(region_result_sources(op, value.index))
         pointers = [v for v in op.operands if isinstance(element_type(v.type), PointerType)]
         return list(pointers) or [None]
+
+
+def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Provenance) -> bool:
+    """Whether a load reads what no program of the launch writes, so that it may run at any time.
+
+    Args:
+        op: a load.
+        readonly: the parameters whose storages the launch never writes.
+        provenance: of its function.
+    """
+    return not op.attributes.get("isVolatile") and all(
+        root is not None and root in readonly for root in provenance.of(op.operands[0])
+    )
 
 
 def synchronises(op: Operation) -> bool:

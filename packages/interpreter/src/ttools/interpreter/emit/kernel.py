@@ -191,7 +191,7 @@ def _function(
     """Emits one function; its signature follows the calling convention of `tt.call`."""
     provenance = Provenance(function)
     plan = make_plan(function, facts, options, provenance)
-    problems = verify_plan(function, plan)
+    problems = verify_plan(function, plan, facts, provenance)
     if problems:
         raise UnsupportedError(
             f"the schedule of this function: {problems[0]}",

@@ -74,10 +74,11 @@ def waits_for_yield(load: Operation) -> bool:
             return False
         value = user.results[0]
     after = block.operations[block.operations.index(load) + 1 :]
-    return not any(_is_observable(inner) for op in after for inner in op.walk())
+    return not any(is_observable(inner) for op in after for inner in op.walk())
 
 
-def _is_observable(op: Operation) -> bool:
+def is_observable(op: Operation) -> bool:
+    """Whether an operation writes memory, or lets what other programs wrote be observed."""
     return (
         op.has(WRITES, CALL)
         or synchronises(op)

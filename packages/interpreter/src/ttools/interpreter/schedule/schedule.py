@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import EmitOptions, Facts
-from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
 from ttools.interpreter.analysis.lane_swap import is_only_swapped, swapped_as_bits, swapped_lanes
 from ttools.interpreter.analysis.nesting import (
     ancestor_in,
@@ -238,12 +238,7 @@ class _Planner:
             self.plan.share(result, argument)
 
     def _is_readonly(self, op: Operation) -> bool:
-        roots = self.provenance.of(op.operands[0])
-        return (
-            self.fused
-            and not op.attributes.get("isVolatile")
-            and all(root is not None and root in self.facts.readonly for root in roots)
-        )
+        return self.fused and loads_unwritten(op, self.facts.readonly, self.provenance)
 
     # ---- worth it
     def _should_store(self, value: Value) -> bool:

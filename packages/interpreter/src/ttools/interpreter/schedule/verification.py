@@ -4,28 +4,32 @@ Tensors share slots: what a branch yields lies in its result's, what a loop yiel
 carried tensor. A schedule in which two values want one slot at the same time, or in which nothing
 fills a slot, is a silent wrong answer. This is the check that register allocators have: a forward
 dataflow analysis of which values each slot holds on every path, which knows nothing of how the
-schedule was found. Must not know anything of single elements: that an operation may read and write
-one slot in place is decided in `schedule`.
+schedule was found. A load that waits until its value is wanted is looked at in the same way: as a
+slot that each write to memory empties. Must not know anything of single elements: that an operation
+may read and write one slot in place is decided in `schedule`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ttools.interpreter.dialects.traits import BRANCH, LOOP, STRUCTURED
+from ttools.interpreter.abi.module import Facts
+from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
+from ttools.interpreter.dialects.traits import BRANCH, LOOP, READS, STRUCTURED
 from ttools.interpreter.ir import Block, Operation, Region, Value
+from ttools.interpreter.schedule.branches import is_observable
 from ttools.interpreter.schedule.plan import Plan
 
 #: The values that each slot, named by the value that owns it, holds.
 _State = dict[Value, frozenset[Value]]
 
 
-def verify_plan(function: Operation, plan: Plan) -> list[str]:
+def verify_plan(function: Operation, plan: Plan, facts: Facts, provenance: Provenance) -> list[str]:
     """What is wrong with the schedule of a `tt.func`, one sentence each; empty if nothing is."""
     problems = [
         f"{v!r} has a slot of its own and another's" for v in plan.shares if v in plan.stored
     ]
-    checker = _Checker(plan)
+    checker = _Checker(plan, facts, provenance)
     checker.region(function.regions[0])
     return problems + list(checker.problems)
 
@@ -36,13 +40,17 @@ def _meet(a: _State, b: _State) -> _State:
 
 
 class _Checker:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, facts: Facts, provenance: Provenance) -> None:
         self.plan, self.state = plan, _State()
+        self.facts, self.provenance = facts, provenance
         #: A dictionary for its order.
         self.problems: dict[str, None] = {}
         #: Tensors kept as their initial value plus an increment, and that initial value.
         self.initial: dict[Value, Value] = {}
         self.at_hand: set[Value] = set()
+
+    def found(self, problem: str) -> None:
+        self.problems[problem] = None
 
     # ---- slots
     def owner(self, value: Value) -> Value:
@@ -64,10 +72,10 @@ class _Checker:
             op = value.defining_op
             if self.plan.is_stored(value):
                 if value not in self.state.get(self.owner(value), frozenset()):
-                    self.problems[f"{reader!r} reads {value!r}, which its slot does not hold"] = (
-                        None
-                    )
+                    self.found(f"{reader!r} reads {value!r}, which its slot does not hold")
                 continue
+            if op is not None and self.waits(op) and value not in self.state:
+                self.found(f"{reader!r} executes {op!r} after a write to memory")
             if value in self.initial:
                 below: Sequence[Value] = (self.initial[value],)
             elif op in self.plan.lane_swaps:
@@ -77,6 +85,15 @@ class _Checker:
             new = [v for v in below if v.is_tensor and v not in seen]
             seen.update(new)
             pending += new
+
+    def waits(self, op: Operation) -> bool:
+        """Whether an operation is a load that must not wait across a write, and does wait."""
+        return (
+            op.has(READS)
+            and op.results[0].is_tensor
+            and not self.plan.is_stored(op.results[0])
+            and not loads_unwritten(op, self.facts.readonly, self.provenance)
+        )
 
     def move(self, moves: Sequence[tuple[Value, Value]], reader: Operation) -> None:
         """Stores each source in its target's slot: slots as if at once, then what is computed."""
@@ -136,11 +153,17 @@ class _Checker:
         elif op in self.plan.fusion_groups:
             self.fusion_group(op)
         else:
+            if is_observable(op):
+                waiting = [v for v in self.state if not self.plan.is_stored(v)]
+                for value in waiting:
+                    del self.state[value]
             stored = [v for v in op.results if self.plan.is_stored(v)]
             if not op.results or stored or not all(v.is_tensor for v in op.results):
                 self.read(op.operands, op)
             for value in stored:
                 self.write(value)
+            if self.waits(op):
+                self.write(op.results[0])
 
     def fusion_group(self, last: Operation) -> None:
         for member in self.plan.fusion_groups[last].members:
