@@ -48,3 +48,30 @@ def test_two_results_of_one_operation(following: str, pure: bool, schedule: str)
     for _ in range(3):
         a, b = TWO_RESULTS[following](a, b)
     assert torch.equal(out[:128], torch.cat([a, b]))
+
+
+def test_a_scalar_of_a_tile_between_tiles_that_are_computed_together(schedule: str) -> None:
+    text = """
+    @triton.jit
+    def costly(x):
+        return tl.exp(x) * tl.sin(x) + tl.log(x)
+
+    @triton.jit
+    def kernel(x_ptr, out_ptr):
+        one = tl.arange(0, 1)
+        a = costly(tl.load(x_ptr + one))
+        b = costly(a + a.item()) + a
+        c = costly(b + b.item()) + b + a
+        tl.store(out_ptr + one, a + b + c)
+        tl.store(out_ptr + 1 + one, c)
+    """
+    x, out = torch.tensor([1.3]), torch.zeros(2)
+    kernel_text.kernel(text)[1,](x, out)
+
+    def costly(x: torch.Tensor) -> torch.Tensor:
+        return x.exp() * x.sin() + x.log()
+
+    a = costly(x)
+    b = costly(2 * a) + a
+    c = costly(2 * b) + b + a
+    torch.testing.assert_close(out, torch.cat([a + b + c, c]))
