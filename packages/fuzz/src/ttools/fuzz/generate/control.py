@@ -9,7 +9,8 @@ from ttools.fuzz.generate.addresses import address, offsets, whole_span
 from ttools.fuzz.generate.context import Context, Rule
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import access
-from ttools.fuzz.operations.elementwise import binary, cast
+from ttools.fuzz.operations.elementwise import binary, cast, sum_and_difference
+from ttools.fuzz.operations.movement import pair
 from ttools.fuzz.operations.table import number, parameter, var
 from ttools.fuzz.program import (
     Assign,
@@ -35,9 +36,13 @@ def _known_to_all(element: Element) -> Fact | None:
     return whole(element) if not element.is_float else None
 
 
-def _carried(context: Context, iterations: int) -> tuple[Expr, Expr] | None:
+def _carried(
+    context: Context, iterations: int, like: Type | None = None
+) -> tuple[Expr, Expr] | None:
     """A variable that a loop changes: as it is before the loop, and as it is ever after."""
-    start = context.pick(lambda v: not v.fact.approximate and v.type.element is not I1)
+    start = context.pick(
+        lambda v: not v.fact.approximate and v.type.element is not I1 and like in (None, v.type)
+    )
     if start is None:
         return None
     element = start.type.element
@@ -100,7 +105,9 @@ def loop(context: Context) -> bool:
     backwards = not static and not iterations and step < 0
     iterations = 0 if backwards else len(range(start, stop, step))
     made = [_carried(context, iterations) for _ in range(context.choose((1, 1, 2, 3)))]
-    carried = [pair for pair in made if pair is not None]
+    if made[0] is not None and context.chance(0.25):
+        made.append(_carried(context, iterations, like=made[0][0].type))
+    carried = [each for each in made if each is not None]
     if not carried:
         return False
     name = context.fresh("i")
@@ -119,7 +126,10 @@ def loop(context: Context) -> bool:
         if pointer is not None:
             _load_and_advance(context, *pointer)
         _fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
+        together = _update_two(context, [inner for _, inner in carried], counter)
         for outer, inner in carried:
+            if inner in together:
+                continue
             targets = (inner.attrs["name"],)
             changed = _update(context, outer, inner, counter)
             assert changed.type == inner.type, changed
@@ -129,6 +139,22 @@ def loop(context: Context) -> bool:
     context.add(For(name, ends, tuple(body), static))
     context.scope += [inner for _, inner in carried]
     return True
+
+
+def _update_two(context: Context, carried: list[Expr], counter: Expr) -> list[Expr]:
+    """Changes two carried tiles of integers at once, each by the other; returns them, if any."""
+    tiles = [v for v in carried if v.type.element in INTEGERS and v.type.shape]
+    twins = [v for v in tiles if v.type == tiles[0].type][:2]
+    if len(twins) < 2 or context.chance(0.3):
+        return []
+    a, b = twins
+    if a.type.element is I32 and context.chance(0.5):
+        made = sum_and_difference(a, b, pure=context.chance(0.7))
+    else:
+        made = pair(b, _integer_update(context, a, counter))
+    context.rng.shuffle(twins)
+    context.add(Assign(tuple(v.attrs["name"] for v in twins), made))
+    return twins
 
 
 def _branch_in(context: Context, visible: list[Expr]) -> None:

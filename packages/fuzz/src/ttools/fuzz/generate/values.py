@@ -11,13 +11,14 @@ from ttools.fuzz.elements import (
     FLOATS,
     FP8,
     I1,
+    I32,
     INTEGERS,
     Element,
     promoted,
 )
 from ttools.fuzz.generate.context import Context, Rule
 from ttools.fuzz.operations import elementwise
-from ttools.fuzz.operations.elementwise import binary, cast, unary, where
+from ttools.fuzz.operations.elementwise import binary, cast, sum_and_difference, unary, where
 from ttools.fuzz.operations.movement import pair
 from ttools.fuzz.operations.table import common_shape, number
 from ttools.fuzz.program import Expr, Type
@@ -301,6 +302,16 @@ def swap(context: Context) -> bool:
     return True
 
 
+def assembly(context: Context) -> bool:
+    """An operation with two results, in inline assembly."""
+    a = context.pick(lambda v: v.type.element is I32 and bool(v.type.shape))
+    if a is None:
+        return False
+    b = context.pick(lambda v: v.type == a.type) or a
+    context.bind(sum_and_difference(a, b, pure=context.chance(0.7)))
+    return True
+
+
 RULES: dict[Rule, int] = {
     arithmetic: 10,
     bitwise: 4,
@@ -313,4 +324,5 @@ RULES: dict[Rule, int] = {
     bitcast: 2,
     function: 6,
     swap: 1,
+    assembly: 1,
 }

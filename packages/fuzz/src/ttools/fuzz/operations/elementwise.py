@@ -357,3 +357,21 @@ def without_nan(x: Expr) -> Expr:
     zero = Expr("number", Type(x.type.element), attrs={"value": 0.0}, fact=within(0, 0))
     chosen = where(same, x, zero)
     return replace(chosen, fact=replace(chosen.fact, nan=False))
+
+
+# ---- inline assembly
+
+
+@operation(
+    "sum_and_difference",
+    'tl.inline_asm_elementwise("add.s32 $0, $2, $3; sub.s32 $1, $2, $3;", "=r,=r,r,r", '
+    "[{0}, {1}], dtype=(tl.int32, tl.int32), is_pure={pure}, pack=1)",
+)
+def _sum_and_difference(expr: Expr, args: Sequence[Array], frame: Frame) -> tuple[Array, Array]:
+    return args[0] + args[1], args[0] - args[1]
+
+
+def sum_and_difference(a: Expr, b: Expr, *, pure: bool) -> Expr:
+    """One operation with two results, in inline assembly, of tiles of one type of 32 bits."""
+    fact = whole(a.type.element)
+    return Expr("sum_and_difference", a.type, (a, b), {"pure": pure}, fact, ((a.type, fact),))

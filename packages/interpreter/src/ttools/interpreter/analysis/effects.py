@@ -169,18 +169,13 @@ def memory_effects(module: Module) -> MemoryEffects:
                 pointers = [v for v in op.operands if _holds_address(v)]
             else:
                 pointers = [op.address] if op.has(WRITES) else []
-            for pointer in pointers if public else []:
+            for pointer in pointers:
                 roots = provenance.of(pointer)
                 unknown |= None in roots
-                written |= {r for r in roots if r is not None}
-            if not public and op.has(WRITES):
-                unknown |= not _points_into_arguments(provenance, op.address)
+                if public:  # what a callee is given is its callers' affair
+                    written |= {r for r in roots if r is not None}
     return MemoryEffects(frozenset(written), synchronising, unknown, indirect)
 
 
 def _holds_address(value: Value) -> bool:
     return isinstance(element_type(value.type), PointerType)
-
-
-def _points_into_arguments(provenance: Provenance, pointer: Value) -> bool:
-    return None not in provenance.of(pointer)

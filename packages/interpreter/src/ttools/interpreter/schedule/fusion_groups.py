@@ -111,6 +111,8 @@ def _may_wait(op: Operation, plan: Plan) -> bool:
     """Whether what stands before `op` may as well be computed after it."""
     if not op.results or op.regions or any(plan.is_stored(v) for v in op.results):
         return False
+    if any(v.is_tensor for v in op.operands) and not op.results[0].is_tensor:
+        return False  # a scalar of a tile is computed at its place
     if op.name == "tt.load":  # of a tile that is not stored: nothing writes there in this launch
         return op.results[0].is_tensor
     return op.has(VIEW, FROM_COORDINATES) or (

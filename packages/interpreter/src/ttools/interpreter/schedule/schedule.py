@@ -373,6 +373,8 @@ def _addressed(op: Operation) -> Sequence[Value]:
 
 def _writes_after_reading(op: Operation, position: int) -> bool:
     """Whether `op` may write an element of its result once it has read that operand element."""
+    if len(op.results) > 1:
+        return False  # each is computed from the operands, one tile after the other
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
     return elementwise.is_elementwise(op.name) or op.name == "tt.addptr"

@@ -160,7 +160,9 @@ class _Checker:
             stored = [v for v in op.results if self.plan.is_stored(v)]
             if not op.results or stored or not all(v.is_tensor for v in op.results):
                 self.read(op.operands, op)
-            for value in stored:
+            for n, value in enumerate(stored):
+                if n > 0:
+                    self.read(op.operands, op)  # each result is computed by itself
                 self.write(value)
             if self.waits(op):
                 self.write(op.results[0])
