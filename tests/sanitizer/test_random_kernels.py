@@ -18,7 +18,8 @@ from random_kernels import RandomKernel, check, random_kernels
 def _run(kernel: RandomKernel) -> None:
     with sanitize() as report:
         check(kernel)
-    assert not report.findings, report
+    # A random kernel may well load what it never uses.
+    assert not [f for f in report.findings if f.kind != "unused_load"], report
 
 
 @hypothesis.settings(
@@ -30,6 +31,7 @@ def test_checks_change_nothing(kernel: RandomKernel) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @hypothesis.settings(max_examples=100, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(kernel=random_kernels())
 def test_checks_change_nothing_in_many_kernels(kernel: RandomKernel) -> None:

@@ -36,9 +36,13 @@ def is_at_fault(finding: Finding) -> bool:
 def test_a_defect_is_found(case: Buggy, request: pytest.FixtureRequest) -> None:
     if case.missed is not None:
         request.applymarker(pytest.mark.xfail(strict=True, reason=case.missed))
-    with sanitize(checks=case.checks, all_configs=case.all_configs) as report:
-        case.run(False)
-    found = [f for f in report.findings if f.kind == case.kind and is_at_fault(f)]
+    found: list[Finding] = []
+    for _ in range(3):  # programs that wait for each other may by chance hide a race: 1 run in 800
+        with sanitize(checks=case.checks, all_configs=case.all_configs) as report:
+            case.run(False)
+        found = [f for f in report.findings if f.kind == case.kind and is_at_fault(f)]
+        if found or case.kind != "race":
+            break
     assert found, report.to("text")
     names = {f.argument.name if f.argument else None for f in found}
     assert case.argument in names, report.to("text")
