@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -94,3 +95,22 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
             given = [_holds(f, values) for f in (*facts, extent - 1 - as_poly(program))]
             if all(given):
                 assert _holds(goal, values) is not False, (goal, facts, values)
+
+
+@pytest.mark.parametrize("first", [floordiv, modulo])
+def test_quotient_and_remainder_of_one_number_go_together(
+    first: Callable[[Poly, Poly], Poly],
+) -> None:
+    n, program = Symbol("n", "size", SIZE), Symbol("p", "program", PROGRAM)
+    lane = Symbol("lane", "lane", LANE)
+    first(as_poly(lane), as_poly(64))  # whichever is older is eliminated later
+    row, column = floordiv(as_poly(lane), as_poly(64)), modulo(as_poly(lane), as_poly(64))
+    space = Space({n: (1, 2**20)})
+    space.declare(program, 0, None)
+    space.declare(lane, 0, 255)
+    mask = 64 * as_poly(n) - 1 - 256 * as_poly(program) - lane
+    last = 128 * as_poly(n) - 65  # of rows of 64 elements, 128 apart
+    assert space.nonneg(last - 512 * as_poly(program) - 128 * row - column, [mask])
+    assert not space.nonneg(last - 1 - 512 * as_poly(program) - 128 * row - column, [mask])
+    tight = 64 * as_poly(n) - 1 - 256 * as_poly(program) - 64 * row - column
+    assert space.nonneg(tight, [mask])

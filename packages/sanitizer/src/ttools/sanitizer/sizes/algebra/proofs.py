@@ -174,7 +174,8 @@ class _Proof:
 
     def __init__(self, space: Space, facts: Iterable[Poly]) -> None:
         self._space = space
-        self._facts = [f for f in dict.fromkeys(facts) if f.constant is None]
+        plain = dict.fromkeys(map(_without_remainders, facts))
+        self._facts = [f for f in plain if f.constant is None]
         for fact in [*self._facts]:
             for symbol in fact.symbols():
                 if symbol.args:
@@ -183,7 +184,10 @@ class _Proof:
         self._failed: set[Poly] = set()
 
     def shows(self, goal: Poly, depth: int) -> bool:
-        goal = _reduced(goal)
+        low, _ = self._space.range(goal)
+        if low is not None and low >= 0:
+            return True
+        goal = _reduced(_without_remainders(goal))
         low, high = self._space.range(goal)
         if low is not None and low >= 0:
             return True
@@ -274,6 +278,22 @@ class _Proof:
             middle = (low + high) // 2
             pending += [{**box, widest: (low, middle)}, {**box, widest: (middle + 1, high)}]
         return not pending
+
+
+def _without_remainders(poly: Poly) -> Poly:
+    """The same with `p - d * q` for `p % d` where `q = p // d` is in it, too.
+
+    Bounds of the one bring the other back, so what eliminated them in turns would not end.
+    """
+    symbols = poly.symbols()
+    new = {}
+    for symbol in symbols:
+        if symbol.kind == "mod":
+            p, d = symbol.args
+            quotient = floordiv(p, d)
+            if quotient.symbols() <= symbols:
+                new[symbol] = p - d * quotient
+    return substitute(poly, new)
 
 
 def _reduced(goal: Poly) -> Poly:
