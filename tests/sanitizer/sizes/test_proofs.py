@@ -98,19 +98,38 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
 
 
 @pytest.mark.parametrize("first", [floordiv, modulo])
-def test_quotient_and_remainder_of_one_number_go_together(
-    first: Callable[[Poly, Poly], Poly],
-) -> None:
-    n, program = Symbol("n", "size", SIZE), Symbol("p", "program", PROGRAM)
-    lane = Symbol("lane", "lane", LANE)
-    first(as_poly(lane), as_poly(64))  # whichever is older is eliminated later
-    row, column = floordiv(as_poly(lane), as_poly(64)), modulo(as_poly(lane), as_poly(64))
+def test_quotients_and_remainders_go_together(first: Callable[[Poly, Poly], Poly]) -> None:
+    """As TorchInductor indexes; which of both is older decides which is eliminated first."""
+    n, p, k = Symbol("n", "size", SIZE), Symbol("p", "program", PROGRAM), Symbol("k", "k", LOOP)
+    size, program, step = map(as_poly, (n, p, k))
     space = Space({n: (1, 2**20)})
-    space.declare(program, 0, None)
-    space.declare(lane, 0, 255)
-    mask = 64 * as_poly(n) - 1 - 256 * as_poly(program) - lane
-    last = 128 * as_poly(n) - 65  # of rows of 64 elements, 128 apart
-    assert space.nonneg(last - 512 * as_poly(program) - 128 * row - column, [mask])
-    assert not space.nonneg(last - 1 - 512 * as_poly(program) - 128 * row - column, [mask])
-    tight = 64 * as_poly(n) - 1 - 256 * as_poly(program) - 64 * row - column
-    assert space.nonneg(tight, [mask])
+    space.declare(p, 0, None)
+    space.declare(k, 0, None)
+
+    def lane(extent: int) -> Poly:
+        symbol = Symbol("lane", "lane", LANE)
+        space.declare(symbol, 0, extent - 1)
+        return as_poly(symbol)
+
+    def divided(x: Poly, by: int) -> tuple[Poly, Poly]:
+        first(x, as_poly(by))
+        return floordiv(x, as_poly(by)), modulo(x, as_poly(by))
+
+    i = lane(256)
+    row, column = divided(i, 64)  # of rows of 64 elements that are 128 apart
+    mask = [64 * size - 1 - 256 * program - i]
+    left = 128 * size - 65 - 512 * program - 128 * row - column
+    assert space.nonneg(left, mask)
+    assert not space.nonneg(left - 1, mask)
+
+    i = lane(128) + 128 * program
+    row, column = divided(i, 48)  # of [n, 16] beside [n, 32]
+    mask = [48 * size - 1 - i]
+    assert space.nonneg(16 * size - 1 - 16 * row - column, [*mask, 15 - column])
+    assert space.nonneg(32 * size - 1 - 32 * row - (column - 16), [*mask, column - 16])
+
+    j = lane(32) + 32 * step
+    row, column = divided(lane(64), 8)  # of [16, n, 8], summed over the middle axis
+    left = 128 * size - 1 - 64 * size * program - 8 * size * row - 8 * j - column
+    assert space.nonneg(left, [127 - 64 * program, size - 1 - j, 1 - program])
+    assert not space.nonneg(left - 1, [127 - 64 * program, size - 1 - j, 1 - program])

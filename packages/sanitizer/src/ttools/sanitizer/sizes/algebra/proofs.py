@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from ttools.sanitizer.sizes.algebra.polynomials import (
+    HOST_ATOM,
     SIZE,
     Poly,
     Symbol,
@@ -28,6 +29,7 @@ Interval: TypeAlias = "tuple[int | None, int | None]"
 _STEPS = 400
 _DEPTH = 10
 _HALVINGS = 40
+_DIVISIONS = ("floordiv", "mod")
 
 
 class Space:
@@ -139,7 +141,7 @@ class Space:
             sign = 1 if kind == "min" else -1
             yield from (sign * (argument - s) for argument in args)
             return
-        if kind not in ("floordiv", "mod"):
+        if kind not in _DIVISIONS:
             return
         p, d = args
         yield d - 1  # it was shown where the atom was made
@@ -166,16 +168,34 @@ class Space:
     # ---- proofs
     def nonneg(self, goal: Poly, facts: Iterable[Poly] = ()) -> bool:
         """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
-        return _Proof(self, [*facts, *self.assumed]).shows(goal, _DEPTH)
+        known = [*facts, *self.assumed]
+        if _Proof(self, known).shows(goal, _DEPTH):
+            return True
+        divided = {s for s in goal.symbols() if s.kind in _DIVISIONS and s.level > HOST_ATOM}
+        if not divided:
+            return False
+        # The order in which bounds are tried decides what is found within the steps.
+        if _Proof(self, known, ranges_first=True).shows(goal, _DEPTH):
+            return True
+        whole = _without_remainders(goal)
+        if whole == goal:
+            return False
+        return _Proof(self, map(_without_remainders, known)).shows(whole, _DEPTH)
 
 
 class _Proof:
-    """One attempt, limited in steps."""
+    """One attempt, limited in steps.
 
-    def __init__(self, space: Space, facts: Iterable[Poly]) -> None:
-        self._space = space
-        plain = dict.fromkeys(map(_without_remainders, facts))
-        self._facts = [f for f in plain if f.constant is None]
+    Args:
+        space: the values of symbols.
+        facts: what is at least 0.
+        ranges_first: whether of quotients and remainders bounds by numbers are tried first, else
+            last.
+    """
+
+    def __init__(self, space: Space, facts: Iterable[Poly], ranges_first: bool = False) -> None:
+        self._space, self._ranges_first = space, ranges_first
+        self._facts = [f for f in dict.fromkeys(facts) if f.constant is None]
         for fact in [*self._facts]:
             for symbol in fact.symbols():
                 if symbol.args:
@@ -184,10 +204,7 @@ class _Proof:
         self._failed: set[Poly] = set()
 
     def shows(self, goal: Poly, depth: int) -> bool:
-        low, _ = self._space.range(goal)
-        if low is not None and low >= 0:
-            return True
-        goal = _reduced(_without_remainders(goal))
+        goal = _reduced(goal)
         low, high = self._space.range(goal)
         if low is not None and low >= 0:
             return True
@@ -244,6 +261,7 @@ class _Proof:
 
     def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Poly, Poly]]:
         """Facts `sign * size * symbol + beta >= 0` of it: lower bounds (sign 1) or upper ones."""
+        first = self._ranges_first and symbol.kind in _DIVISIONS
         found: list[tuple[tuple[bool, int, bool], Poly, Poly]] = []
         for fact in [*self._facts, *self._space.facts_of(symbol)]:
             parts = fact.linear_in(symbol)
@@ -255,7 +273,7 @@ class _Proof:
                 continue
             higher = sum(s.level > symbol.level for s in beta.symbols())
             plain = len(beta.terms) == 0 or beta.constant is not None
-            found.append(((alpha.constant is None, higher, plain), size, beta))
+            found.append(((alpha.constant is None, higher, plain != first), size, beta))
         found.sort(key=lambda each: each[0])
         return [(size, beta) for _, size, beta in dict.fromkeys(found)]
 
@@ -281,10 +299,7 @@ class _Proof:
 
 
 def _without_remainders(poly: Poly) -> Poly:
-    """The same with `p - d * q` for `p % d` where `q = p // d` is in it, too.
-
-    Bounds of the one bring the other back, so what eliminated them in turns would not end.
-    """
+    """The same with `p - d * q` for `p % d` where `q = p // d` is in it, too."""
     symbols = poly.symbols()
     new = {}
     for symbol in symbols:
