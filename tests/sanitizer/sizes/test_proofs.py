@@ -133,3 +133,20 @@ def test_quotients_and_remainders_go_together(first: Callable[[Poly, Poly], Poly
     left = 128 * size - 1 - 64 * size * program - 8 * size * row - 8 * j - column
     assert space.nonneg(left, [127 - 64 * program, size - 1 - j, 1 - program])
     assert not space.nonneg(left - 1, [127 - 64 * program, size - 1 - j, 1 - program])
+
+
+def test_a_short_proof_is_found_among_long_ways_that_lead_nowhere() -> None:
+    """A pooling's columns `2 * o + 1` below n, of which only one of two masks says enough."""
+    n = Symbol("n", "size", SIZE)
+    row, block = (Symbol(name, "program", PROGRAM) for name in ("row", "block"))
+    i = Symbol("lane", "lane", LANE)
+    size, outputs = as_poly(n), floordiv(as_poly(n) - 1, as_poly(2))
+    space = Space({n: (3, 2**16)})
+    space.declare(row, 0, 3)
+    space.declare(block, 0, 511)
+    space.relate(block, floordiv(outputs + 64, as_poly(64)) - 1 - block)
+    space.declare(i, 0, 63)
+    output = as_poly(i) + 64 * as_poly(block)
+    column = 2 * output + 1
+    masks = [outputs - output, column, size - 1 - column]
+    assert space.nonneg(4 * size - 1 - size * as_poly(row) - column, masks)

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from ttools.sanitizer.sizes.algebra.polynomials import (
-    HOST_ATOM,
     SIZE,
     Poly,
     Symbol,
@@ -27,9 +26,9 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
 Interval: TypeAlias = "tuple[int | None, int | None]"
 
 _STEPS = 400
-_DEPTH = 10
+#: Of eliminations in a row: short proofs are found before what leads nowhere uses up the steps.
+_DEPTHS = (3, 10)
 _HALVINGS = 40
-_DIVISIONS = ("floordiv", "mod")
 
 
 class Space:
@@ -141,7 +140,7 @@ class Space:
             sign = 1 if kind == "min" else -1
             yield from (sign * (argument - s) for argument in args)
             return
-        if kind not in _DIVISIONS:
+        if kind not in ("floordiv", "mod"):
             return
         p, d = args
         yield d - 1  # it was shown where the atom was made
@@ -169,32 +168,14 @@ class Space:
     def nonneg(self, goal: Poly, facts: Iterable[Poly] = ()) -> bool:
         """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
         known = [*facts, *self.assumed]
-        if _Proof(self, known).shows(goal, _DEPTH):
-            return True
-        divided = {s for s in goal.symbols() if s.kind in _DIVISIONS and s.level > HOST_ATOM}
-        if not divided:
-            return False
-        # The order in which bounds are tried decides what is found within the steps.
-        if _Proof(self, known, ranges_first=True).shows(goal, _DEPTH):
-            return True
-        whole = _without_remainders(goal)
-        if whole == goal:
-            return False
-        return _Proof(self, map(_without_remainders, known)).shows(whole, _DEPTH)
+        return any(_Proof(self, known).shows(goal, depth) for depth in _DEPTHS)
 
 
 class _Proof:
-    """One attempt, limited in steps.
+    """One attempt, limited in steps."""
 
-    Args:
-        space: the values of symbols.
-        facts: what is at least 0.
-        ranges_first: whether of quotients and remainders bounds by numbers are tried first, else
-            last.
-    """
-
-    def __init__(self, space: Space, facts: Iterable[Poly], ranges_first: bool = False) -> None:
-        self._space, self._ranges_first = space, ranges_first
+    def __init__(self, space: Space, facts: Iterable[Poly]) -> None:
+        self._space = space
         self._facts = [f for f in dict.fromkeys(facts) if f.constant is None]
         for fact in [*self._facts]:
             for symbol in fact.symbols():
@@ -261,7 +242,6 @@ class _Proof:
 
     def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Poly, Poly]]:
         """Facts `sign * size * symbol + beta >= 0` of it: lower bounds (sign 1) or upper ones."""
-        first = self._ranges_first and symbol.kind in _DIVISIONS
         found: list[tuple[tuple[bool, int, bool], Poly, Poly]] = []
         for fact in [*self._facts, *self._space.facts_of(symbol)]:
             parts = fact.linear_in(symbol)
@@ -273,7 +253,7 @@ class _Proof:
                 continue
             higher = sum(s.level > symbol.level for s in beta.symbols())
             plain = len(beta.terms) == 0 or beta.constant is not None
-            found.append(((alpha.constant is None, higher, plain != first), size, beta))
+            found.append(((alpha.constant is None, higher, plain), size, beta))
         found.sort(key=lambda each: each[0])
         return [(size, beta) for _, size, beta in dict.fromkeys(found)]
 
@@ -296,19 +276,6 @@ class _Proof:
             middle = (low + high) // 2
             pending += [{**box, widest: (low, middle)}, {**box, widest: (middle + 1, high)}]
         return not pending
-
-
-def _without_remainders(poly: Poly) -> Poly:
-    """The same with `p - d * q` for `p % d` where `q = p // d` is in it, too."""
-    symbols = poly.symbols()
-    new = {}
-    for symbol in symbols:
-        if symbol.kind == "mod":
-            p, d = symbol.args
-            quotient = floordiv(p, d)
-            if quotient.symbols() <= symbols:
-                new[symbol] = p - d * quotient
-    return substitute(poly, new)
 
 
 def _reduced(goal: Poly) -> Poly:
