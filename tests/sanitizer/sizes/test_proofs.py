@@ -144,7 +144,7 @@ def test_a_short_proof_is_found_among_long_ways_that_lead_nowhere() -> None:
     space = Space({n: (3, 2**16)})
     space.declare(row, 0, 3)
     space.declare(block, 0, 511)
-    space.relate(block, floordiv(outputs + 64, as_poly(64)) - 1 - block)
+    space.relate(block, floordiv(outputs + 64, as_poly(64)) - 1 - as_poly(block))
     space.declare(i, 0, 63)
     output = as_poly(i) + 64 * as_poly(block)
     column = 2 * output + 1
