@@ -210,3 +210,19 @@ def behind_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 def behind(n):
     behind_kernel[(triton.cdiv(n, 64),)](torch.randn(n), torch.empty(n), n, BLOCK=64)
+
+
+@triton.jit
+def aligned_kernel(x_ptr, y_ptr, n, UP: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    first = ((offs - 9) & ~7) + UP
+    tl.store(y_ptr + offs, tl.load(x_ptr + first, mask=offs < n), mask=offs < n)
+
+
+def aligned(n, up=16):
+    x, y = torch.zeros(n + 16), torch.empty(n)
+    aligned_kernel[(triton.cdiv(n, 256),)](x, y, n, UP=up, BLOCK=256)
+
+
+def aligned_too_low(n):
+    aligned(n, up=15)
