@@ -226,3 +226,16 @@ def aligned(n, up=16):
 
 def aligned_too_low(n):
     aligned(n, up=15)
+
+
+@triton.jit
+def pairs_kernel(x_ptr, y_ptr, N: tl.constexpr, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    low = tl.load(x_ptr + row * N + 2 * c, mask=2 * c < N, other=0.0)
+    high = tl.load(x_ptr + row * N + 2 * c + 1, mask=2 * c < N, other=0.0)
+    tl.store(y_ptr + row.to(tl.int64) * BLOCK + c, low + high)
+
+
+def odd_pairs(n):
+    x, y = torch.zeros(n, 33), torch.empty(n, 32)
+    pairs_kernel[(n,)](x, y, N=33, BLOCK=32)
