@@ -210,3 +210,32 @@ def behind_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 def behind(n):
     behind_kernel[(triton.cdiv(n, 64),)](torch.randn(n), torch.empty(n), n, BLOCK=64)
+
+
+@triton.jit
+def aligned_kernel(x_ptr, y_ptr, n, UP: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    first = ((offs - 9) & ~7) + UP
+    tl.store(y_ptr + offs, tl.load(x_ptr + first, mask=offs < n), mask=offs < n)
+
+
+def aligned(n, up=16):
+    x, y = torch.zeros(n + 16), torch.empty(n)
+    aligned_kernel[(triton.cdiv(n, 256),)](x, y, n, UP=up, BLOCK=256)
+
+
+def aligned_too_low(n):
+    aligned(n, up=15)
+
+
+@triton.jit
+def pairs_kernel(x_ptr, y_ptr, N: tl.constexpr, BLOCK: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    low = tl.load(x_ptr + row * N + 2 * c, mask=2 * c < N, other=0.0)
+    high = tl.load(x_ptr + row * N + 2 * c + 1, mask=2 * c < N, other=0.0)
+    tl.store(y_ptr + row.to(tl.int64) * BLOCK + c, low + high)
+
+
+def odd_pairs(n):
+    x, y = torch.zeros(n, 33), torch.empty(n, 32)
+    pairs_kernel[(n,)](x, y, N=33, BLOCK=32)

@@ -34,6 +34,7 @@ def _found(result: Result) -> set[tuple[str, tuple[int, ...]]]:
         (kernels.tall_grid, {"n": (1, 65_535)}),
         (kernels.product, {"n": (1, 1 << 14)}),
         (kernels.early, {"n": (0, 1 << 20)}),
+        (kernels.aligned, {"n": (1, 1 << 30)}),
         (kernels.seen_transposed, {"n": (1, 1 << 14), "m": (1, 1 << 14)}),
     ],
 )
@@ -51,6 +52,8 @@ def test_right_kernels_are_proved(
         (kernels.rows, 100_000, {("int_overflow", (16_385,))}),
         (kernels.shift, 1 << 20, {("race", (130,))}),
         (kernels.behind, 1 << 20, {("oob_load", (2,))}),
+        (kernels.odd_pairs, 1 << 27, {("int_overflow", (65_075_264,)), ("oob_load", (1,))}),
+        (kernels.aligned_too_low, 1 << 20, {("oob_load", (1,))}),
         (kernels.wrapped_end, 1 << 20, {("oob_load", (1 << 19,))}),
         (kernels.padded, 200, {("oob_store", (3,)), ("overlapping_store", (3,))}),
     ],

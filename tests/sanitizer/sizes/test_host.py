@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -82,6 +83,14 @@ def _views(choose: random.Random, x: Any, n: Any) -> Any:
                 lambda x, a: x.movedim(a, 0),
                 lambda x, a: x.unfold(a, 1, 1),
                 lambda x, _: x.diagonal() if x.dim() == 2 else x,
+                lambda x, _: x / 2,
+                lambda x, _: ~(x > 0),
+                lambda x, a: x.flip(a),
+                lambda x, a: x.sort(a)[1],
+                lambda x, _: x.clone(memory_format=torch.contiguous_format),
+                lambda x, _: torch.empty_like(x, memory_format=torch.contiguous_format),
+                lambda x, _: x.to(torch.float16, memory_format=torch.contiguous_format),
+                lambda x, _: x.to(x.dtype, copy=True),
             ]
         )(x, axis)
     return x
@@ -121,6 +130,11 @@ _TABLES: list[Callable[[Any, Any], Any]] = [
     lambda t, n: t["cat"]([t["arange"](n), t["arange"](n, n + 3)]),
     lambda t, n: t["arange"](n).to(torch.bool),
     lambda t, n: t["full"]((3,), n).to(torch.int32) * 2,
+    lambda t, n: t["arange"](n, dtype=torch.int32) * (1 << 30) // 7,
+    lambda t, n: (t["arange"](n) * 100).to(torch.int8) % 7,
+    lambda t, n: (t["arange"](n).to(torch.uint8) * 100).clamp(max=200),
+    lambda t, n: (t["full"]((3,), 100, dtype=torch.int8) * 2).cumsum(0),
+    lambda t, n: (t["arange"](n) * 100 // 3).to(torch.int8).to(torch.int64),
     lambda t, n: _after(t["zeros"](n + 1, dtype=torch.int32), t["arange"](1, n + 1)),
     lambda t, n: _after(t["zeros"](n + 1, dtype=torch.int32), t["arange"](5, 6)),
 ]
@@ -144,3 +158,39 @@ def test_formulas_of_tables_are_what_torch_has(make: Callable[[Any, Any], Any], 
     if content is not None:
         found = [evaluate(content, {size: value, INDEX: i}) for i in range(real.numel())]
         assert found == real.to(torch.int64).tolist()
+
+
+def _rounded_up(n: Any) -> None:
+    x, y = torch.randn(n), torch.empty(n)
+    kernels.copy_kernel[(math.ceil(n / 256),)](x, y, n, BLOCK=256)
+
+
+def _in_parts(n: Any) -> None:
+    size = math.floor(n * 0.75)
+    _copied(torch.randn(n), torch.empty(size), 3 * n // 4)
+
+
+def _by_root(n: Any) -> None:
+    side = int(n**0.5)
+    _copied(torch.randn(side, side), torch.empty(n), side * side)
+
+
+def _by_percent(n: Any) -> None:
+    _copied(torch.randn(n), torch.empty(int(n * 0.29)), n * 29 // 100)
+
+
+@pytest.mark.parametrize(
+    ("run", "sizes", "first_wrong"),
+    [
+        (_rounded_up, (1, 1 << 24), None),
+        (_in_parts, (1, 1 << 24), None),
+        (_by_root, (1, 9), None),
+        (_by_percent, (97, 103), 100),
+    ],
+)
+def test_floats_of_sizes(
+    run: Callable[..., Any], sizes: tuple[int, int], first_wrong: int | None
+) -> None:
+    found = Analysis(run, {"n": sizes}).analyse()
+    assert not found.abstained
+    assert [d.sizes for d in found.defects] == ([] if first_wrong is None else [{"n": first_wrong}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -94,3 +95,58 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
             given = [_holds(f, values) for f in (*facts, extent - 1 - as_poly(program))]
             if all(given):
                 assert _holds(goal, values) is not False, (goal, facts, values)
+
+
+@pytest.mark.parametrize("first", [floordiv, modulo])
+def test_quotients_and_remainders_go_together(first: Callable[[Poly, Poly], Poly]) -> None:
+    """As TorchInductor indexes; which of both is older decides which is eliminated first."""
+    n, p, k = Symbol("n", "size", SIZE), Symbol("p", "program", PROGRAM), Symbol("k", "k", LOOP)
+    size, program, step = map(as_poly, (n, p, k))
+    space = Space({n: (1, 2**20)})
+    space.declare(p, 0, None)
+    space.declare(k, 0, None)
+
+    def lane(extent: int) -> Poly:
+        symbol = Symbol("lane", "lane", LANE)
+        space.declare(symbol, 0, extent - 1)
+        return as_poly(symbol)
+
+    def divided(x: Poly, by: int) -> tuple[Poly, Poly]:
+        first(x, as_poly(by))
+        return floordiv(x, as_poly(by)), modulo(x, as_poly(by))
+
+    i = lane(256)
+    row, column = divided(i, 64)  # of rows of 64 elements that are 128 apart
+    mask = [64 * size - 1 - 256 * program - i]
+    left = 128 * size - 65 - 512 * program - 128 * row - column
+    assert space.nonneg(left, mask)
+    assert not space.nonneg(left - 1, mask)
+
+    i = lane(128) + 128 * program
+    row, column = divided(i, 48)  # of [n, 16] beside [n, 32]
+    mask = [48 * size - 1 - i]
+    assert space.nonneg(16 * size - 1 - 16 * row - column, [*mask, 15 - column])
+    assert space.nonneg(32 * size - 1 - 32 * row - (column - 16), [*mask, column - 16])
+
+    j = lane(32) + 32 * step
+    row, column = divided(lane(64), 8)  # of [16, n, 8], summed over the middle axis
+    left = 128 * size - 1 - 64 * size * program - 8 * size * row - 8 * j - column
+    assert space.nonneg(left, [127 - 64 * program, size - 1 - j, 1 - program])
+    assert not space.nonneg(left - 1, [127 - 64 * program, size - 1 - j, 1 - program])
+
+
+def test_a_short_proof_is_found_among_long_ways_that_lead_nowhere() -> None:
+    """A pooling's columns `2 * o + 1` below n, of which only one of two masks says enough."""
+    n = Symbol("n", "size", SIZE)
+    row, block = (Symbol(name, "program", PROGRAM) for name in ("row", "block"))
+    i = Symbol("lane", "lane", LANE)
+    size, outputs = as_poly(n), floordiv(as_poly(n) - 1, as_poly(2))
+    space = Space({n: (3, 2**16)})
+    space.declare(row, 0, 3)
+    space.declare(block, 0, 511)
+    space.relate(block, floordiv(outputs + 64, as_poly(64)) - 1 - as_poly(block))
+    space.declare(i, 0, 63)
+    output = as_poly(i) + 64 * as_poly(block)
+    column = 2 * output + 1
+    masks = [outputs - output, column, size - 1 - column]
+    assert space.nonneg(4 * size - 1 - size * as_poly(row) - column, masks)

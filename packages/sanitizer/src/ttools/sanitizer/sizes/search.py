@@ -90,7 +90,12 @@ class Search:
     def settle(self, problem: Problem) -> bool:
         """Finds where a problem is a defect, or that it is none; whether that was possible."""
         if len(self._where.box) == 1:
-            (symbol,) = self._where.box
+            ((symbol, (low, _)),) = self._where.box.items()
+            wrong = [key[0] for key, trial in self._trials.items() if trial.events]
+            end = min((size for size in wrong if size > low), default=low) - 1
+            before = {symbol: (low, end)}
+            if end >= low and isinstance(self._on_line(problem, symbol, before), dict):
+                return True
             return self._on_line(problem, symbol, dict(self._where.box)) is not False
         return self._in_box(problem)
 
@@ -98,18 +103,20 @@ class Search:
         """What is proved on no box and was not run as a whole, along one size.
 
         A wrap that is not excluded hides what else may be wrong with an access. Where runs have
-        shown it to be harmless, or where it is proved after all, the rest is still to be shown.
+        shown it to be harmless, or where it is proved after all, the rest is still to be shown. So
+        it is asked for apart before each size that a run has shown to be wrong.
         """
         found: dict[Key, Problem] = {}
         if len(self._where.box) != 1:
             return found
         ((symbol, (first, last)),) = self._where.box.items()
         whole = {key[0] for key, trial in self._trials.items() if trial.is_whole}
+        cuts = whole | {key[0] for key, trial in self._trials.items() if trial.events}
         while first <= last:
             if first in whole:
                 first += 1
                 continue
-            end = min((v for v in whole if v > first), default=last + 1) - 1
+            end = min((v for v in cuts if v > first), default=last + 1) - 1
             if self._next_point(symbol, {symbol: (first, end)}, first) is not None:
                 found |= self.problems({symbol: (first, end)})
             first = end + 1

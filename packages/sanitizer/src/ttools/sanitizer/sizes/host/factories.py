@@ -11,7 +11,7 @@ import torch
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
 from ttools.sanitizer.sizes.host.operators import OPERATORS
 from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, host_int, poly_of
-from ttools.sanitizer.sizes.host.shapes import flat, like_strides
+from ttools.sanitizer.sizes.host.shapes import flat, keeps_order, like_strides
 from ttools.sanitizer.sizes.host.storage import INDEX
 from ttools.sanitizer.sizes.host.tensors import (
     PhantomTensor,
@@ -22,6 +22,7 @@ from ttools.sanitizer.sizes.host.tensors import (
 
 
 def _shape(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    keeps_order(kwargs.get("memory_format"))
     return flat(args) if args else tuple(kwargs["size"])
 
 
@@ -137,9 +138,11 @@ FACTORIES: dict[str, Callable[..., Any]] = {
 
 def _like(make_one: Callable[..., Any]) -> Callable[..., Any]:
     def like(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        kwargs.pop("memory_format", None)
+        keeps = keeps_order(kwargs.pop("memory_format", None))
         kwargs["dtype"] = kwargs.get("dtype") or tensor.dtype
         found = make_one(tuple(tensor.shape), *args, **kwargs)
+        if not keeps:
+            return found
         return found.as_strided(tensor.shape, like_strides(tensor.shape, tensor.stride()))
 
     return like

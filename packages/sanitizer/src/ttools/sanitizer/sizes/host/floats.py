@@ -109,4 +109,6 @@ class Ratio(HostFloat):
         return self._rounded(False)
 
     __trunc__ = __floor__
-    __int__ = __floor__
+
+    def __int__(self) -> int:
+        return int(self._rounded(False))

@@ -150,13 +150,15 @@ def _binary(
 
 
 def _float(value: Callable[[], float]) -> Any:
+    from ttools.sanitizer.sizes.host.floats import HostFloat
 
-    return _float(value)
+    return HostFloat(value)
 
 
 def _ratio(p: Poly, d: Poly) -> Any:
+    from ttools.sanitizer.sizes.host.floats import Ratio
 
-    return _ratio(p, d)
+    return Ratio(p, d)
 
 
 def _with_float(size: HostInt, other: float, function: Callable[[Any, Any], Any]) -> Any:

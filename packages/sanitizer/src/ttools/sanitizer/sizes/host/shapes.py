@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ttools.sanitizer.sizes.algebra.polynomials import (
     as_poly,
 )
@@ -43,6 +45,19 @@ def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
     if not all(a >= b for a, b in itertools.pairwise(apart)):
         raise NotModelledError("a new tensor like one with gaps whose axes are in another order")
     return contiguous_strides(shape)
+
+
+def keeps_order(memory_format: Any) -> bool:
+    """Whether a new tensor has its axes in memory as the old one has them.
+
+    Raises:
+        NotModelledError: it has them in an order of its own, as channels last.
+    """
+    if memory_format in (None, torch.preserve_format):
+        return True
+    if memory_format is not torch.contiguous_format:
+        raise NotModelledError(f"the memory format {memory_format}")
+    return False
 
 
 def product(extents: Sequence[Any]) -> Any:

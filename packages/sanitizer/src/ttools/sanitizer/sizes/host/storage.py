@@ -12,7 +12,10 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     SIZE,
     Poly,
     Symbol,
+    as_poly,
+    substitute,
 )
+from ttools.sanitizer.sizes.host.paths import current_path
 
 #: Stands for the number of an element in its storage, in formulas of contents.
 INDEX: Final = Symbol("index", "index", SIZE)
@@ -48,3 +51,21 @@ class Storage:
 def is_constant(content: Poly | None) -> bool:
     """Whether all elements are known to be the same."""
     return content is not None and INDEX not in content.base_symbols()
+
+
+def is_uncut(content: Poly, elements: Poly, dtype: torch.dtype) -> bool:
+    """Whether a type of integers is known to hold all values of a formula, none of them wrapped."""
+    limits, ask = torch.iinfo(dtype), current_path().ask
+    grows = content.linear_in(INDEX)
+    if grows is not None and INDEX not in grows[0].base_symbols() | grows[1].base_symbols():
+        ends = [substitute(content, {INDEX: index}) for index in (as_poly(0), elements - 1)]
+        return all(ask(e - limits.min, "ge") and ask(limits.max - e, "ge") for e in ends)
+    if len(content.terms) != 1:
+        return False
+    (((symbol, *others), factor),) = content.terms.items()
+    if others or factor != 1:
+        return False
+    if symbol.kind == "mod":
+        return ask(limits.max + 1 - symbol.args[1], "ge")
+    parts = {"floordiv": symbol.args[:1], "min": symbol.args, "max": symbol.args}
+    return symbol.kind in parts and all(is_uncut(p, elements, dtype) for p in parts[symbol.kind])

@@ -22,9 +22,15 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     substitute,
 )
 from ttools.sanitizer.sizes.host.operators import OPERATORS
-from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, poly_of
-from ttools.sanitizer.sizes.host.shapes import contiguous_strides, flat, like_strides, product
-from ttools.sanitizer.sizes.host.storage import INDEX, Storage, is_constant
+from ttools.sanitizer.sizes.host.paths import NotModelledError, poly_of
+from ttools.sanitizer.sizes.host.shapes import (
+    contiguous_strides,
+    flat,
+    keeps_order,
+    like_strides,
+    product,
+)
+from ttools.sanitizer.sizes.host.storage import INDEX, Storage, is_constant, is_uncut
 from ttools.sanitizer.sizes.host.views import View
 
 
@@ -55,14 +61,23 @@ class PhantomTensor(View):
     def new(self, shape: Sequence[Any], dtype: Any = None, **content: Any) -> PhantomTensor:
         return make(shape, dtype or self.dtype, **content)
 
-    def to(self, *args: Any, dtype: Any = None, **_: Any) -> PhantomTensor:
+    def to(
+        self,
+        *args: Any,
+        dtype: Any = None,
+        copy: bool = False,
+        memory_format: Any = None,
+        **_: Any,
+    ) -> PhantomTensor:
+        if not keeps_order(memory_format):
+            return self.to(*args, dtype=dtype, copy=copy).contiguous()
         for each in args:
             if isinstance(each, torch.dtype):
                 dtype = each
             elif isinstance(each, torch.Tensor):
                 dtype = each.dtype
         if dtype is None or dtype == self.dtype:
-            return self
+            return self.clone() if copy else self
         source = self.storage if self._whole() else None
         content = value = None
         random = source is not None and source.random
@@ -94,28 +109,19 @@ class PhantomTensor(View):
             return None if constant is None else as_poly(int(constant != 0))
         if dtype.itemsize <= self.dtype.itemsize:
             return content
-        ask, limits = current_path().ask, torch.iinfo(self.dtype)
-        grows = content.linear_in(INDEX)
-        if grows is None or INDEX in grows[0].base_symbols() | grows[1].base_symbols():
-            return None
-        for index in (as_poly(0), self.storage.elements - 1):
-            end = substitute(content, {INDEX: index})
-            if not (ask(end - limits.min, "ge") and ask(limits.max - end, "ge")):
-                return None
-        return content
+        return content if is_uncut(content, self.storage.elements, self.dtype) else None
 
-    def contiguous(self, **_: Any) -> PhantomTensor:
-        if self.is_contiguous():
-            return self
-        found = self.clone()
-        found._strides = tuple(contiguous_strides(self._shape))
-        return found
+    def contiguous(self, memory_format: Any = torch.contiguous_format) -> PhantomTensor:
+        return self if self.is_contiguous(memory_format) else self.clone(memory_format)
 
-    def clone(self, **_: Any) -> PhantomTensor:
+    def clone(self, memory_format: Any = None) -> PhantomTensor:
         storage = self.storage
         whole = self._whole()
         content = storage.content if whole or is_constant(storage.content) else None
-        return self._like(self.dtype, content=content, value=storage.value, random=storage.random)
+        found = self._like(self.dtype, content=content, value=storage.value, random=storage.random)
+        if not keeps_order(memory_format):
+            found._strides = tuple(contiguous_strides(self._shape))
+        return found
 
     def _filled(self, content: Poly | None, value: float | None, random: bool) -> PhantomTensor:
         storage = self.storage
@@ -138,8 +144,16 @@ class PhantomTensor(View):
     def copy_(self, _: Any, **__: Any) -> PhantomTensor:
         return self._filled(None, None, False)
 
-    def _elementwise(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
-        """An elementwise result; its formula where both are integers that are known."""
+    def _elementwise(
+        self, other: Any, function: Callable[[Poly, Poly], Poly], modular: bool = True
+    ) -> PhantomTensor:
+        """An elementwise result; its formula where both are integers that are known.
+
+        Args:
+            other: a tensor or number.
+            function: of the formulas.
+            modular: whether wrapped operands give the wrapped result, as in sums and products.
+        """
         dtype, theirs = self.dtype, None
         if isinstance(other, torch.Tensor):
             dtype = torch.promote_types(dtype, other.dtype)
@@ -154,6 +168,8 @@ class PhantomTensor(View):
         else:
             theirs = poly_of(other)
         mine = self._content_in(dtype) if self._whole() else None
+        if mine is not None and not (modular or is_uncut(mine, self.storage.elements, dtype)):
+            mine = None
         content = None
         if mine is not None and theirs is not None and not dtype.is_floating_point:
             content = function(mine, theirs)
@@ -185,12 +201,12 @@ class PhantomTensor(View):
         return self
 
     __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = _changed
-    __iand__ = __ior__ = __ixor__ = _changed
+    __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = __ipow__ = _changed
 
     def _divided(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
         if isinstance(other, int) and other > 0:
-            return self._elementwise(other, function)
-        return make(self._shape, self.dtype)
+            return self._elementwise(other, function, modular=False)
+        return OPERATORS["remainder"](self, other)  # type: ignore[no-any-return]
 
     def __lshift__(self, other: Any) -> PhantomTensor:
         return self.__mul__(1 << other)
@@ -203,8 +219,8 @@ class PhantomTensor(View):
             return OPERATORS["clamp"](self, min=min, max=max)  # type: ignore[no-any-return]
         found = self
         if min is not None:
-            found = found._elementwise(min, maximum)
-        return found if max is None else found._elementwise(max, minimum)
+            found = found._elementwise(min, maximum, modular=False)
+        return found if max is None else found._elementwise(max, minimum, modular=False)
 
     def repeat(self, *times: Any) -> PhantomTensor:
         counts = flat(times)
@@ -232,7 +248,10 @@ class PhantomTensor(View):
         return self._divided(other, modulo)
 
     def __truediv__(self, other: Any) -> PhantomTensor:
-        return make(self._shape, torch.get_default_dtype(), random=self.storage.random)
+        if isinstance(other, torch.Tensor):
+            return OPERATORS["div"](self, other)  # type: ignore[no-any-return]
+        dtype = self.dtype if self.dtype.is_floating_point else torch.get_default_dtype()
+        return self._like(dtype, random=self.storage.random)
 
     def _compared(self, other: Any) -> Any:
         return OPERATORS["eq"](self, other)
@@ -247,24 +266,24 @@ class PhantomTensor(View):
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _bitwise
 
     def __invert__(self) -> PhantomTensor:
-        return make(self._shape, self.dtype)
+        return self._like(self.dtype)
 
     def __pow__(self, other: Any) -> Any:
         return OPERATORS["pow"](self, other)
 
     def cumsum(self, axis: int = 0, dim: int | None = None, dtype: Any = None) -> PhantomTensor:
         kind = dtype or (self.dtype if self.dtype.is_floating_point else torch.int64)
-        each = self.storage.content
+        each = self._content_in(kind)
         content = None
         if self.dim() == 1 and each is not None and is_constant(each):
             content = each * (as_poly(INDEX) + 1)
         return make(self._shape, kind, content=content)
 
     def argsort(self, *_: Any, **__: Any) -> PhantomTensor:
-        return make(self._shape, torch.int64)
+        return self._like(torch.int64)
 
     def sort(self, *_: Any, **__: Any) -> tuple[PhantomTensor, PhantomTensor]:
-        return make(self._shape, self.dtype), make(self._shape, torch.int64)
+        return self._like(self.dtype), self._like(torch.int64)
 
     def flip(self, *axes: Any) -> PhantomTensor:
         content = self.storage.content
@@ -273,7 +292,7 @@ class PhantomTensor(View):
             content = substitute(content, {INDEX: last - as_poly(INDEX)})
         elif content is not None and not is_constant(content):
             content = None
-        return make(self._shape, self.dtype, content=content, random=self.storage.random)
+        return self._like(self.dtype, content=content, random=self.storage.random)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -14,6 +14,7 @@ from ttools.sanitizer.sizes.host.paths import NotModelledError, host_int, poly_o
 from ttools.sanitizer.sizes.host.shapes import (
     contiguous_strides,
     flat,
+    keeps_order,
     product,
     slice_ends,
     strides_as_torch,
@@ -84,7 +85,8 @@ class View:
     def nbytes(self) -> Any:
         return self.numel() * self.element_size()
 
-    def is_contiguous(self, **_: Any) -> bool:
+    def is_contiguous(self, memory_format: Any = torch.contiguous_format) -> bool:
+        keeps_order(memory_format)
         expected: Any = 1
         for extent, stride in zip(reversed(self._shape), reversed(self._strides), strict=True):
             if extent == 1:

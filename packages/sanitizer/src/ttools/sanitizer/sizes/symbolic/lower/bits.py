@@ -26,11 +26,17 @@ def _and(kernel: State, op: Operation) -> AnyValue:
     left, right = (kernel.number(v) for v in op.operands)
     for value, mask in ((left, right), (right, left)):
         bits = None if mask.single is None else mask.single.constant
-        if bits is not None and bits >= 0 and bits & (bits + 1) == 0 and len(value.cases) == 1:
-            (case,) = value.cases
+        if bits is None or len(value.cases) != 1:
+            continue
+        (case,) = value.cases
+        needs = case.needs | mask.cases[0].needs
+        if bits < 0 and -bits & (-bits - 1) == 0:  # clears the lowest bits, of any sign
+            cleared = case.value - modulo(case.value, as_poly(-bits))
+            return Number((Case(cleared, case.when, needs),))
+        if bits >= 0 and bits & (bits + 1) == 0:
             low = kernel.space.range(case.value)[0]
             if low is not None and low >= 0:
-                return Number((Case(modulo(case.value, as_poly(bits + 1)), case.when, case.needs),))
+                return Number((Case(modulo(case.value, as_poly(bits + 1)), case.when, needs),))
     bits = next(
         (c for v in (left, right) if (p := v.single) is not None and (c := p.constant) is not None),
         None,
