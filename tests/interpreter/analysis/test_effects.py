@@ -81,6 +81,7 @@ def test_a_loop_that_takes_work_does_not_wait() -> None:
     counters = torch.zeros(2, dtype=torch.int32)
     with interpret() as run:
         text = compiled_ttir(lock_kernel, counters, counters[1:], torch.zeros(10), 10)
-    loops = [op for op in parse_module(text).kernel.walk() if op.name == "scf.while"]
-    assert [waits(loop) for loop in loops] == [True, False]
+    module = parse_module(text)
+    loops = [op for op in module.kernel.walk() if op.name == "scf.while"]
+    assert [waits(loop, module.functions) for loop in loops] == [True, False]
     assert not run.warnings

@@ -6,7 +6,7 @@ folds that over all stores and atomics.  Both are flow-insensitive and may over-
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.dialects.traits import (
@@ -101,13 +101,29 @@ def exchanges_values(op: Operation) -> bool:
     return op.has(CROSS_THREAD) and not op.has(VIEW) and op.name != "tt.cat"
 
 
-def waits(loop: Operation) -> bool:
+def waits(loop: Operation, functions: Mapping[str, Operation]) -> bool:
     """Whether a loop looks like waiting for other programs: it observes memory and leaves none.
 
     A loop that stores, or takes work with a counting atomic, makes progress of its own.
+
+    Args:
+        loop: the loop.
+        functions: those that it may call, by name.
     """
-    inner = [op for op in loop.walk() if op is not loop]
+    inner = [op for op in _executed(loop, functions) if op is not loop]
     return any(synchronises(op) for op in inner) and not any(_makes_progress(op) for op in inner)
+
+
+def _executed(root: Operation, functions: Mapping[str, Operation]) -> Iterator[Operation]:
+    """All operations in an operation, and in the functions that are called there."""
+    pending, called = [root], set()
+    while pending:
+        for op in pending.pop().walk():
+            yield op
+            name = str(op.attributes["callee"]) if op.has(CALL) else ""
+            if name in functions and name not in called:
+                called.add(name)
+                pending.append(functions[name])
 
 
 def only_reads(op: Operation) -> bool:

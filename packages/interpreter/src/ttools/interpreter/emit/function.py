@@ -91,6 +91,7 @@ def _keeps_coordinates(op: Operation) -> bool:
 class Callee:
     """A function already emitted: how to call it and how much arena it needs."""
 
+    function: Operation
     symbol: str
     return_type: str
     arena_bytes: int

@@ -251,7 +251,7 @@ def _function(
     # takes a nanosecond of a program. The table of lines is that of the loop's function alone.
     once = "noinline " if public and not located else ""
     head = f"define internal {return_type} @{symbol}({', '.join(signature)}) {once}#0{mark}"
-    return f"{head} {{\n{body}\n}}", Callee(symbol, return_type, e.arena_bytes)
+    return f"{head} {{\n{body}\n}}", Callee(function, symbol, return_type, e.arena_bytes)
 
 
 def _begin(b: Builder, symbol: str) -> str:

@@ -72,7 +72,9 @@ class KnownKernel:
     @cached_property
     def waits(self) -> bool:
         """Whether its programs may wait for each other."""
-        return any(op.name == "scf.while" and waits(op) for op in self.module.kernel.walk())
+        functions = self.module.functions
+        loops = (op for f in functions.values() for op in f.walk() if op.name == "scf.while")
+        return any(waits(loop, functions) for loop in loops)
 
 
 class KnownKernels:

@@ -172,7 +172,8 @@ def while_loop(e: Emitter, op: Operation) -> None:
     iterations = b.binary("add", count.value, 1)
     for n, phi in zip(scalars, phis, strict=True):
         e.set_scalar(before_block.arguments[n], phi.value)
-    (_spin if waits(op) else _notice_abort)(e, op, iterations)
+    called = {name: callee.function for name, callee in e.callees.items()}
+    (_spin if waits(op, called) else _notice_abort)(e, op, iterations)
     e.iterations.append((iterations, integer(1, "i32"), integer(1, "i32")))
     e.block(Block(before_block.arguments, before_block.operations[:-1]))
     condition, *passed = before_block.terminator.operands
