@@ -31,7 +31,7 @@ from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
 from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 
 #: Once a case has failed, so many more are tried, or until so many have failed.
-_MORE_CASES, _ENOUGH_FAILED = 12, 4
+_MORE_CASES, _ENOUGH_FAILED = 24, 6
 #: Once a launch or a call did not end in its time, so few smaller inputs are tried.
 _TRIES_OF_ENDLESS = 4
 #: Random cases at the end of the plan.
