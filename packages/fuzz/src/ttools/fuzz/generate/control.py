@@ -46,6 +46,9 @@ def _carried(
     if start is None:
         return None
     element = start.type.element
+    if like is not None and element in INTEGERS:
+        # Triton takes variables that begin as one value and change places for constant.
+        start = cast(binary("xor", start, number(1, element)), element)
     fact = _known_to_all(element)
     if fact is None:
         # Sums of floats stay exact: `iterations` terms of what is known of one.
@@ -105,8 +108,10 @@ def loop(context: Context) -> bool:
     backwards = not static and not iterations and step < 0
     iterations = 0 if backwards else len(range(start, stop, step))
     made = [_carried(context, iterations) for _ in range(context.choose((1, 1, 2, 3)))]
+    twins = made[:1]
     if made[0] is not None and context.chance(0.25):
-        made.append(_carried(context, iterations, like=made[0][0].type))
+        twins.append(_carried(context, iterations, like=made[0][0].type))
+        made.append(twins[1])
     carried = [each for each in made if each is not None]
     if not carried:
         return False
@@ -126,7 +131,7 @@ def loop(context: Context) -> bool:
         if pointer is not None:
             _load_and_advance(context, *pointer)
         _fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
-        together = _update_two(context, [inner for _, inner in carried], counter)
+        together = _update_two(context, [each[1] for each in twins if each is not None], counter)
         for outer, inner in carried:
             if inner in together:
                 continue
