@@ -63,6 +63,10 @@ BRANCHES = {
         "for i in range(turn + 1):\n    a = tl.cumsum(a, 0) & 127\nb = a",
         "for i in range(turn):\n    b = b * 3 + i\na, before = b, b",
     ),
+    "what a loop adds, twice": (
+        "for i in range(turn + 1):\n    a = a + i\nb = a",
+        "for i in range(turn):\n    b = b + 3\na, before = b, b",
+    ),
     "what a branch leaves, twice": (
         "if turn == 1:\n    a = tl.cumsum(a, 0)\nelse:\n    a = a + b\nb = a",
         "if turn == 1:\n    b = before\nelse:\n    for i in range(2):\n        b = b + a\na = b",

@@ -108,7 +108,7 @@ def _still(argument: Value) -> SSAValue:
 def materialise_results(e: Emitter, op: Operation) -> None:
     """Stores results that are kept as expressions but are wanted in memory."""
     for result in op.results:
-        if result in e.plan.stored and result in e.deltas:
+        if result in e.deltas and e.plan.is_stored(result):
             e.materialise(result)
 
 
