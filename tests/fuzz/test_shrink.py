@@ -92,7 +92,9 @@ def test_a_script_of_a_right_kernel_prints_what_it_expects(tmp_path: Path) -> No
     assert eval(expected) == pytest.approx(eval(got), nan_ok=True, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["materialised", "all checks", "eager", "opt 0", "no fusion"])
+@pytest.mark.parametrize(
+    "name", ["materialised", "all checks", "eager", "opt 0", "no fusion", "unsimplified"]
+)
 def test_scripts_run_in_the_variant_that_fails(name: str, tmp_path: Path) -> None:
     program = without_unused(generate(3))
     shown = script(program, BY_NAME[name])
@@ -103,6 +105,7 @@ def test_scripts_run_in_the_variant_that_fails(name: str, tmp_path: Path) -> Non
         "eager": 'interpret(engine="eager")',
         "opt 0": 'TTOOLS_OPT="0"',
         "no fusion": "enable_fp_fusion=False",
+        "unsimplified": "with fewest_passes(), interpret():",
     }
     assert wanted[name] in shown
 

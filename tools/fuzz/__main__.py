@@ -26,7 +26,7 @@ from ttools.fuzz.script import script
 from ttools.fuzz.self_test import smallest_script
 from ttools.fuzz.text import definitions
 from ttools.fuzz.trial import Failure, Verdict
-from ttools.fuzz.variants import BY_NAME, VARIANTS, usable
+from ttools.fuzz.variants import BY_NAME, VARIANTS, Variant, usable
 from ttools.fuzz.workers import Work, verdicts, verdicts_here
 
 
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--processes", type=int, default=1, help="how many run kernels")
     parser.add_argument("--in-process", action="store_true", help="run kernels in this process")
     parser.add_argument("--cpu", default="", help="TTOOLS_CPU of variants that name no CPU")
-    parser.add_argument("--variants", type=lambda s: s.split(","), help=", ".join(BY_NAME))
+    parser.add_argument("--variants", type=_variants, help=", ".join(BY_NAME))
     parser.add_argument("--per-kernel", type=int, default=4, help="variants for each kernel")
     parser.add_argument("--gpu", action="store_true", help="compare with the GPU, too")
     parser.add_argument("--device", default="cuda", help="of the tensors, with --gpu")
@@ -95,11 +95,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _variants(text: str) -> list[Variant]:
+    unknown = [name for name in text.split(",") if name not in BY_NAME]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no variant is called {unknown[0]!r}")
+    return [BY_NAME[name] for name in text.split(",")]
+
+
 def _work(options: argparse.Namespace) -> Work:
     if options.gpu:
         return Work(variants=("native",), features=Features(gpu=True), device=options.device)
-    variants = [BY_NAME[name] for name in options.variants] if options.variants else VARIANTS
-    names = tuple(variant.name for variant in usable(variants) if variant.name != "native")
+    found = usable(options.variants or VARIANTS)
+    names = tuple(variant.name for variant in found if variant.name != "native")
     count = options.per_kernel if options.seed is None else len(names) + 1
     return Work(variants=names, per_kernel=count, cpu=options.cpu)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import kernel_text
@@ -11,6 +12,7 @@ import pytest
 import torch
 from number_formats import Array
 
+from ttools.fuzz.passes import fewest_passes
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Operation
@@ -151,14 +153,20 @@ def expected(then: str, otherwise: str, bits: int) -> Array:
 
 
 @pytest.mark.usefixtures("schedule")
+@pytest.mark.parametrize("simplified", [True, False])
 @pytest.mark.parametrize("name", BRANCHES)
-def test_against_numpy(name: str) -> None:
+def test_against_numpy(name: str, simplified: bool) -> None:
     then, otherwise = BRANCHES[name]
     kernel = kernel_text.kernel(kernel_of(then, otherwise))
+    with nullcontext() if simplified else fewest_passes():
+        _compare(kernel, then, otherwise, num_stages=2 if simplified else 1)
+
+
+def _compare(kernel: Any, then: str, otherwise: str, **options: int) -> None:
     for bits in range(2**ROUNDS):
         out = torch.zeros(2, 4, N, dtype=torch.int64)
         memory = torch.arange(N).mul(3).sub(7).repeat(2, 1).contiguous()
-        kernel[(2,)](out, memory, bits, N=N)
+        kernel[(2,)](out, memory, bits, N=N, **options)
         wanted = expected(then, otherwise, bits)
         np.testing.assert_array_equal(out[0], wanted, str(bits))
         np.testing.assert_array_equal(out[1], wanted, str(bits))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from ttools.core.process.script import load_module
 from ttools.fuzz.elements import Array
+from ttools.fuzz.passes import fewest_passes
 from ttools.fuzz.program import Buffer, Program
 from ttools.fuzz.text import module_text
-from ttools.fuzz.variants import Variant, environment
+from ttools.fuzz.variants import Variant, environment, launch_options
 
 #: Checks whose findings are defects of a kernel whatever its data; the others are about
 #: numbers that random kernels make on purpose, such as NaNs and sums that wrap.
@@ -46,7 +47,7 @@ class Runner:
         self._program = program
         self._cpu = cpu
         self._kernel = _imported(program, folder, ordered=ordered)
-        self._compiled: dict[bool, Any] = {}
+        self._compiled: dict[tuple[bool, bool], Any] = {}
 
     def run(self, variant: Variant, memory: Mapping[str, Array]) -> dict[str, Array]:
         """Memory after a launch.
@@ -69,7 +70,7 @@ class Runner:
     def launch_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
         """Memory after a launch with tensors of a device, by whatever driver is active."""
         tensors = {name: to_torch(array).to(device) for name, array in memory.items()}
-        self._start(tensors, fusion=True)
+        self._start(tensors)
         return {b.name: to_numpy(tensors[b.name].cpu(), b) for b in self._program.buffers}
 
     def run_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
@@ -81,19 +82,20 @@ class Runner:
 
     def _launch(self, variant: Variant, tensors: dict[str, Any]) -> None:
         native = variant.engine == "native"
-        compiled = self._compiled.get(variant.fusion) if native else None
+        form = (variant.fusion, variant.simplified)
+        compiled = self._compiled.get(form) if native else None
         if compiled is not None:
             # The same TTIR under another environment: loaded again, emitted again.
             compiled.module = compiled.function = compiled._run = None
-        made = self._start(tensors, fusion=variant.fusion)
+        with nullcontext() if variant.simplified else fewest_passes():
+            made = self._start(tensors, **launch_options(variant))
         if native and compiled is None:
-            self._compiled[variant.fusion] = made
+            self._compiled[form] = made
 
-    def _start(self, tensors: dict[str, Any], *, fusion: bool) -> Any:
+    def _start(self, tensors: dict[str, Any], **options: Any) -> Any:
         program = self._program
         given = [tensors[b.name][b.margin : b.margin + b.size] for b in program.buffers]
         numbers = [parameter.value for parameter in program.parameters]
-        options = {} if fusion else {"enable_fp_fusion": False}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return self._kernel[program.grid](*given, *numbers, **options)

@@ -11,7 +11,7 @@ from ttools.fuzz.comparison import Mismatch
 from ttools.fuzz.elements import Array
 from ttools.fuzz.program import Program
 from ttools.fuzz.text import definitions, launch_arguments, torch_lines
-from ttools.fuzz.variants import Variant
+from ttools.fuzz.variants import Variant, launch_options
 
 
 def script(
@@ -31,6 +31,8 @@ def script(
         lines += ["import os", f"os.environ.update({', '.join(settings)})"]
     lines += ["import torch, triton", "import triton.language as tl"]
     opening = _opening(variant)
+    if not variant.simplified:
+        lines.append("from ttools.fuzz.passes import fewest_passes")
     if opening:
         lines.append(opening[0])
     lines += ["", "", definitions(program).rstrip(), "", *_memory(program)]
@@ -63,7 +65,7 @@ def _opening(variant: Variant) -> tuple[str, str] | None:
         options.append(f"threads={variant.threads}")
     if variant.order != "natural":
         options.append(f'order="{variant.order}"')
-    if not options:
+    if not options and variant.simplified:
         return None
     return "from ttools.interpreter import interpret", f"interpret({', '.join(options)})"
 
@@ -80,12 +82,13 @@ def _memory(program: Program) -> list[str]:
 
 def _launch(program: Program, variant: Variant, context: str) -> list[str]:
     arguments = launch_arguments(program)
-    if not variant.fusion:
-        arguments += ", enable_fp_fusion=False"
+    arguments += "".join(f", {name}={value}" for name, value in launch_options(variant).items())
     grid = program.grid if len(program.grid) > 1 else f"({program.grid[0]},)"
     call = f"kernel[{grid}]({arguments})"
     if not context:
         return [call]
+    if not variant.simplified:
+        context = f"fewest_passes(), {context}"
     if variant.checks:
         return [f"with {context} as run:", f"    {call}", "print(run.to('text'))"]
     return [f"with {context}:", f"    {call}"]

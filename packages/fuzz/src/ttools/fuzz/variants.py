@@ -28,6 +28,7 @@ class Variant:
         opt: LLVM's level.
         cpu: what code is made for; this machine if empty.
         fusion: whether a product and a sum may contract.
+        simplified: whether Triton's passes simplify the kernel, as they do for users.
         share: how often it is run, compared with others.
     """
 
@@ -40,6 +41,7 @@ class Variant:
     opt: int = 2
     cpu: str = ""
     fusion: bool = True
+    simplified: bool = True
     share: float = 1.0
 
 
@@ -59,6 +61,9 @@ VARIANTS: tuple[Variant, ...] = (
     Variant(name="x86-64-v2", cpu="x86-64-v2"),
     Variant(name="no fusion", fusion=False),
     Variant(name="materialised x86-64-v2", schedule="materialised", cpu="x86-64-v2", opt=1),
+    # The forms of a kernel that other versions of Triton may leave.
+    Variant(name="unsimplified", simplified=False, share=2.0),
+    Variant(name="unsimplified all checks", simplified=False, checks="all", share=0.5),
     Variant(name="eager", engine="eager", share=0.3),
 )
 BY_NAME = {variant.name: variant for variant in (BASELINE, *VARIANTS)}
@@ -86,6 +91,14 @@ def chosen(seed: int, variants: Sequence[Variant], count: int) -> list[Variant]:
     rng = random.Random(f"ttools-fuzz-variants-{seed}")
     order = sorted(variants, key=lambda variant: rng.random() ** (1 / variant.share), reverse=True)
     return [BASELINE, *order[: count - 1]]
+
+
+def launch_options(variant: Variant) -> dict[str, int]:
+    """The options of a launch that a variant is selected by."""
+    options: dict[str, int] = {} if variant.fusion else {"enable_fp_fusion": False}
+    if not variant.simplified:
+        options["num_stages"] = 1  # nothing to the engine, but another kernel to Triton's caches
+    return options
 
 
 @contextmanager

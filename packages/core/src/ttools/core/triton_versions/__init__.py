@@ -25,6 +25,7 @@ from ttools.core.triton_versions.front_end import (
     libdevice_module,
     load_ttir,
     print_operands,
+    run_required_passes,
     run_ttir_passes,
     source_file,
 )

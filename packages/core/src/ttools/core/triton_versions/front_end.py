@@ -29,6 +29,22 @@ def run_ttir_passes(module: Any) -> None:
     CUDABackend.make_ttir(module, {}, None, _CAPABILITY_WITHOUT_DESCRIPTORS)
 
 
+def run_required_passes(module: Any) -> None:
+    """What `run_ttir_passes` does of necessity: it rewrites descriptors and block pointers.
+
+    Nothing is simplified, nor inlined, which simplifies, so that values are yielded twice and
+    carried for nothing: forms that other versions of Triton, whose front ends and passes differ,
+    may leave.
+    """
+    from triton._C.libtriton import ir, passes
+
+    manager = ir.pass_manager(module.context)
+    if hasattr(passes.ttir, "add_rewrite_tensor_pointer"):  # up to 3.7
+        passes.ttir.add_rewrite_tensor_pointer(manager)
+    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
+    manager.run(module, "required_passes")
+
+
 def print_operands(module: Any, name: str, prefix: Callable[[str], str | None]) -> None:
     """Puts a `tt.print` of its operands behind each operation of a name that has one result.
 

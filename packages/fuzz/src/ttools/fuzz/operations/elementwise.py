@@ -364,7 +364,7 @@ def without_nan(x: Expr) -> Expr:
 
 @operation(
     "sum_and_difference",
-    'tl.inline_asm_elementwise("add.s32 $0, $2, $3; sub.s32 $1, $2, $3;", "=r,=r,r,r", '
+    'tl.inline_asm_elementwise("add.s32 $0, $2, $3; sub.s32 $1, $2, $3;", "=&r,=r,r,r", '
     "[{0}, {1}], dtype=(tl.int32, tl.int32), is_pure={pure}, pack=1)",
 )
 def _sum_and_difference(expr: Expr, args: Sequence[Array], frame: Frame) -> tuple[Array, Array]:

@@ -158,8 +158,7 @@ class Emitter(SlotAccess):
 
     def slot(self, value: Value) -> Slot:
         """The slot of a stored value, made on first use."""
-        while value in self.plan.shares:
-            value = self.plan.shares[value]
+        value = self.plan.owner(value)
         slot = self.slots.get(value)
         if slot is None:
             assert isinstance(value.type, TensorType)

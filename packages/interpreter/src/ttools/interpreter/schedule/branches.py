@@ -41,10 +41,7 @@ def share_results(op: Operation, plan: Plan) -> None:
             maker = yielded.defining_op
             if yielded not in plan.stored or maker is None or maker.parent is not block:
                 continue
-            held = result
-            while held in plan.shares:
-                held = plan.shares[held]
-            if plan.stored[yielded] == plan.stored[held]:
+            if plan.stored[yielded] == plan.stored[plan.owner(result)]:
                 plan.share(yielded, result)
 
 

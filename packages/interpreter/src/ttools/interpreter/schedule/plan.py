@@ -58,5 +58,11 @@ class Plan:
         self.stored.pop(value, None)
         self.shares[value] = other
 
+    def owner(self, value: Value) -> Value:
+        """The value that owns the slot in which a stored one lies."""
+        while value in self.shares:
+            value = self.shares[value]
+        return value
+
     def is_stored(self, value: Value) -> bool:
         return value in self.stored or value in self.shares

@@ -53,13 +53,8 @@ class _Checker:
         self.problems[problem] = None
 
     # ---- slots
-    def owner(self, value: Value) -> Value:
-        while value in self.plan.shares:
-            value = self.plan.shares[value]
-        return value
-
     def write(self, value: Value) -> None:
-        self.state[self.owner(value)] = frozenset((value,))
+        self.state[self.plan.owner(value)] = frozenset((value,))
 
     def read(self, values: Iterable[Value], reader: Operation) -> None:
         """Reads all slots that expressions end in, where `reader` stands."""
@@ -71,7 +66,7 @@ class _Checker:
                 continue
             op = value.defining_op
             if self.plan.is_stored(value):
-                if value not in self.state.get(self.owner(value), frozenset()):
+                if value not in self.state.get(self.plan.owner(value), frozenset()):
                     self.found(f"{reader!r} reads {value!r}, which its slot does not hold")
                 continue
             if op is not None and self.waits(op) and value not in self.state:
@@ -101,9 +96,9 @@ class _Checker:
         self.read([s for s, _ in moves if self.plan.is_stored(s)], reader)
         for source, target in moves:
             if self.plan.is_stored(source):
-                owner = self.owner(target)
+                owner = self.plan.owner(target)
                 held = self.state.get(owner, frozenset())
-                stays = self.owner(source) == owner
+                stays = self.plan.owner(source) == owner
                 self.state[owner] = held | {target} if stays else frozenset((target,))
         for source, target in moves:
             if not self.plan.is_stored(source):
@@ -203,7 +198,7 @@ class _Checker:
 
     def becomes(self, argument: Value, result: Value) -> None:
         """A loop ends: what its argument's slot holds is its result, if they have one slot."""
-        owner = self.owner(result)
+        owner = self.plan.owner(result)
         held = self.state.get(owner, frozenset())
         if argument in held:
             self.state[owner] = held | {result}

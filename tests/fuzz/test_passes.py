@@ -1,0 +1,46 @@
+"""Kernels that Triton does not simplify."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kernel_text
+import torch
+
+from ttools.fuzz.passes import fewest_passes
+from ttools.interpreter import interpret
+
+TEXT = """
+@triton.jit
+def twice(x):
+    return x + x
+
+@triton.jit
+def kernel(x_ptr, n):
+    lanes = tl.arange(0, 16)
+    unused = lanes * 3 + tl.program_id(0)
+    a = tl.load(x_ptr + lanes) + 0
+    if n > 2:
+        a = twice(a)
+    tl.store(x_ptr + lanes, a)
+"""
+
+
+def _ttir(n: int, **options: int) -> str:
+    kernel = kernel_text.kernel(TEXT)
+    x = torch.arange(16)
+    with interpret():
+        compiled: Any = kernel[(1,)](x, n, **options)
+    assert x.tolist() == [v * (2 if n > 2 else 1) for v in range(16)]
+    return str(compiled.asm["ttir"])
+
+
+def test_only_what_must_be_is_rewritten() -> None:
+    simplified = _ttir(3)
+    with fewest_passes():
+        whole = _ttir(3, num_stages=1)
+    assert "arith.muli" in whole
+    assert "arith.muli" not in simplified
+    assert "tt.call" in whole
+    assert "tt.call" not in simplified
+    assert _ttir(3) == simplified
