@@ -15,6 +15,7 @@ import triton.language as tl
 import ttools.sanitizer
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import FindingsError
+from ttools.interpreter import interpret
 from ttools.sanitizer import Sanitization, sanitize
 
 
@@ -178,6 +179,13 @@ def test_names_of_the_package() -> None:
     assert ttools.sanitizer.sanitize is sanitize
     with pytest.raises(AttributeError, match="no attribute 'sanitise'"):
         _ = ttools.sanitizer.sanitise
+
+
+def test_launches_in_a_script_s_own_interpret_are_checked() -> None:
+    with sanitize() as report, interpret() as own:
+        run(mask=False)
+    assert [finding.kind for finding in report.findings] == ["oob_load"]
+    assert own.stats[0].launches == 1
 
 
 def test_what_a_run_inside_another_takes_is_told() -> None:

@@ -15,8 +15,22 @@ from plugin_kernels import add_kernel, fill_kernel
 
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
 
 N = 1000
+
+
+class Counting:
+    """An observer that runs what it sees as it is."""
+
+    def __init__(self) -> None:
+        self.launches: list[ObservedLaunch] = []
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        self.launches.append(launch)
+        return launch.execute(Instruments())
 
 
 def add(out: torch.Tensor, block: int = 128) -> None:
@@ -88,14 +102,56 @@ def test_decorates_functions_and_adds_up() -> None:
     assert run.stats[0].launches == 2
 
 
-def test_nested_runs_count_in_the_innermost() -> None:
+def test_nested_runs_both_count() -> None:
     out = torch.zeros(N)
     with interpret() as outer:
         add(out)
         with interpret() as inner:
             add(out)
+            fill_kernel[(2,)](out, 3.0, BLOCK=16)
         add(out)
-    assert outer.stats[0].launches == 2
+    assert [(s.kernel, s.launches) for s in outer.stats] == [("add_kernel", 3), ("fill_kernel", 1)]
+    assert [(s.kernel, s.launches) for s in inner.stats] == [("add_kernel", 1), ("fill_kernel", 1)]
+
+
+def test_what_a_nested_run_leaves_out_belongs_to_the_outer_one() -> None:
+    out = torch.zeros(N)
+    with interpret(only=["add_kernel"]) as outer, interpret(only=["fill_kernel"]) as inner:
+        add(out)
+        fill_kernel[(2,)](out, 3.0, BLOCK=16)
+    assert [s.kernel for s in outer.stats] == ["add_kernel"]
+    assert [s.kernel for s in inner.stats] == ["fill_kernel"]
+
+
+def test_a_nested_run_leaves_its_launches_to_the_observer_around_it() -> None:
+    observer = Counting()
+    with interpret(observer=observer, only=["add_kernel"], threads=1):
+        with interpret(programs="0", dot="exact") as inner:
+            out = torch.zeros(N)
+            add(out)
+            fill_kernel[(2,)](out, 3.0, BLOCK=16)
+        workers = [threading.Thread(target=add, args=(torch.zeros(N),)) for _ in range(2)]
+        with inner:
+            for worker in workers:
+                worker.start()
+                worker.join()
+    assert [launch.kernel for launch in observer.launches] == ["add_kernel"] * 3
+    (first, *_) = observer.launches
+    # How is the observer's business, what is that of the program.
+    assert (first.run.launch_options.threads, first.run.launch_options.programs) == (1, "0")
+    assert first.options.dot == "exact"
+    assert out.unique().tolist() == [0.0, 2.0, 3.0]
+    assert [(s.kernel, s.launches) for s in inner.stats] == [("add_kernel", 3), ("fill_kernel", 1)]
+
+
+def test_a_nested_run_of_the_eager_engine_is_not_observed_and_tells() -> None:
+    observer = Counting()
+    with interpret(observer=observer) as outer, interpret(engine="eager") as inner:
+        add(torch.zeros(N))
+    assert observer.launches == []
+    assert outer.warnings == [
+        "kernel `add_kernel` ran as Python, as the script's own interpret() asks"
+    ]
     assert inner.stats[0].launches == 1
 
 
@@ -220,7 +276,8 @@ def test_tasks_see_their_own_run() -> None:
 
     with interpret() as seen["outer"]:
         asyncio.run(together())
-    assert [seen[name].stats[0].launches for name in ("own", "outer")] == [1, 1]
+    # The other task's launch is the outer run's alone.
+    assert [seen[name].stats[0].launches for name in ("own", "outer")] == [1, 2]
 
 
 # ---- autotuners

@@ -156,7 +156,8 @@ def interpret(
     """Runs Triton kernels on the CPU while the returned context is active.
 
     Kernels that `only` leaves out run where they would have run without this. Tensors on a GPU
-    are copied to the host for a launch, and what the launch wrote is copied back.
+    are copied to the host for a launch, and what the launch wrote is copied back. Inside another
+    run that observes launches, as `sanitize()` and the commands do, those made here are observed.
 
     Args:
         only: names of kernels, or a predicate on names; all kernels by default.

@@ -11,7 +11,7 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.interpreter.backend.tuned_config import choosing_among, tuning
-from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.interpretation import Run, selecting_run
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 
 Routed = Callable[[bool], Any]
@@ -33,8 +33,8 @@ def tuned_on_cpu(
     """
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        active = active_run()
-        if active is None or not active.selects(triton_versions.kernel_name(self)):
+        active = selecting_run(triton_versions.kernel_name(self))
+        if active is None:
             return original(self, *args, **kwargs)
         _refuse_conflicts(self.configs, kwargs)
         with routed(True):

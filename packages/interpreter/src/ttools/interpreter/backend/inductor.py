@@ -27,7 +27,7 @@ from ttools.core.patches import Patches
 from ttools.interpreter.backend.device import CPU_TARGET
 from ttools.interpreter.backend.tuned_config import trying
 from ttools.interpreter.run.benchmark import do_bench
-from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
+from ttools.interpreter.run.interpretation import Run, active_run, active_runs, selecting_run
 
 Routed = Callable[[bool], AbstractContextManager[None]]
 
@@ -233,8 +233,7 @@ def _time_here(patches: Patches, module: ModuleType) -> None:
     """Times functions by the CPU's clock; once where kernels are observed."""
 
     def benchmark_gpu(_self: Any, function: Callable[[], Any], *_: Any, **__: Any) -> float:
-        run = active_run()
-        if run is not None and (run.first_config or run.observer is not None):
+        if any(run.first_config or run.observer is not None for run in active_runs()):
             start = time.perf_counter()
             function()
             return 1e3 * (time.perf_counter() - start)

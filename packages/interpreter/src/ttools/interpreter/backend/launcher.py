@@ -23,7 +23,7 @@ from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config, choices
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
-from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.launching import (
     EagerTwin,
     LaunchableKernel,
@@ -74,11 +74,9 @@ class CPULauncher:
         if launch_enter_hook is not None:
             launch_enter_hook(launch_metadata)
         note_child_launch(self._name)
-        run = active_run()
-        if run is None:
+        run = selecting_run(self._name)
+        if run is None and active_run() is None:
             announce_implicit_launch()
-        elif not run.selects(self._name):
-            run = None
         try:
             grid = index(grid_x), index(grid_y), index(grid_z)
         except TypeError:

@@ -39,7 +39,7 @@ from ttools.interpreter.frontend.options import (
 )
 from ttools.interpreter.run.benchmark import is_timed
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
-from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.notices import announce_implicit_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
@@ -108,11 +108,9 @@ class EagerKernel:
         if enter_hook is not None:
             enter_hook(launch_metadata)
         note_child_launch(self.name)
-        run = active_run()
-        if run is None:
+        run = selecting_run(self.name)
+        if run is None and active_run() is None:
             announce_implicit_launch()
-        elif not run.selects(self.name):
-            run = None
         try:
             grid = index(grid_x), index(grid_y), index(grid_z)
         except TypeError:

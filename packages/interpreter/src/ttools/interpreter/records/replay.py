@@ -20,7 +20,7 @@ from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.api import interpret
 from ttools.interpreter.parser.foreign import foreign
 from ttools.interpreter.records.record_contents import make_storage, numpy_type
-from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments, make_launch
 from ttools.interpreter.run.variants import Variants
 
@@ -111,10 +111,9 @@ def replay(path: str | Path) -> list[Replayed]:
     modules: dict[str, Variants] = {}
     made = []
     with nullcontext() if active_run() is not None else interpret():
-        run = active_run()
-        assert run is not None
         for number, launch in enumerate(record.launches):
-            if not run.selects(launch.kernel):
+            run = selecting_run(launch.kernel)
+            if run is None:
                 continue
             with during(f"making launch {number} of {path} again, of kernel `{launch.kernel}`"):
                 made.append(_make(path, record, launch, modules, run))

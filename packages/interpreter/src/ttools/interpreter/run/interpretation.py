@@ -1,7 +1,7 @@
 """Runs of `interpret()`: what they select, how they run kernels, what they saw; which is active.
 
-Owns the stack of active runs, the only state outside a run. Must not know Triton's classes nor
-how a kernel is launched.
+Owns the stack of active runs, the only state outside a run, and which of several active ones a
+launch belongs to. Must not know Triton's classes nor how a kernel is launched.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import DotMode
-from ttools.interpreter.run.stats import Statistics
+from ttools.interpreter.run.stats import JointStatistics, Statistics
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class Run:
         self.launch_options = launch_options
         self.schedule: Literal["fused", "materialised"] = schedule
         self.dot: DotMode = dot_from_environment() if dot is None else dot
+        self._own_dot = dot
         self.emits = (schedule, self.dot)
         self.first_config = first_config
         self.observer = observer
@@ -74,12 +77,40 @@ class Run:
         self.warnings: list[str] = []
         self.unchecked_assertions: dict[str, SourceLocation] = {}
         self._lock = threading.Lock()
+        #: The runs that were active where this one was entered last, outermost first.
+        self._entered_in: tuple[Run, ...] = ()
+        #: What launches belong to that these other runs have a part in, too.
+        self._shared_with: tuple[tuple[Run, ...], Run] | None = None
 
     def warn(self, text: str) -> None:
         """Adds a warning unless it was given before."""
         with self._lock:
             if text not in self.warnings:
                 self.warnings.append(text)
+
+    def together_with(self, outer: tuple[Run, ...]) -> Run:
+        """The run of launches that belong to outer runs besides.
+
+        Args:
+            outer: the others, innermost first, of which the last may have an observer: then
+                launches run as that one says, but compute what this one says.
+        """
+        known = self._shared_with
+        if known is not None and known[0] == outer:
+            return known[1]
+        shared = copy(self)
+        if outer[-1].observer is not None:
+            shared = copy(outer[-1])
+            shared.dot = self._own_dot or shared.dot
+            shared.emits = (shared.schedule, shared.dot)
+            own = self.launch_options
+            if own.programs is not None:
+                shared.launch_options = replace(
+                    shared.launch_options, programs=own.programs, seed=own.seed
+                )
+        shared.statistics = JointStatistics([run.statistics for run in (self, *outer)])
+        self._shared_with = (outer, shared)
+        return shared
 
     @property
     def notes(self) -> list[str]:
@@ -117,7 +148,8 @@ def enter(run: Run) -> int:
         How many runs are active in the process, this one included.
     """
     with _lock:
-        _own_runs.set((*_own_runs.get(), run))
+        run._entered_in = _own_runs.get()
+        _own_runs.set((*run._entered_in, run))
         _all_runs.append(run)
         if not _in_event_loop():
             _entered.runs.append(run)
@@ -154,25 +186,26 @@ def _remove_last(runs: list[Run], run: Run) -> None:
 
 
 def active_run() -> Run | None:
-    """The run that a launch made here and now would belong to, if it selects the kernel."""
+    """The innermost run of those that a launch made here and now may belong to."""
+    return next(iter(active_runs()), None)
+
+
+def active_runs() -> Sequence[Run]:
+    """The runs that a launch made here and now may belong to, innermost first."""
     if not _all_runs:
-        return None
-    own = _innermost(_own_runs.get()) or _innermost(_entered.runs)
-    if own is not None:
-        return own
+        return ()
+    own = _still_active(_own_runs.get()) or _still_active(_entered.runs)
     # The main thread works for itself only: what another thread entered is not its business.
-    if threading.current_thread() is threading.main_thread():
-        return None
+    if own or threading.current_thread() is threading.main_thread():
+        return own
     with _lock:
-        return next((run for run in reversed(_all_runs) if run.shared), None)
+        found = next((run for run in reversed(_all_runs) if run.shared), None)
+    return () if found is None else (found, *_still_active(found._entered_in))
 
 
-def _innermost(runs: Sequence[Run]) -> Run | None:
-    """The last that is active: a copy of a context keeps those that have ended since."""
-    for run in reversed(runs):
-        if run in _all_runs:
-            return run
-    return None
+def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
+    """Each once, innermost first; a copy of a context keeps those that have ended since."""
+    return [run for run in dict.fromkeys(reversed(runs)) if run in _all_runs]
 
 
 def dot_from_environment() -> DotMode:
@@ -191,6 +224,21 @@ def dot_mode(run: Run | None) -> DotMode:
 
 
 def selecting_run(kernel: str) -> Run | None:
-    """The active run, if it selects the kernel of this name."""
-    run = active_run()
-    return run if run is not None and run.selects(kernel) else None
+    """The run that a launch of a kernel made here and now belongs to.
+
+    It is the innermost that selects the kernel. One without an observer, such as a script's own
+    `interpret()`, leaves the launch to the observer of the run around it, such as the command's
+    that runs the script; both count it.
+    """
+    runs = active_runs()
+    found = [run for run in runs if run.selects(kernel)]
+    if len(found) < 2:
+        return found[0] if found else None
+    first, *outer = found
+    if first.engine == "eager":
+        for run in outer:
+            if run.observer is not None:
+                run.warn(f"kernel `{kernel}` ran as Python, as the script's own interpret() asks")
+        return first
+    last = next((n for n, run in enumerate(found) if run.observer is not None), len(outer))
+    return first if last == 0 else first.together_with(tuple(outer[:last]))

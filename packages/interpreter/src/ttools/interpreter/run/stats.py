@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -72,3 +73,32 @@ class Statistics:
         with self._lock:
             entry.compile_s += seconds
             entry.cache_hits += hit
+
+
+class JointStatistics(Statistics):
+    """Counts for several runs at once, of which the first shows what it counts.
+
+    Args:
+        parts: where everything is counted; at least one.
+    """
+
+    def __init__(self, parts: Sequence[Statistics]) -> None:
+        super().__init__()
+        self._parts = parts
+        self.kernels = parts[0].kernels
+
+    def of(self, kernel: str) -> KernelStats:
+        first, *_ = [part.of(kernel) for part in self._parts]
+        return first
+
+    def count_launch(self, kernel: str, programs: int, seconds: float) -> None:
+        for part in self._parts:
+            part.count_launch(kernel, programs, seconds)
+
+    def count_front_end(self, kernel: str, seconds: float) -> None:
+        for part in self._parts:
+            part.count_front_end(kernel, seconds)
+
+    def count_compilation(self, kernel: str, seconds: float, hit: bool) -> None:
+        for part in self._parts:
+            part.count_compilation(kernel, seconds, hit)
