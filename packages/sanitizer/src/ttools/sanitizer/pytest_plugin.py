@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "ttools_sizes(n=range(...), require_proof=False): call the test for all sizes of the "
-        "ranges at once; it fails where a kernel that it launches is wrong at any of them",
+        "ttools_sizes(n=range(...), require_proof=False, assume=None): call the test for all sizes "
+        "of the ranges at once; it fails where a kernel that it launches is wrong at any of them",
     )
     plugin = _Plugin(config)
     config.pluginmanager.register(plugin, _PLUGIN)
@@ -243,11 +243,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     from ttools.core.errors import UsageError
     from ttools.sanitizer.sizes.api import check_sizes
 
-    sizes = {name: v for name, v in marker.kwargs.items() if name != "require_proof"}
+    arguments = {name: v for name, v in marker.kwargs.items() if name != "require_proof"}
     names = pyfuncitem._fixtureinfo.argnames
-    given = {n: pyfuncitem.funcargs[n] for n in names if n not in sizes}
+    given = {n: pyfuncitem.funcargs[n] for n in names if n not in arguments}
     try:
-        result = check_sizes(partial(pyfuncitem.obj, **given), target=pyfuncitem.name, **sizes)
+        result = check_sizes(partial(pyfuncitem.obj, **given), target=pyfuncitem.name, **arguments)
     except UsageError as error:
         pytest.fail(f"@pytest.mark.ttools_sizes: {error}", pytrace=False)
     unproved = marker.kwargs.get("require_proof", False) and result.verdict != "proved"

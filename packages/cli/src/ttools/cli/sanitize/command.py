@@ -44,6 +44,7 @@ def sanitize_command(
     timeout: sanitize_options.TimeoutOption = None,
     only: sanitize_options.CheckedOnlyOption = None,
     sizes: sanitize_options.SizesOption = None,
+    assume: sanitize_options.AssumeOption = None,
     all_sizes: sanitize_options.AllSizesOption = False,
     all_configs: sanitize_options.AllConfigsOption = False,
     view_bounds: sanitize_options.ViewBoundsOption = None,
@@ -87,6 +88,7 @@ def sanitize_command(
             "--arg": arg,
         }
         if all_sizes:
+            refused["--assume"] = assume
             script = read_work(words or [], module=module, code=code, grid=grid, arguments=[])
             status = sanitize_all_sizes(
                 script,
@@ -100,9 +102,17 @@ def sanitize_command(
         else:
             refused |= {"-m": module, "-c": code}
             status = sanitize_sizes(
-                sizes or [], words or [], refused, form=form, output=output, fail_on=fail_on
+                sizes or [],
+                assume or [],
+                words or [],
+                refused,
+                form=form,
+                output=output,
+                fail_on=fail_on,
             )
         raise typer.Exit(status)
+    if assume:
+        raise UsageError("--assume needs --sizes")
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline FILE")

@@ -74,6 +74,14 @@ SizesOption = Annotated[
         help="Check a function, FILE.py:FUNCTION, for all sizes of a range at once; repeatable.",
     ),
 ]
+AssumeOption = Annotated[
+    list[str] | None,
+    _checks(
+        "--assume",
+        metavar="PARAMETER=LOW:HIGH",
+        help="Take integers in a tensor to be so, with --sizes: `index=0:n-1`; repeatable.",
+    ),
+]
 AllSizesOption = Annotated[
     bool,
     _checks(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 def sanitize_sizes(
     sizes: Sequence[str],
+    assume: Sequence[str],
     words: Sequence[str],
     given: Mapping[str, object],
     *,
@@ -40,6 +41,7 @@ def sanitize_sizes(
 
     Args:
         sizes: ranges, `n=1:4096`.
+        assume: bounds of what tensors hold, `index=0:n-1`.
         words: what the command line names.
         given: values of the options that cannot be used with it.
         form: of the report.
@@ -57,12 +59,13 @@ def sanitize_sizes(
         raise UsageError("--sizes needs one FILE.py:FUNCTION")
     take_over_from_upstream("ttools sanitizes")
     from ttools.sanitizer.sizes.api import SECONDS, check_ranges, load_function, read_sizes
+    from ttools.sanitizer.sizes.contracts import read_assumed
 
-    ranges = read_sizes(sizes)
+    ranges, assumed = read_sizes(sizes), read_assumed(assume)
     run = load_function(words[0], ranges)
     with _spent(SECONDS):
-        report = check_ranges(run, ranges, target=words[0], fail_on=fail_on).report
-    return _conclude(report, form, output)
+        found = check_ranges(run, ranges, target=words[0], fail_on=fail_on, assume=assumed)
+    return _conclude(found.report, form, output)
 
 
 def sanitize_all_sizes(

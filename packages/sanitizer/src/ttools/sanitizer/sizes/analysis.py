@@ -16,6 +16,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Poly, Symbol, as_poly, substitute
+from ttools.sanitizer.sizes.contracts import Bounds, contracts
 from ttools.sanitizer.sizes.host.launches import Launch, Memory, run_host
 from ttools.sanitizer.sizes.host.paths import Condition, HostInt, NotModelledError, Path
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region, region
@@ -43,10 +44,18 @@ class Analysis:
         run: makes tensors and launches, given sizes by name.
         sizes: first and last value of each.
         seconds: after which what is left is abstained.
+        assume: bounds of what tables hold, by parameter of kernels, see `contracts`.
+
+    Raises:
+        UsageError: a range is empty, or a bound no formula of sizes.
     """
 
     def __init__(
-        self, run: Callable[..., Any], sizes: Mapping[str, tuple[int, int]], seconds: float = 25.0
+        self,
+        run: Callable[..., Any],
+        sizes: Mapping[str, tuple[int, int]],
+        seconds: float = 25.0,
+        assume: Mapping[str, Bounds] | None = None,
     ) -> None:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:
@@ -57,11 +66,17 @@ class Analysis:
         self.known = Known(self._names, time.monotonic() + seconds)
         self.result = Result(dict(sizes))
         self._unsettled: set[Key] = set()
+        self._contracts = dict.fromkeys(contracts(assume or {}, self._symbols), False)
 
     def analyse(self) -> Result:
-        """Looks at the whole range."""
+        """Looks at the whole range.
+
+        Raises:
+            UsageError: something is assumed of a parameter that no launch has.
+        """
         start = time.monotonic()
         ways = self._ways()
+        self._note_contracts()
         ways.sort(key=lambda way: [low for low, _ in way.region.box.values()])
         for way in ways:
             self._way(way)
@@ -134,7 +149,24 @@ class Analysis:
         self.result.assumptions += [
             a for a in recorder.assumptions if a not in self.result.assumptions
         ]
-        return path, recorder.launches
+        return path, [self._promised(launch) for launch in recorder.launches]
+
+    def _promised(self, launch: Launch) -> Launch:
+        for contract in self._contracts:
+            if contract.holds_for(launch):
+                self._contracts[contract] = True
+                launch = contract.put(launch)
+        return launch
+
+    def _note_contracts(self) -> None:
+        for contract, used in self._contracts.items():
+            name, (low, high) = contract.parameter, contract.text.split(":")
+            if not used:
+                raise UsageError(
+                    f"--assume {name}={contract.text}: no kernel that is launched has a tensor of "
+                    f"integers as parameter `{name}`"
+                )
+            self.result.assumptions.append(f"what `{name}` holds is from {low} to {high}")
 
     def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Abstention:
         function = getattr(self._run, "func", self._run)
@@ -240,6 +272,7 @@ def _with(launch: Launch, new: Mapping[Symbol, Poly]) -> Launch:
             strides=tuple(map(put, a.strides)),
             offset=put(a.offset),
             content=None if a.content is None else put(a.content),
+            within=None if a.within is None else (put(a.within[0]), put(a.within[1])),
         )
         if isinstance(a, Memory)
         else a

@@ -61,6 +61,7 @@ def check_sizes(
     target: str = "",
     fail_on: Severity = "error",
     seconds: float = SECONDS,
+    assume: Mapping[str, tuple[int | str, int | str]] | None = None,
     **sizes: range | tuple[int, int],
 ) -> SizesResult:
     """Checks what a function launches, for all sizes of a range at once.
@@ -73,10 +74,12 @@ def check_sizes(
         target: what the report calls it.
         fail_on: from which severity on findings fail.
         seconds: after which what is left is not proved.
+        assume: least and greatest of the integers in tensors, by parameter of kernels:
+            `{"index": (0, "n - 1")}`. Nobody checks that; the report repeats it.
         sizes: the values of each: a `range` of step 1, or first and last value.
 
     Raises:
-        UsageError: a range is empty or has gaps.
+        UsageError: a range is empty or has gaps, or a bound is no formula of sizes.
 
     Examples:
         >>> check_sizes(run, n=range(1, 1 << 20)).verdict
@@ -85,7 +88,7 @@ def check_sizes(
     ends = {name: _ends(name, values) for name, values in sizes.items()}
     if not ends:
         raise UsageError("no sizes to check: name a range, as in `n=range(1, 1 << 20)`")
-    return check_ranges(run, ends, target=target, fail_on=fail_on, seconds=seconds)
+    return check_ranges(run, ends, target=target, fail_on=fail_on, seconds=seconds, assume=assume)
 
 
 def check_ranges(
@@ -95,12 +98,13 @@ def check_ranges(
     target: str = "",
     fail_on: Severity = "error",
     seconds: float = SECONDS,
+    assume: Mapping[str, tuple[int | str, int | str]] | None = None,
 ) -> SizesResult:
     """The same with first and last value of each size in a mapping."""
     from ttools.sanitizer.sizes.analysis import Analysis
     from ttools.sanitizer.sizes.report import make_report
 
-    result = Analysis(run, ends, seconds).analyse()
+    result = Analysis(run, ends, seconds, assume).analyse()
     name = target or str(getattr(run, "__name__", run))
     return SizesResult(make_report(result, target=name, fail_on=fail_on))
 

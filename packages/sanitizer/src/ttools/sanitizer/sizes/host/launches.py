@@ -61,6 +61,7 @@ class Memory:
         content: of storage element `INDEX`, if it is an integer that is known.
         value: of all its elements, if they are the same float.
         random: whether its elements differ as random ones do.
+        within: least and greatest of its elements, as the user promises.
     """
 
     number: int
@@ -72,6 +73,7 @@ class Memory:
     content: Poly | None = None
     value: float | None = None
     random: bool = False
+    within: tuple[Poly, Poly] | None = None
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from ttools.interpreter.ir import (
 from ttools.sanitizer.sizes.algebra.polynomials import (
     PROGRAM,
     Poly,
+    as_poly,
     substitute,
 )
-from ttools.sanitizer.sizes.attributes import access_kind
+from ttools.sanitizer.sizes.attributes import access_kind, width_of
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
 from ttools.sanitizer.sizes.host.storage import INDEX
@@ -104,6 +105,8 @@ class Accesses(State):
         for case in pointer.cases:
             content = self._content(case)
             if content is None:
+                content = self._promised(case, result)
+            if content is None:
                 return self.unknown(result)
             # What its type cannot hold, the table does not hold either.
             needs = case.needs | {Need(op, content, -half, half - 1, "model")}
@@ -123,12 +126,32 @@ class Accesses(State):
                 return self.unknown(result)
         return Number(tuple(cases)) if 0 < len(cases) <= 8 else self.unknown(result)
 
-    def _content(self, case: Case) -> Poly | None:
+    def _promised(self, case: Case, result: Value) -> Poly | None:
+        """An element of which its bounds are promised."""
+        memory = self._table(case)
+        if memory is None or memory.within is None:
+            return None
+        width = 8 * memory.dtype.itemsize
+        if width_of(result) != width:
+            return None
+        # Kernels see numbers without a sign as ones with: those from the middle on are others.
+        ends = () if memory.dtype.is_signed else (0, (1 << width) - 1)
+        loaded = self.data(result, *ends)
+        low, high = memory.within
+        self.space.relate(loaded, as_poly(loaded) - low, high - as_poly(loaded))
+        return as_poly(loaded)
+
+    def _table(self, case: Case) -> Memory | None:
+        """The memory that a load reads, if it is as it was at the launch."""
         if case.base is None or case.base < 0:
             return None
         memory = self.launch.arguments[case.base]
         if not isinstance(memory, Memory) or memory.number in self._written:
             return None
-        if memory.content is None:
+        return memory
+
+    def _content(self, case: Case) -> Poly | None:
+        memory = self._table(case)
+        if memory is None or memory.content is None:
             return None
         return substitute(memory.content, {INDEX: memory.offset + case.value})

@@ -87,6 +87,13 @@ class State:
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
     ) -> Number:
         """A number of which only a range is known, by default that of its type."""
+        base = -1 if isinstance(element_type(value.type), PointerType) else None
+        return Number((Case(as_poly(self.data(value, low, high, like)), base=base),))
+
+    def data(
+        self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
+    ) -> Symbol:
+        """A new symbol for a number of which only a range is known, by default that of its type."""
         kind = element_type(value.type)
         if isinstance(kind, IntegerType):
             half = 1 << (kind.width - 1)
@@ -96,8 +103,7 @@ class State:
         lanes = any(e > 1 for e in shape_of(value.type))
         symbol = Symbol(like, "data", LANE + 1 if lanes else LOOP + 1, (), value)
         self.space.declare(symbol, low, high)
-        base = -1 if isinstance(kind, PointerType) else None
-        return Number((Case(as_poly(symbol), base=base),))
+        return symbol
 
     def lane(self, axis: int, extent: int) -> Poly:
         """The index along an axis of a tile, counted from its last axis."""

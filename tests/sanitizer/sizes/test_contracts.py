@@ -1,0 +1,161 @@
+"""What a user promises of tables: what is proved under it, and that it is no more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from tests.sanitizer.sizes import kernels
+
+from ttools.core.errors import UsageError
+from ttools.sanitizer import check_sizes, sanitize
+from ttools.sanitizer.sizes.contracts import read_assumed
+
+
+@triton.jit
+def scatter_kernel(x_ptr, index_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + offs, mask=offs < n, other=0)
+    tl.store(x_ptr + index, offs, mask=offs < n)
+
+
+@triton.jit
+def rewrite_kernel(x_ptr, index_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offs < n
+    tl.store(index_ptr + offs, tl.load(index_ptr + offs, mask=inside) * 5, mask=inside)
+    index = tl.load(index_ptr + offs, mask=inside, other=0)
+    tl.store(x_ptr + offs, tl.load(x_ptr + index, mask=inside), mask=inside)
+
+
+@triton.jit
+def unmasked_kernel(x_ptr, index_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + offs, mask=offs < n)  # undefined from n on
+    tl.store(y_ptr + offs, tl.load(x_ptr + index))
+
+
+@triton.jit
+def rows_kernel(x_ptr, first_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Copies the rows of x that a table of row numbers names."""
+    row = tl.load(first_ptr + tl.program_id(0))
+    for start in range(0, n, BLOCK):
+        offs = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * n + offs, mask=offs < n)
+        tl.store(y_ptr + tl.program_id(0) * n + offs, x, mask=offs < n)
+
+
+def _gather(index: torch.Tensor, n: Any, kernel: Any = kernels.gather_kernel) -> None:
+    kernel[(triton.cdiv(n, 64),)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
+
+
+def bytes_as_index(n: Any) -> None:
+    _gather(torch.randint(0, 9, (n,), dtype=torch.uint8), n)
+
+
+def undefined_as_index(n: Any) -> None:
+    index = torch.randint(0, 9, (n,))
+    unmasked_kernel[(triton.cdiv(n, 64),)](torch.randn(n), index, torch.empty(n + 64), n, BLOCK=64)
+
+
+def scatter(n: Any) -> None:
+    scatter_kernel[(triton.cdiv(n, 64),)](torch.empty(n), torch.randint(0, 9, (n,)), n, BLOCK=64)
+
+
+def rewrite(n: Any) -> None:
+    rewrite_kernel[(triton.cdiv(n, 64),)](torch.randn(n), torch.randint(0, 9, (n,)), n, BLOCK=64)
+
+
+def rows(n: Any, m: Any) -> None:
+    table = torch.randint(0, 9, (16,), dtype=torch.int32)
+    rows_kernel[(16,)](torch.randn(m, n), table, torch.empty(16, n), n, BLOCK=64)
+
+
+@pytest.mark.parametrize(
+    ("run", "assume", "verdict"),
+    [
+        (kernels.gather_random, {}, "not proved"),
+        (kernels.gather_random, {"index_ptr": (0, "n - 1")}, "proved"),
+        (kernels.gather_random, {"index_ptr": (0, 0)}, "proved"),
+        (kernels.gather_random, {"index_ptr": (0, "n")}, "not proved"),
+        (kernels.gather_random, {"index_ptr": (-1, "n - 1")}, "not proved"),
+        (kernels.gather_random, {"index_ptr": ("n - 1", "2 * n - 2")}, "not proved"),
+        # Several lanes may store to one element: bounds do not say that they differ.
+        (scatter, {"index_ptr": (0, "n - 1")}, "not proved"),
+        # What the kernel itself has written there is nobody's promise.
+        (rewrite, {"index_ptr": (0, "n - 1")}, "not proved"),
+        (undefined_as_index, {"index_ptr": (0, "n - 1")}, "not proved"),
+        # Kernels see a byte from 128 on as a negative number.
+        (bytes_as_index, {"index_ptr": (0, "n - 1")}, "not proved"),
+    ],
+)
+def test_what_is_proved_under_a_promise(
+    run: Callable[..., Any], assume: dict[str, Any], verdict: str
+) -> None:
+    result = check_sizes(run, n=range(1, 1 << 20), assume=assume)
+    assert (result.verdict, result.findings) == (verdict, ())
+    assert all(f"what `{name}` holds" in str(result) for name in assume)
+
+
+def test_small_bytes_are_what_they_seem() -> None:
+    result = check_sizes(bytes_as_index, n=range(1, 129), assume={"index_ptr": (0, "n - 1")})
+    assert result.verdict == "proved"
+
+
+def test_a_promise_of_two_sizes_and_where_it_wraps() -> None:
+    assume = {"first_ptr": (0, "m - 1")}
+    right = check_sizes(rows, n=range(1, 1 << 15), m=range(1, 1 << 15), assume=assume)
+    assert right.verdict == "proved"
+    # The row is an int32 number, and so is its product with n.
+    large = check_sizes(rows, n=range(1, 1 << 17), m=range(1, 1 << 17), assume=assume)
+    assert large.verdict == "not proved"
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000])
+def test_what_is_proved_is_seen_in_runs(n: int) -> None:
+    ends = [torch.zeros(n, dtype=torch.int64), torch.full((n,), n - 1), torch.randint(0, n, (n,))]
+    with sanitize() as right:
+        for index in ends:
+            _gather(index, n)
+    assert right.findings == []
+    with sanitize() as wrong:
+        _gather(torch.full((n,), n), n)
+    assert {finding.kind for finding in wrong.findings} == {"oob_load"}
+
+
+@pytest.mark.ttools_sizes(
+    n=range(1, 1 << 20), require_proof=True, assume={"index_ptr": (0, "n - 1")}
+)
+def test_a_marker_may_promise(n: int) -> None:
+    kernels.gather_random(n)
+
+
+@pytest.mark.parametrize(
+    ("assume", "sentence"),
+    [
+        ({"index_ptr": (0, "m - 1")}, "m is none of the sizes n"),
+        ({"index_ptr": (0, "n / 2")}, "must be made of integers"),
+        ({"index_ptr": (0, "n -")}, "no formula"),
+        ({"index": (0, 1)}, "no kernel that is launched has a tensor of integers as parameter"),
+        ({"x_ptr": (0, 1)}, "no kernel that is launched has a tensor of integers as parameter"),
+    ],
+)
+def test_promises_that_mean_nothing_are_refused(assume: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        check_sizes(kernels.gather_random, n=range(1, 100), assume=assume)
+
+
+@pytest.mark.parametrize("text", ["a", "a=1", "a=:2", "=1:2", "a b=1:2"])
+def test_words_that_are_no_promise_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="PARAMETER=LOW:HIGH"):
+        read_assumed([text])
+
+
+def test_promises_are_read() -> None:
+    assert read_assumed(["a=0: n-1", "b=-1:2*n"]) == {"a": ("0", "n-1"), "b": ("-1", "2*n")}
+    with pytest.raises(UsageError, match="has bounds already"):
+        read_assumed(["a=0:1", "a=0:2"])
