@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import triton
@@ -21,6 +23,54 @@ def scatter_kernel(x_ptr, index_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     index = tl.load(index_ptr + offs, mask=offs < n, other=0)
     tl.store(x_ptr + index, offs, mask=offs < n)
+
+
+@triton.jit
+def scattered(
+    x_ptr, index_ptr, n, BLOCK: tl.constexpr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr
+):
+    """Stores to x[A * (index[i // C] // B)]."""
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + offs // C, mask=offs < n, other=0)
+    tl.store(x_ptr + A * (index // B), offs, mask=offs < n)
+
+
+@triton.jit
+def rows_to_kernel(x_ptr, index_ptr, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Stores rows of n numbers to the rows of x that the table names."""
+    row = tl.load(index_ptr + tl.program_id(0) * ROWS + tl.arange(0, ROWS))
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    at = row[:, None] * n + column[None, :]
+    tl.store(x_ptr + at, at, mask=column[None, :] < n)
+
+
+@triton.jit
+def columns_to_kernel(x_ptr, index_ptr, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Stores columns of n numbers to where the table says that they begin."""
+    first = tl.load(index_ptr + tl.program_id(0) * ROWS + tl.arange(0, ROWS))
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    at = first[None, :] + column[:, None]
+    tl.store(x_ptr + at, at, mask=column[:, None] < n)
+
+
+@triton.jit
+def mixed_kernel(
+    x_ptr,
+    index_ptr,
+    n,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    C: tl.constexpr,
+    D: tl.constexpr,
+    E: tl.constexpr,
+    M: tl.constexpr,
+    L: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + offs // L, mask=offs < n, other=0)
+    at = A * (index // B) + C * (offs // D) + E * (index % M)
+    tl.store(x_ptr + at, offs, mask=offs < n)
 
 
 @triton.jit
@@ -66,6 +116,36 @@ def scatter(n: Any) -> None:
     scatter_kernel[(triton.cdiv(n, 64),)](torch.empty(n), torch.randint(0, 9, (n,)), n, BLOCK=64)
 
 
+def _scattered(n: Any, a: int, b: int, c: int) -> None:
+    index = torch.randint(0, 9, (n,))
+    scattered[(triton.cdiv(n, 64),)](torch.empty(2 * n), index, n, BLOCK=64, A=a, B=b, C=c)
+
+
+def scatter_pairs(n: Any) -> None:
+    _scattered(n, 2, 1, 1)
+
+
+def scatter_halves(n: Any) -> None:
+    _scattered(n, 1, 2, 1)
+
+
+def scatter_twice(n: Any) -> None:
+    _scattered(n, 1, 1, 2)
+
+
+def _scatter_rows(n: Any, kernel: Any) -> None:
+    index = torch.randint(0, 9, (64,), dtype=torch.int32)
+    kernel[4, triton.cdiv(n, 32)](torch.empty(64 * n + 64), index, n, ROWS=16, BLOCK=32)
+
+
+def scatter_rows(n: Any) -> None:
+    _scatter_rows(n, rows_to_kernel)
+
+
+def scatter_columns(n: Any) -> None:
+    _scatter_rows(n, columns_to_kernel)
+
+
 def rewrite(n: Any) -> None:
     rewrite_kernel[(triton.cdiv(n, 64),)](torch.randn(n), torch.randint(0, 9, (n,)), n, BLOCK=64)
 
@@ -86,6 +166,15 @@ def rows(n: Any, m: Any) -> None:
         (kernels.gather_random, {"index_ptr": ("n - 1", "2 * n - 2")}, "not proved"),
         # Several lanes may store to one element: bounds do not say that they differ.
         (scatter, {"index_ptr": (0, "n - 1")}, "not proved"),
+        (scatter, {"index_ptr": (0, "n - 1", "distinct")}, "proved"),
+        (scatter, {"index_ptr": (0, "n", "distinct")}, "not proved"),
+        (scatter_pairs, {"index_ptr": (0, "n - 1", "distinct")}, "proved"),
+        # Halves of different numbers may be equal, and so may numbers from one place in the table.
+        (scatter_halves, {"index_ptr": (0, "n - 1", "distinct")}, "not proved"),
+        (scatter_twice, {"index_ptr": (0, "n - 1", "distinct")}, "not proved"),
+        (scatter_rows, {"index_ptr": (0, 63, "distinct")}, "proved"),
+        (scatter_rows, {"index_ptr": (0, 63)}, "not proved"),
+        (scatter_columns, {"index_ptr": (0, 63, "distinct")}, "not proved"),
         # What the kernel itself has written there is nobody's promise.
         (rewrite, {"index_ptr": (0, "n - 1")}, "not proved"),
         (undefined_as_index, {"index_ptr": (0, "n - 1")}, "not proved"),
@@ -115,6 +204,32 @@ def test_a_promise_of_two_sizes_and_where_it_wraps() -> None:
     assert large.verdict == "not proved"
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_no_claim_about_distinct_numbers_is_refuted(seed: int) -> None:
+    """Random formulas of a loaded number, against tables that are shuffled."""
+    rng = random.Random(seed)
+    a, c, e = rng.choice((1, 2, 3)), rng.choice((0, 0, 1, 7)), rng.choice((0, 0, 1, 4))
+    b, d, m, again = (rng.choice((1, 1, 2, 4)) for _ in range(4))
+    last = 24
+
+    def run(n: Any) -> None:
+        table, grid = torch.randint(0, 9, (n,)), (triton.cdiv(n, 8),)
+        out = torch.empty(20 * n + 40)
+        mixed_kernel[grid](out, table, n, a, b, c, d, e, m, again, BLOCK=8)
+
+    result = check_sizes(run, n=range(1, last), assume={"index_ptr": (0, "n - 1", "distinct")})
+    collides = False
+    for n in range(1, last):
+        offs = np.arange(n)
+        for _ in range(40):
+            index = np.array(rng.sample(range(n), n))[offs // again]
+            at = a * (index // b) + c * (offs // d) + e * (index % m)
+            collides |= len(set(at.tolist())) < n
+    assert not (collides and result.verdict == "proved")
+    if (b, c, e, again) == (1, 0, 0, 1):
+        assert result.verdict == "proved"
+
+
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000])
 def test_what_is_proved_is_seen_in_runs(n: int) -> None:
     ends = [torch.zeros(n, dtype=torch.int64), torch.full((n,), n - 1), torch.randint(0, n, (n,))]
@@ -140,6 +255,7 @@ def test_a_marker_may_promise(n: int) -> None:
         ({"index_ptr": (0, "m - 1")}, "m is none of the sizes n"),
         ({"index_ptr": (0, "n / 2")}, "must be made of integers"),
         ({"index_ptr": (0, "n -")}, "no formula"),
+        ({"index_ptr": (0, 1, "sorted")}, "after the bounds may be only `,distinct`"),
         ({"index": (0, 1)}, "no kernel that is launched has a tensor of integers as parameter"),
         ({"x_ptr": (0, 1)}, "no kernel that is launched has a tensor of integers as parameter"),
     ],
@@ -156,6 +272,7 @@ def test_words_that_are_no_promise_are_refused(text: str) -> None:
 
 
 def test_promises_are_read() -> None:
-    assert read_assumed(["a=0: n-1", "b=-1:2*n"]) == {"a": ("0", "n-1"), "b": ("-1", "2*n")}
+    found = read_assumed(["a=0: n-1", "b=-1:2*n, distinct"])
+    assert found == {"a": ("0", "n-1"), "b": ("-1", "2*n", "distinct")}
     with pytest.raises(UsageError, match="has bounds already"):
         read_assumed(["a=0:1", "a=0:2"])

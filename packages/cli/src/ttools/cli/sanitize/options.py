@@ -78,7 +78,7 @@ AssumeOption = Annotated[
     list[str] | None,
     _checks(
         "--assume",
-        metavar="PARAMETER=LOW:HIGH",
+        metavar="PARAMETER=LOW:HIGH[,distinct]",
         help="Take integers in a tensor to be so, with --sizes: `index=0:n-1`; repeatable.",
     ),
 ]

@@ -160,13 +160,13 @@ class Analysis:
 
     def _note_contracts(self) -> None:
         for contract, used in self._contracts.items():
-            name, (low, high) = contract.parameter, contract.text.split(":")
+            name = contract.parameter
             if not used:
                 raise UsageError(
                     f"--assume {name}={contract.text}: no kernel that is launched has a tensor of "
                     f"integers as parameter `{name}`"
                 )
-            self.result.assumptions.append(f"what `{name}` holds is from {low} to {high}")
+            self.result.assumptions.append(str(contract))
 
     def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Abstention:
         function = getattr(self._run, "func", self._run)

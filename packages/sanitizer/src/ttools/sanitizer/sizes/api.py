@@ -61,7 +61,7 @@ def check_sizes(
     target: str = "",
     fail_on: Severity = "error",
     seconds: float = SECONDS,
-    assume: Mapping[str, tuple[int | str, int | str]] | None = None,
+    assume: Mapping[str, tuple[int | str, ...]] | None = None,
     **sizes: range | tuple[int, int],
 ) -> SizesResult:
     """Checks what a function launches, for all sizes of a range at once.
@@ -75,7 +75,8 @@ def check_sizes(
         fail_on: from which severity on findings fail.
         seconds: after which what is left is not proved.
         assume: least and greatest of the integers in tensors, by parameter of kernels:
-            `{"index": (0, "n - 1")}`. Nobody checks that; the report repeats it.
+            `{"index": (0, "n - 1")}`, and `"distinct"` after them where no two are equal. Nobody
+            checks that; the report repeats it.
         sizes: the values of each: a `range` of step 1, or first and last value.
 
     Raises:
@@ -98,7 +99,7 @@ def check_ranges(
     target: str = "",
     fail_on: Severity = "error",
     seconds: float = SECONDS,
-    assume: Mapping[str, tuple[int | str, int | str]] | None = None,
+    assume: Mapping[str, tuple[int | str, ...]] | None = None,
 ) -> SizesResult:
     """The same with first and last value of each size in a mapping."""
     from ttools.sanitizer.sizes.analysis import Analysis

@@ -16,8 +16,8 @@ from ttools.core.errors import UsageError
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, Symbol, as_poly
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
 
-#: Bounds as users write them.
-Bounds = tuple[int | str, int | str]
+#: What users promise: least and greatest value, and `"distinct"` where no two are equal.
+Bounds = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,20 @@ class Contract:
         parameter: of kernels.
         low: the least value.
         high: the greatest.
-        text: the bounds as they were written.
+        distinct: whether no two are equal.
+        text: the promise as it was written.
     """
 
     parameter: str
     low: Poly
     high: Poly
+    distinct: bool
     text: str
+
+    def __str__(self) -> str:
+        low, high = self.text.removesuffix(",distinct").split(":")
+        differ = ", no two of it equal" if self.distinct else ""
+        return f"what `{self.parameter}` holds is from {low} to {high}{differ}"
 
     def holds_for(self, launch: Launch) -> bool:
         """Whether a launch has such a parameter, of integers in memory."""
@@ -44,7 +51,7 @@ class Contract:
     def put(self, launch: Launch) -> Launch:
         """The launch with what is promised."""
         arguments = tuple(
-            replace(argument, within=(self.low, self.high))
+            replace(argument, within=(self.low, self.high), distinct=self.distinct)
             if name == self.parameter and isinstance(argument, Memory)
             else argument
             for name, argument in zip(launch.names, launch.arguments, strict=True)
@@ -57,17 +64,19 @@ def contracts(assumed: Mapping[str, Bounds], sizes: Mapping[str, Symbol]) -> lis
 
     Args:
         assumed: least and greatest value by parameter: numbers and sizes, their sums, differences
-            and products.
+            and products; and `"distinct"`.
         sizes: the symbol of each.
 
     Raises:
         UsageError: a bound is something else.
     """
     found = []
-    for name, (low, high) in assumed.items():
-        text = f"{low}:{high}"
+    for name, (low, high, *more) in assumed.items():
+        text = ",".join([f"{low}:{high}", *map(str, more)])
+        if more not in ([], ["distinct"]):
+            raise UsageError(f"--assume {name}={text}: after the bounds may be only `,distinct`")
         least, greatest = (_bound(f"{name}={text}", str(end), sizes) for end in (low, high))
-        found.append(Contract(name, least, greatest, text))
+        found.append(Contract(name, least, greatest, bool(more), text))
     return found
 
 
@@ -80,12 +89,15 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Bounds]:
     found: dict[str, Bounds] = {}
     for text in texts:
         name, _, rest = text.partition("=")
-        low, colon, high = rest.partition(":")
+        bounds, *more = (part.strip() for part in rest.split(","))
+        low, colon, high = bounds.partition(":")
         if not name.strip().isidentifier() or not (colon and low.strip() and high.strip()):
-            raise UsageError(f"--assume {text!r}: must be PARAMETER=LOW:HIGH, as `index=0:n-1`")
+            raise UsageError(
+                f"--assume {text!r}: must be PARAMETER=LOW:HIGH[,distinct], as `index=0:n-1`"
+            )
         if name.strip() in found:
             raise UsageError(f"--assume {text!r}: `{name.strip()}` has bounds already")
-        found[name.strip()] = (low.strip(), high.strip())
+        found[name.strip()] = (low.strip(), high.strip(), *more)
     return found
 
 

@@ -39,6 +39,7 @@ class Space:
 
     Attributes:
         ends: time of the monotonic clock after which nothing more is shown.
+        positions: of symbols that are elements of a table without equal ones, where in it they are.
     """
 
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
@@ -47,6 +48,7 @@ class Space:
         self._ranges: dict[Symbol, Interval] = dict(box)
         self._facts: dict[Symbol, list[Poly]] = {}
         self.assumed: list[Poly] = []
+        self.positions: dict[Symbol, Poly] = {}
 
     def declare(self, symbol: Symbol, low: int | None, high: int | None) -> None:
         """Says between which numbers a symbol is."""
@@ -62,6 +64,8 @@ class Space:
             (other,) = new.symbols()
             self._ranges[other] = self.range_of(symbol)
             self._facts[other] = [substitute(f, renamed) for f in self._facts.get(symbol, [])]
+            if symbol in self.positions:
+                self.positions[other] = substitute(self.positions[symbol], renamed)
 
     def range_of(self, symbol: Symbol) -> Interval:
         """The values of a symbol."""

@@ -62,6 +62,7 @@ class Memory:
         value: of all its elements, if they are the same float.
         random: whether its elements differ as random ones do.
         within: least and greatest of its elements, as the user promises.
+        distinct: whether the user promises that no two are equal.
     """
 
     number: int
@@ -74,6 +75,7 @@ class Memory:
     value: float | None = None
     random: bool = False
     within: tuple[Poly, Poly] | None = None
+    distinct: bool = False
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,8 @@ class Accesses(State):
         loaded = self.data(result, *ends)
         low, high = memory.within
         self.space.relate(loaded, as_poly(loaded) - low, high - as_poly(loaded))
+        if memory.distinct:
+            self.space.positions[loaded] = memory.offset + case.value
         return as_poly(loaded)
 
     def _table(self, case: Case) -> Memory | None:

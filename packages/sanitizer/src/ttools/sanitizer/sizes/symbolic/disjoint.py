@@ -105,6 +105,8 @@ def _renamer(space: Space, instance: Instance, keeps: frozenset[Symbol]) -> Rena
             done.add(symbol)
             for fact in space.facts_of(symbol):
                 renamer.poly(fact)
+            if symbol in space.positions:
+                renamer.poly(space.positions[symbol])
     space.copy_declarations(renamer.replaced)
     return renamer
 
@@ -145,6 +147,7 @@ def _lanes_apart(space: Space, instance: Instance) -> bool:
     if not lanes:
         return True
     inside = instance.at.base_symbols().union(*(f.base_symbols() for f in instance.facts))
+    inside = inside.union(*(space.positions.get(s, ZERO).base_symbols() for s in inside))
     # What differs by lane is renamed: the lanes themselves and data in tiles.
     keeps = frozenset(s for s in inside if s.level < min(each.level for each in lanes))
     renamer = _renamer(space, instance, keeps)
@@ -160,7 +163,8 @@ def _lanes_apart(space: Space, instance: Instance) -> bool:
 class _Digits:
     """What follows from two elements being the same one.
 
-    Of `s * high + low` with `0 <= low < s` equal sums have equal `high` and equal `low`.
+    Of `s * high + low` with `0 <= low < s` equal sums have equal `high` and equal `low`. Equal
+    elements of a table that has no two equal ones are at one position.
 
     Args:
         space: the sizes and symbols.
@@ -242,6 +246,9 @@ class _Digits:
         if not ((low is not None and low > 0) or (high is not None and high < 0)):
             return False
         self._known.add(symbol)
+        position = self._space.positions.get(symbol)
+        if position is not None:
+            self._split(position, self._renamed(position), _DEPTH)
         if symbol.kind in ("floordiv", "mod"):
             p, d = symbol.args
             pair = [s for s in self._known if s.kind in ("floordiv", "mod") and s.args == (p, d)]

@@ -25,6 +25,11 @@ def _moved(kernel: State, op: Operation, axes: dict[int, int], how: object) -> A
     found = renamer.value(value)
     data = {s: p for s, p in renamer.replaced.items() if s.level > LANE}
     kernel.space.copy_declarations(data)
+    positions = kernel.space.positions
+    for symbol, moved in data.items():
+        if symbol in positions:
+            (copy,) = moved.symbols()
+            positions[copy] = renamer.poly(positions[symbol])
     return found
 
 
