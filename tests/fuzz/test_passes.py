@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-import kernel_text
 import torch
+import triton
+import triton.language as tl
 
 from ttools.fuzz.passes import fewest_passes
 from ttools.interpreter import interpret
 
-TEXT = """
+
 @triton.jit
 def twice(x):
     return x + x
 
+
 @triton.jit
 def kernel(x_ptr, n):
     lanes = tl.arange(0, 16)
-    unused = lanes * 3 + tl.program_id(0)
+    _ = lanes * 3 + tl.program_id(0)
     a = tl.load(x_ptr + lanes) + 0
     if n > 2:
         a = twice(a)
     tl.store(x_ptr + lanes, a)
-"""
 
 
 def _ttir(n: int, **options: int) -> str:
-    kernel = kernel_text.kernel(TEXT)
     x = torch.arange(16)
     with interpret():
         compiled: Any = kernel[(1,)](x, n, **options)
