@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 
 from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph, table
+from ttools.cli.profile.kernel_names import readable_name
 from ttools.cli.profile.units import amount, is_known, number, seconds, share
 from ttools.core.reports.report import counted, shown_path
 
@@ -77,7 +78,7 @@ class _Blocks:
         place = ""
         if isinstance(row["file"], str):  # kernels of libraries have no source
             place = f"  {shown_path(row['file'], self._root)}:{row['line']:.0f}"
-        name = f"{row['kernel']} [{row['config']}]" if row["config"] else row["kernel"]
+        name = readable_name(row["kernel"]) + (f" [{row['config']}]" if row["config"] else "")
         facts = [
             ("speed of light", self._speed_of_light(row, forms)),
             ("at least", self._bound(row)),
@@ -121,7 +122,8 @@ class _Blocks:
         if device is None:
             return ""
         if not (is_known(row["bound_s"]) and row["bound_s"]):
-            return f"unknown on {device.name}"
+            # Nothing is known of what a library's kernel needs, nor is that news.
+            return f"unknown on {device.name}" if isinstance(row["file"], str) else ""
         said = f"{seconds(row['bound_s'])} on {device.name}, by {row['limited_by']}"
         intensity = number(row["intensity"])
         said += f"; {intensity} flop per byte" if intensity else ""

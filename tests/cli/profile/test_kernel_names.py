@@ -1,0 +1,50 @@
+"""How kernels of C++ are called in a profile."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ttools.cli.profile.kernel_names import readable_name
+
+_MAX = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_6MaxOpsIfEEjfLi4ELi4EEEEEvT1_"
+_ABS = (
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_10AbsFunctorIfEESt5arrayIPcLm2EE"
+    "EEviT0_T1_"
+)
+_NORMAL = (
+    "_ZN2at6native54_GLOBAL__N__d8ceb000_21_DistributionNormal_cu_0c5b6e8543distribution_"
+    "elementwise_grid_stride_kernelIfLi4EEEvT_"
+)
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("softmax_kernel", "softmax_kernel"),
+        ("_Z", "_Z"),
+        ("_Znonsense", "_Znonsense"),
+        ("_Z4copyPfS_i", "copy"),
+        ("_ZN12_GLOBAL__N_14copyEPf", "copy"),
+        (_NORMAL, "at::native::distribution_elementwise_grid_stride_kernel<float, 4>"),
+    ],
+)
+def test_names(mangled: str, name: str) -> None:
+    assert torch.__version__  # which reads them, is there
+    assert readable_name(mangled) == name
+
+
+def test_templates_are_shown() -> None:
+    shown = "at::native::vectorized_elementwise_kernel<4, at::native::AbsFunctor<float>, "
+    assert readable_name(_ABS) == shown + "std::array<char*, 2ul> >"
+
+
+def test_long_names_are_cut() -> None:
+    name = readable_name(_MAX)
+    assert name.startswith("at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ")
+    assert (len(name), name[-1]) == (100, "…")
+
+
+def test_names_stay_where_torch_was_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(__import__("sys").modules, "torch")
+    assert readable_name(_ABS) == _ABS
