@@ -99,9 +99,11 @@ def uneven_kernel(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + offs, x - 1.0)
 
 
-def test_most_samples_fall_on_the_line_with_most_work(sampling: _Sampling) -> None:
+def test_most_samples_fall_on_the_line_with_most_work() -> None:
+    sampling = _Sampling()
     x, y = torch.ones(1 << 14), torch.ones(1 << 14)
-    uneven_kernel[(16,)](x, BLOCK=1024)
+    with interpret(observer=sampling):
+        uneven_kernel[(16,)](x, BLOCK=1024)
     with interpret():
         uneven_kernel[(16,)](y, BLOCK=1024)
     assert torch.equal(x, y), "what samples were taken of is put back"
