@@ -187,14 +187,18 @@ def _remove_last(runs: list[Run], run: Run) -> None:
 
 def active_run() -> Run | None:
     """The innermost run of those that a launch made here and now may belong to."""
-    return next(iter(active_runs()), None)
+    runs = active_runs()
+    return runs[0] if runs else None
 
 
 def active_runs() -> Sequence[Run]:
     """The runs that a launch made here and now may belong to, innermost first."""
     if not _all_runs:
         return ()
-    own = _still_active(_own_runs.get()) or _still_active(_entered.runs)
+    entered = _own_runs.get()
+    if len(entered) == 1 and entered[0] in _all_runs:
+        return entered  # what nearly every launch comes to, several times
+    own = _still_active(entered) or _still_active(_entered.runs)
     # The main thread works for itself only: what another thread entered is not its business.
     if own or threading.current_thread() is threading.main_thread():
         return own
@@ -231,6 +235,8 @@ def selecting_run(kernel: str) -> Run | None:
     that runs the script; both count it.
     """
     runs = active_runs()
+    if len(runs) == 1:
+        return runs[0] if runs[0].selects(kernel) else None
     found = [run for run in runs if run.selects(kernel)]
     if len(found) < 2:
         return found[0] if found else None
