@@ -15,7 +15,8 @@ from tests.sanitizer.sizes import kernels
 
 from ttools.core.errors import UsageError
 from ttools.sanitizer import check_sizes, sanitize
-from ttools.sanitizer.sizes.contracts import read_assumed
+from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Symbol
+from ttools.sanitizer.sizes.contracts import contracts, read_assumed
 
 
 @triton.jit
@@ -263,6 +264,52 @@ def test_a_marker_may_promise(n: int) -> None:
 def test_promises_that_mean_nothing_are_refused(assume: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         check_sizes(kernels.gather_random, n=range(1, 100), assume=assume)
+
+
+_PIECES = (
+    "n",
+    "m",
+    "0",
+    "1",
+    "99999999999999999999",
+    "+",
+    "-",
+    "*",
+    "**",
+    "(",
+    ")",
+    ":",
+    ",",
+    "=",
+    "distinct",
+    " ",
+    "if",
+    "\0",
+    "é",
+    "lambda",
+)
+
+
+@pytest.mark.parametrize("start", range(0, 2000, 500))
+def test_any_other_words_are_told_in_a_sentence(start: int) -> None:
+    sentences = []
+    for seed in range(start, start + 500):
+        rng = random.Random(seed)
+        text = "a=" + "".join(rng.choice(_PIECES) for _ in range(rng.randint(0, 8)))
+        try:
+            contracts(read_assumed([text]), {"n": Symbol("n", "size", SIZE)})
+        except UsageError as error:
+            sentences.append(str(error))
+    assert len(sentences) > 400
+    assert all("--assume" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    "long", ["-" * 50_000 + "1", "(" * 50_000, "1+" * 50_000 + "1", "9" * 5_000]
+)
+def test_bounds_without_end_are_told_in_a_sentence(long: str) -> None:
+    with pytest.raises(UsageError, match="no formula"):
+        contracts({"a": (0, long)}, {})
 
 
 @pytest.mark.parametrize("text", ["a", "a=1", "a=:2", "=1:2", "a b=1:2"])

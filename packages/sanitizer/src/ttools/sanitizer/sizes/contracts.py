@@ -9,6 +9,7 @@ kept.
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,8 @@ from ttools.core.errors import UsageError
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, Symbol, as_poly
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
 
+#: Characters of a bound that an error repeats.
+_MOST = 60
 #: What users promise: least and greatest value, and `"distinct"` where no two are equal.
 Bounds = tuple[int | str, ...]
 
@@ -75,7 +78,7 @@ def contracts(assumed: Mapping[str, Bounds], sizes: Mapping[str, Symbol]) -> lis
         text = ",".join([f"{low}:{high}", *map(str, more)])
         if more not in ([], ["distinct"]):
             raise UsageError(f"--assume {name}={text}: after the bounds may be only `,distinct`")
-        least, greatest = (_bound(f"{name}={text}", str(end), sizes) for end in (low, high))
+        least, greatest = (_bound(name, str(end), sizes) for end in (low, high))
         found.append(Contract(name, least, greatest, bool(more), text))
     return found
 
@@ -101,12 +104,16 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Bounds]:
     return found
 
 
-def _bound(contract: str, text: str, sizes: Mapping[str, Symbol]) -> Poly:
+def _bound(parameter: str, text: str, sizes: Mapping[str, Symbol]) -> Poly:
     try:
-        return _poly(ast.parse(text, mode="eval").body, sizes)
-    except (SyntaxError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd literals, which are refused anyway
+            tree = ast.parse(text, mode="eval")
+        return _poly(tree.body, sizes)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last: nested
         reason = error if type(error) is ValueError else "no formula"
-        raise UsageError(f"--assume {contract}: `{text}`: {reason}") from None
+        shown = text if len(text) <= _MOST else f"{text[:_MOST]}…"
+        raise UsageError(f"--assume for `{parameter}`: `{shown}`: {reason}") from None
 
 
 def _poly(node: ast.expr, sizes: Mapping[str, Symbol]) -> Poly:
