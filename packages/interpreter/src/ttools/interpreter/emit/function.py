@@ -206,6 +206,14 @@ class Emitter(SlotAccess):
         self._cold, self._memo = saved, memo
 
     @contextmanager
+    def side(self) -> Iterator[None]:
+        """Emission of one side of a branch: what probes find out there, they know only there."""
+        before = None if self.prober is None else dict(self.prober.whole_tiles)
+        yield
+        if self.prober is not None and before is not None:
+            self.prober.whole_tiles = before
+
+    @contextmanager
     def fresh_memo(self) -> Iterator[None]:
         """A new scope of computed chunks, for a loop body."""
         saved, self._memo = self._memo, {}

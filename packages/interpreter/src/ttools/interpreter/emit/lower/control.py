@@ -233,10 +233,11 @@ def conditional(e: Emitter, op: Operation) -> None:
     for label, block in zip((then, otherwise), [*blocks, None], strict=False):
         b.start(label)
         if block is not None:
-            e.block(Block(block.arguments, block.operations[:-1]))
-            yielded = block.terminator.operands
-            moves = zip(yielded, op.results, strict=True)
-            store_all(e, [(v, r) for v, r in moves if v.is_tensor])
+            with e.side():
+                e.block(Block(block.arguments, block.operations[:-1]))
+                yielded = block.terminator.operands
+                moves = zip(yielded, op.results, strict=True)
+                store_all(e, [(v, r) for v, r in moves if v.is_tensor])
             incoming.append(([e.scalar(yielded[n]) for n in scalars], b.block))
         else:
             incoming.append(([], b.block))
