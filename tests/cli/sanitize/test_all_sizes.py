@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.sanitizer.sizes import kernels
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 _ALL_SIZES = """
@@ -66,34 +68,18 @@ def test_wild_stores_of_the_script_are_reported_and_not_made(ttools: Run, tmp_pa
     assert "wild.py:11:5: error[memcheck]" in done.stdout  # which no proof concerns
 
 
-_GATHER = """
-import torch, triton
-import triton.language as tl
-
-@triton.jit
-def gather_kernel(x_ptr, index_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    index = tl.load(index_ptr + offs, mask=offs < n, other=0)
-    tl.store(y_ptr + offs, tl.load(x_ptr + index, mask=offs < n), mask=offs < n)
-
-def run(n):
-    index = torch.randint(0, n, (n,))
-    gather_kernel[(triton.cdiv(n, 64),)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
-"""
-
-
-def test_loaded_indices_are_proved_under_a_promise(ttools: Run, tmp_path: Path) -> None:
-    (tmp_path / "gather.py").write_text(_GATHER)
+def test_loaded_indices_are_proved_under_a_promise(ttools: Run) -> None:
+    gather = f"{kernels.__file__}:gather_random"
     words = ("sanitize", "--sizes", "n=1:1000000")
-    unknown = ttools(*words, "gather.py:run")
+    unknown = ttools(*words, gather)
     assert (unknown.returncode, ": not proved" in unknown.stdout) == (0, True)
-    proved = ttools(*words, "--assume", "index_ptr=0:n-1", "gather.py:run")
+    proved = ttools(*words, "--assume", "index_ptr=0:n-1", gather)
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True)
     assert "assumed: what `index_ptr` holds is from 0 to n-1" in proved.stdout
     for arguments, sentence in (
-        (("sanitize", "--assume", "a=0:1", "gather.py"), "--assume needs --sizes"),
-        (("sanitize", "--all-sizes", "--assume", "a=0:1", "gather.py"), "cannot be used with"),
-        ((*words, "--assume", "index_ptr=0:k", "gather.py:run"), "k is none of the sizes n"),
+        (("sanitize", "--assume", "a=0:1", gather), "--assume needs --sizes"),
+        (("sanitize", "--all-sizes", "--assume", "a=0:1", kernels.__file__), "cannot be used with"),
+        ((*words, "--assume", "index_ptr=0:k", gather), "k is none of the sizes n"),
     ):
         refused = ttools(*arguments)
         assert (refused.returncode, sentence in refused.stderr) == (2, True)

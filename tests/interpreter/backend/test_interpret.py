@@ -153,6 +153,9 @@ def test_a_nested_run_of_the_eager_engine_is_not_observed_and_tells() -> None:
         "kernel `add_kernel` ran as Python, as the script's own interpret() asks"
     ]
     assert inner.stats[0].launches == 1
+    with interpret() as plain, interpret(engine="eager"):
+        add(torch.zeros(N))
+    assert plain.stats[0].launches == 1
 
 
 def test_one_run_may_be_entered_again() -> None:

@@ -245,6 +245,7 @@ def selecting_run(kernel: str) -> Run | None:
         for run in outer:
             if run.observer is not None:
                 run.warn(f"kernel `{kernel}` ran as Python, as the script's own interpret() asks")
-        return first
+        plain = tuple(run for run in outer if run.observer is None)
+        return first.together_with(plain) if plain else first
     last = next((n for n, run in enumerate(found) if run.observer is not None), len(outer))
     return first if last == 0 else first.together_with(tuple(outer[:last]))

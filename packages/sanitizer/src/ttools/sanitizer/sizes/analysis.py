@@ -16,7 +16,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Poly, Symbol, as_poly, substitute
-from ttools.sanitizer.sizes.contracts import Bounds, contracts
+from ttools.sanitizer.sizes.contracts import Promise, contracts
 from ttools.sanitizer.sizes.host.launches import Launch, Memory, run_host
 from ttools.sanitizer.sizes.host.paths import Condition, HostInt, NotModelledError, Path
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region, region
@@ -44,7 +44,7 @@ class Analysis:
         run: makes tensors and launches, given sizes by name.
         sizes: first and last value of each.
         seconds: after which what is left is abstained.
-        assume: bounds of what tables hold, by parameter of kernels, see `contracts`.
+        assume: what is promised of tables, by parameter of kernels, see `contracts`.
 
     Raises:
         UsageError: a range is empty, or a bound no formula of sizes.
@@ -55,7 +55,7 @@ class Analysis:
         run: Callable[..., Any],
         sizes: Mapping[str, tuple[int, int]],
         seconds: float = 25.0,
-        assume: Mapping[str, Bounds] | None = None,
+        assume: Mapping[str, Promise] | None = None,
     ) -> None:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:

@@ -20,7 +20,7 @@ from ttools.sanitizer.sizes.host.launches import Launch, Memory
 #: Characters of a bound that an error repeats.
 _MOST = 60
 #: What users promise: least and greatest value, and `"distinct"` where no two are equal.
-Bounds = tuple[int | str, ...]
+Promise = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Contract:
         return replace(launch, arguments=arguments)
 
 
-def contracts(assumed: Mapping[str, Bounds], sizes: Mapping[str, Symbol]) -> list[Contract]:
+def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> list[Contract]:
     """Contracts from their bounds.
 
     Args:
@@ -83,13 +83,13 @@ def contracts(assumed: Mapping[str, Bounds], sizes: Mapping[str, Symbol]) -> lis
     return found
 
 
-def read_assumed(texts: Iterable[str]) -> dict[str, Bounds]:
+def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
     """Contracts as the command line has them: `index=0:n-1`.
 
     Raises:
         UsageError: a text is none.
     """
-    found: dict[str, Bounds] = {}
+    found: dict[str, Promise] = {}
     for text in texts:
         name, _, rest = text.partition("=")
         bounds, *more = (part.strip() for part in rest.split(","))
