@@ -20,6 +20,7 @@ from ttools.cli.interpret.command import interpret_command
 from ttools.cli.lsp.command import lsp_command
 from ttools.cli.profile.command import profile_command
 from ttools.cli.profile.compare import SidesCommand, profile_compare_command
+from ttools.cli.profile.sweep import profile_sweep_command
 from ttools.cli.profile.view import profile_view_command
 from ttools.cli.record.command import record_command
 from ttools.cli.sanitize.command import sanitize_command
@@ -41,6 +42,7 @@ app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
 app.command("profile", cls=TargetCommand)(profile_command)
 app.command("profile compare", cls=SidesCommand)(profile_compare_command)
+app.command("profile sweep")(profile_sweep_command)
 app.command("profile view")(profile_view_command)
 app.command("tune", cls=TuneCommand)(tune_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)

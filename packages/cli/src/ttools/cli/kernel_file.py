@@ -1,8 +1,9 @@
-"""`FILE.py:KERNEL`: one kernel of a file, which is loaded as a module."""
+"""`FILE.py:NAME`: one kernel or function of a file, which is loaded as a module."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from inspect import isroutine
 from pathlib import Path
@@ -48,6 +49,33 @@ def load_decorated(word: str, *, or_function: bool = False) -> Any:
         hint = f"; it has {', '.join(close)}" if close else "; it has no kernel"
         raise UsageError(f"`{file}` has no kernel `{name}`{hint}")
     return kernels[name]
+
+
+def load_functions(words: Sequence[str]) -> list[tuple[Any, Any]]:
+    """The module and the function that each word names; a file is loaded once.
+
+    Raises:
+        UsageError: there is no such file or function, or the file cannot be loaded.
+    """
+    modules: dict[Path, Any] = {}
+    found = []
+    for word in words:
+        file, _, name = word.rpartition(":")
+        path = Path(file).resolve()
+        if not file or not name.isidentifier():
+            raise UsageError(f"`{word}`: a function is named as FILE.py:FUNCTION")
+        if not path.is_file():
+            raise UsageError(f"there is no file `{file}`")
+        if path not in modules:
+            modules[path] = _load(path)
+        function = getattr(modules[path], name, None)
+        if not callable(function):
+            names = [n for n in vars(modules[path]) if isroutine(getattr(modules[path], n))]
+            close = get_close_matches(name, names)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise UsageError(f"`{file}` has no function `{name}`{hint}")
+        found.append((modules[path], function))
+    return found
 
 
 def _load(path: Path) -> Any:

@@ -98,7 +98,7 @@ def run_work(
             where they are found and suppressed.
     """
     if advice is not None:
-        after_import("triton", lambda _: _write_crash_note(advice))
+        write_crash_notes(advice)
     if isinstance(work, Launch):
         return run_launch(work, dump_outputs, quiet)
     if isinstance(work, Replay):
@@ -111,10 +111,15 @@ def run_work(
         return debug_script(lambda execute: run_target(work, execute))
 
 
-def _write_crash_note(advice: str) -> None:
-    from ttools.interpreter.runtime.crash_note import write_crash_note
+def write_crash_notes(advice: str = ADVICE) -> None:
+    """Has a wild access that kills the process say which kernel made it, and what finds it."""
 
-    write_crash_note(advice)
+    def write(_: object) -> None:
+        from ttools.interpreter.runtime.crash_note import write_crash_note
+
+        write_crash_note(advice)
+
+    after_import("triton", write)
 
 
 @contextmanager

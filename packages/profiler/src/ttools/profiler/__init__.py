@@ -16,7 +16,10 @@ from ttools.core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from ttools.profiler.api import profile
     from ttools.profiler.report.profile import Profile
+    from ttools.profiler.sweep.sweep import Sweep
 
-__all__ = ["Profile", "profile"]
+__all__ = ["Profile", "Sweep", "profile"]
 
-__getattr__ = lazy_names(__name__, {"Profile": "report.profile", "profile": "api"})
+__getattr__ = lazy_names(
+    __name__, {"Profile": "report.profile", "Sweep": "sweep.sweep", "profile": "api"}
+)

@@ -1,1 +1,1 @@
-"""`ttools profile`, `profile compare` and `profile view`: commands, options and reports."""
+"""`ttools profile` and its `compare`, `sweep` and `view`: commands, options and reports."""

@@ -1,0 +1,210 @@
+"""`ttools profile sweep`: implementations beside each other over shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+
+from ttools.cli import exit_codes, options
+from ttools.cli.blocks import paragraph
+from ttools.cli.blocks import table as narrow_table
+from ttools.cli.console import new_table, require_folder, say, write_json, write_tables, write_text
+from ttools.cli.kernel_file import load_functions
+from ttools.cli.markdown import markdown
+from ttools.cli.profile.options import ProfiledOnOption
+from ttools.cli.profile.shapes import read_shapes
+from ttools.cli.profile.units import number, seconds
+from ttools.cli.progress import State, progress
+from ttools.cli.work import devices_for, take_over_from_upstream, write_crash_notes
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.profiler.sweep.sweep import Measurement, Sweep
+
+ImplementationsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE.py:FUNCTION…", show_default=False, help="Functions that compute the same."
+    ),
+]
+SweepInputsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE.py:NAME",
+        help="Function that takes a shape and returns keyword arguments, as of ttools verify.",
+    ),
+]
+ShapesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shapes",
+        metavar="NAME=VALUES",
+        help="Values of a parameter of inputs: M=1024,4096, doubling M=256:8192, in steps "
+        "M=256:1024:256; repeatable. By default what ttools tune takes.",
+    ),
+]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="FUNCTION",
+        help="What speed-ups and errors refer to; by default the first.",
+    ),
+]
+RepeatOption = Annotated[
+    float,
+    typer.Option(
+        "--repeat",
+        min=0,
+        metavar="S",
+        help="For so many seconds each is repeated at each shape.",
+    ),
+]
+SweepFormatOption = Annotated[
+    Literal["text", "markdown", "json", "csv", "html"],
+    typer.Option("--format", help="Format of the report.", rich_help_panel="Report"),
+]
+
+
+def profile_sweep_command(
+    implementations: ImplementationsArgument = None,
+    inputs: SweepInputsOption = None,
+    shapes: ShapesOption = None,
+    baseline: BaselineOption = None,
+    on: ProfiledOnOption = "auto",
+    threads: options.ThreadsOption = None,
+    device_map: options.DeviceMapOption = None,
+    repeat: RepeatOption = 0.1,
+    form: SweepFormatOption = "text",
+    output: options.OutputOption = None,
+) -> None:
+    """Time implementations beside each other over shapes.
+
+    A row per shape and implementation: time, speed-up over the baseline, the error of its result,
+    GB/s and Tflop/s. The exit status is 1 if an implementation fails at a shape or returns other
+    shapes than the baseline.
+    """
+    if not implementations or inputs is None:
+        raise UsageError(
+            "ttools profile sweep --inputs FILE.py:NAME FILE.py:FUNCTION FILE.py:FUNCTION …"
+        )
+    require_folder(output)
+    take_over_from_upstream("ttools times")
+    write_crash_notes()
+    status = exit_codes.OK
+    with devices_for(device_map):
+        (module, draw), *loaded = load_functions([inputs, *implementations])
+        from ttools.profiler.sweep.sweep import Sweep
+
+        names = _names(implementations)
+        sweep = Sweep(
+            dict(zip(names, (function for _, function in loaded), strict=True)),
+            draw,
+            read_shapes(shapes or [], module, draw),
+            baseline=baseline,
+            on=on,
+            threads=threads,
+            repeat_s=repeat,
+        )
+        with progress(
+            lambda: State(what="measured", done=sweep.done, total=sweep.total, unit="shapes")
+        ):
+            try:
+                sweep.run()
+            except KeyboardInterrupt:
+                status = exit_codes.INTERRUPTED
+    if sweep.timed_on == "CPU":
+        say("warning", "these times are of the CPU: they tell little of a GPU")
+    if sweep.done < sweep.total:
+        say("note", f"interrupted: {sweep.done} of {sweep.total} shapes were measured")
+    _write(sweep, " ".join(implementations), form, output)
+    if not status and any(row.failure for row in sweep.rows):
+        status = exit_codes.FINDINGS
+    raise typer.Exit(status)
+
+
+def _names(words: Sequence[str]) -> list[str]:
+    """Functions by their names, with their file's where two have one.
+
+    Raises:
+        UsageError: one is named twice.
+    """
+    if len(set(words)) < len(words):
+        twice = next(word for word in words if words.count(word) > 1)
+        raise UsageError(f"`{twice}` is named twice")
+    plain = [word.rpartition(":")[2] for word in words]
+    if len(set(plain)) == len(plain):
+        return plain
+    stems = [f"{Path(word.rpartition(':')[0]).stem}:{word.rpartition(':')[2]}" for word in words]
+    return stems if len(set(stems)) == len(stems) else list(words)
+
+
+def _write(sweep: Sweep, title: str, form: str, output: Path | None) -> None:
+    if form == "json":
+        write_json(sweep.as_dict(), output)
+    elif form == "csv":
+        write_text(sweep.frame.to_csv(index=False), output)
+    elif form == "html":
+        from ttools.profiler.sweep.html import write_page
+
+        write_text(write_page(sweep, title), output)
+    elif form == "markdown":
+        write_text(markdown([_table(sweep)]), output)
+    else:
+        write_tables(_blocks(sweep), output)
+
+
+_MEASURED = ("time", "speed-up", "error", "GB/s", "Tflop/s")
+
+
+def _blocks(sweep: Sweep) -> Iterator[RenderableType]:
+    """One table, narrow: what is the same everywhere is said once."""
+    varying = sweep.varying
+    names = (*varying, "implementation", *_MEASURED)
+    rows = [_cells(row, varying) for row in sweep.rows if not row.failure]
+    yield narrow_table(names, rows, left=("implementation",))
+    yield paragraph(
+        f"\nSpeed-ups and errors refer to {sweep.baseline}; "
+        "GB/s are of tensors passed and returned."
+    )
+    for row in sweep.rows:
+        if row.failure:
+            values = row.as_dict()
+            shape = ", ".join(f"{name}={values[name]}" for name in varying if name in values)
+            yield paragraph(f"{row.implementation} at {shape}: {row.failure}")
+
+
+def _table(sweep: Sweep) -> Table:
+    varying = sweep.varying
+    left = ("implementation", "failure")
+    table = new_table(
+        f"Times on {sweep.timed_on}, {sweep.baseline} being the baseline", (), varying
+    )
+    table.add_column("implementation")
+    for name in _MEASURED:
+        table.add_column(name, justify="right")
+    table.add_column(left[1])
+    for row in sweep.rows:
+        table.add_row(*_cells(row, varying), row.failure)
+    return table
+
+
+def _cells(row: Measurement, varying: Sequence[str]) -> list[str]:
+    values = row.as_dict()
+    known = (values["speedup"], values["error"], values["gbytes"], values["tflops"])
+    speedup, error, gbytes, tflops = known
+    return [
+        *(str(values.get(name, "")) for name in varying),
+        row.implementation,
+        seconds(values["time_s"]),
+        "" if speedup is None else f"{speedup:.2f}",
+        "" if error is None else f"{error:.1e}" if error else "0",
+        "" if gbytes is None else number(gbytes),
+        "" if tflops is None else number(tflops),
+    ]

@@ -1,0 +1,117 @@
+"""Times over a size as data for SVG: a chart for each value of the other parameters.
+
+Owns geometry. Must not know the page around it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ttools.profiler.sweep.sweep import Measurement, shown_value
+
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 300, 72, 14, 20, 40
+#: Charts on a page.
+_MOST = 12
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def charts_of(rows: Sequence[Measurement], varying: Sequence[str]) -> tuple[list[Any], int]:
+    """The charts, and how many more there would be.
+
+    The size with most values is the horizontal axis; where no parameter is a number there is none.
+    """
+    axis = _axis(rows, varying)
+    groups: dict[str, list[Measurement]] = {}
+    for row in rows:
+        if row.time is not None and axis is not None and _is_number(row.shape.get(axis)):
+            others = {name: row.shape.get(name) for name in varying if name != axis}
+            groups.setdefault(_told(others), []).append(row)
+    names = list(dict.fromkeys(row.implementation for row in rows))
+    charts = [_chart(title, own, str(axis), names) for title, own in groups.items()]
+    return charts[:_MOST], max(0, len(charts) - _MOST)
+
+
+def _axis(rows: Iterable[Measurement], varying: Iterable[str]) -> str | None:
+    values = {name: {row.shape.get(name) for row in rows} for name in varying}
+    numbers = {n: own for n, own in values.items() if any(_is_number(each) for each in own)}
+    return max(numbers, key=lambda name: len(numbers[name]), default=None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _told(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={shown_value(value)}" for name, value in values.items())
+
+
+def _chart(title: str, rows: Sequence[Measurement], axis: str, names: Sequence[str]) -> Any:
+    sizes = sorted({row.shape[axis] for row in rows})
+    ends = [end for row in rows if row.time for end in (row.time.low, row.time.high)]
+    across = _Scale(sizes[0], sizes[-1], LEFT, WIDTH - RIGHT)
+    up = _Scale(min(ends) / 1.2, max(ends) * 1.2, HEIGHT - BOTTOM, TOP)
+    lines = []
+    for number, name in enumerate(names):
+        own = sorted(
+            (row for row in rows if row.implementation == name), key=lambda row: row.shape[axis]
+        )
+        points = [
+            {
+                "x": across.at(row.shape[axis]),
+                "y": up.at(row.time.median),
+                "low": up.at(row.time.low),
+                "high": up.at(row.time.high),
+                "text": f"{name}, {axis}={row.shape[axis]}: {duration(row.time.median)}",
+            }
+            for row in own
+            if row.time is not None
+        ]
+        if points:
+            line = " ".join(f"{point['x']},{point['y']}" for point in points)
+            lines.append({"name": name, "number": number % 8, "points": points, "line": line})
+    return {
+        "title": title,
+        "axis": axis,
+        "lines": lines,
+        "across": _apart([{"at": across.at(size), "text": f"{size:,}"} for size in sizes]),
+        "up": [{"at": up.at(tick), "text": duration(tick)} for tick in _decades(*up.ends)],
+    }
+
+
+class _Scale:
+    """A logarithmic one; of what has no logarithm, and of a single value, the middle."""
+
+    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+        self.ends = low, high
+        self._start, self._end = start, end
+        self._log = math.log if low > 0 else float
+
+    def at(self, value: float) -> float:
+        """Where a value lies."""
+        low, high = (self._log(end) for end in self.ends)
+        part = (self._log(value) - low) / (high - low) if high > low else 0.5
+        return round(self._start + (self._end - self._start) * part, 1)
+
+
+def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those whose texts do not touch."""
+    kept: list[dict[str, Any]] = []
+    for tick in ticks:
+        if not kept or tick["at"] - kept[-1]["at"] >= 56:
+            kept.append(tick)
+    return kept
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Values of 1, 2 and 5 times powers of ten; of ten only where they are many."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1.0,) if len(exponents) > 3 else (1.0, 2.0, 5.0)
+    return [s * 10.0**e for e in exponents for s in steps if low <= s * 10.0**e <= high]
+
+
+def duration(seconds: float) -> str:
+    """`3.14 ms`."""
+    factor, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
+    return f"{seconds / factor:.3g} {unit}"

@@ -1,0 +1,271 @@
+"""`Sweep`: implementations beside each other over shapes.
+
+Owns the order of things: for each shape, results first, then times of all in turns. Must not know
+where implementations and shapes come from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+import torch
+
+from ttools.core.environment import gpu_usable
+from ttools.core.errors import UsageError
+from ttools.interpreter import interpret
+from ttools.profiler.sweep.results import (
+    bytes_of,
+    copied,
+    greatest_error,
+    mismatch,
+    on_gpu,
+    tensors_in,
+)
+from ttools.profiler.sweep.timing import Duration, time_in_turns, time_on_gpu
+
+_SCHEMA = "ttools.sweep/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One implementation at one shape.
+
+    Attributes:
+        shape: what `inputs` was called with.
+        implementation: its name.
+        time: how long a call takes; None if it failed.
+        speedup: the baseline's median time by its own; None where either is not known.
+        error: the greatest difference of an element from the baseline's result, by the greatest
+            magnitude in that; None where either is not known.
+        bytes: of the tensors passed and returned.
+        flops: of the matrix products, convolutions and attentions that the baseline asks torch for.
+        failure: what went wrong, in a line; empty if nothing did.
+    """
+
+    shape: Mapping[str, Any]
+    implementation: str
+    time: Duration | None = None
+    speedup: float | None = None
+    error: float | None = None
+    bytes: int = 0
+    flops: int = 0
+    failure: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """With times in seconds; rates are of the median time."""
+        time = self.time
+        return {
+            **{name: shown_value(value) for name, value in self.shape.items()},
+            "implementation": self.implementation,
+            "time_s": time.median if time else None,
+            "low_s": time.low if time else None,
+            "high_s": time.high if time else None,
+            "speedup": self.speedup,
+            "error": self.error,
+            "gbytes": self.bytes / time.median / 1e9 if time else None,
+            "tflops": self.flops / time.median / 1e12 if time and self.flops else None,
+            "failure": self.failure or None,
+        }
+
+
+class Sweep:
+    """Measures implementations over shapes; rows are there as far as it has come.
+
+    Args:
+        implementations: functions by name, that take what `inputs` returns as keyword arguments
+            and return tensors, or write to those that they are given and return None.
+        inputs: takes a shape's values as keyword arguments, and returns keyword arguments.
+        shapes: what `inputs` is called with.
+        baseline: the implementation that speed-ups and errors refer to; the first by default.
+        on: where kernels run; `auto` is the GPU where there is one, with the tensors of `inputs`
+            moved there.
+        threads: how many threads run a launch on the CPU; as many as torch uses by default.
+        repeat_s: for how long each implementation is repeated at each shape, in seconds.
+
+    Attributes:
+        rows: what was measured so far.
+        total: how many shapes there are.
+        done: how many of them were measured.
+
+    Raises:
+        UsageError: there is nothing to measure, no such baseline, or no GPU.
+    """
+
+    def __init__(
+        self,
+        implementations: Mapping[str, Callable[..., Any]],
+        inputs: Callable[..., Mapping[str, Any]],
+        shapes: Sequence[Mapping[str, Any]],
+        *,
+        baseline: str | None = None,
+        on: Literal["auto", "cpu", "gpu"] = "auto",
+        threads: int | None = None,
+        repeat_s: float = 0.1,
+    ) -> None:
+        if not implementations or not shapes:
+            raise UsageError("a sweep needs an implementation and a shape at least")
+        if baseline is not None and baseline not in implementations:
+            known = ", ".join(implementations)
+            raise UsageError(f"the baseline `{baseline}` is none of {known}")
+        if on not in ("auto", "cpu", "gpu"):
+            raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
+        if on == "gpu" and not gpu_usable():
+            raise UsageError("on='gpu': there is no GPU here that torch can use")
+        if not 0 <= repeat_s < float("inf"):
+            raise UsageError(f"repeat_s={repeat_s!r}: must be seconds")
+        first = baseline or next(iter(implementations))
+        self.baseline = first
+        #: The baseline is called first, as the others are compared with it.
+        self._implementations = {first: implementations[first], **implementations}
+        self._order = list(implementations)
+        self._inputs = inputs
+        self._shapes = list(shapes)
+        self._on_gpu = on != "cpu" and gpu_usable()
+        self._threads = threads
+        self._repeat_s = repeat_s
+        self.rows: list[Measurement] = []
+        self.total = len(self._shapes)
+        self.done = 0
+
+    @property
+    def timed_on(self) -> str:
+        """The GPU's name, or `CPU`."""
+        return torch.cuda.get_device_name() if self._on_gpu else "CPU"
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row per shape and implementation: see `Measurement.as_dict`."""
+        return pd.DataFrame([row.as_dict() for row in self.rows])
+
+    @property
+    def varying(self) -> list[str]:
+        """The parameters that differ between shapes; all where there is only one."""
+        names = list(dict.fromkeys(name for shape in self._shapes for name in shape))
+        found = [
+            name
+            for name in names
+            if len(Counter(shown_value(shape.get(name)) for shape in self._shapes)) > 1
+        ]
+        return found or names
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON, schema `ttools.sweep/1`."""
+        return {
+            "schema": _SCHEMA,
+            "timed_on": self.timed_on,
+            "baseline": self.baseline,
+            "shapes": {"measured": self.done, "total": self.total},
+            "rows": [row.as_dict() for row in self.rows],
+        }
+
+    def run(self) -> Sweep:
+        """Measures all shapes that are left, and returns itself."""
+        for shape in self._shapes[self.done :]:
+            with self._running():
+                measured = list(self._measured(shape))
+            order = self._order.index
+            self.rows += sorted(measured, key=lambda row: order(row.implementation))
+            self.done += 1
+        return self
+
+    def _running(self) -> AbstractContextManager[Any]:
+        return torch.device("cuda") if self._on_gpu else interpret(threads=self._threads)
+
+    def _measured(self, shape: Mapping[str, Any]) -> Iterator[Measurement]:
+        try:
+            arguments = self._drawn(shape)
+        except Exception as error:  # noqa: BLE001 - the user's
+            text = f"`inputs` fails: {_line(error)}"
+            yield from (
+                Measurement(shape=shape, implementation=name, failure=text) for name in self._order
+            )
+            return
+        outputs: dict[str, list[torch.Tensor]] = {}
+        sizes: dict[str, int] = {}
+        failures: dict[str, str] = {}
+        for name, function in self._implementations.items():
+            own = copied(arguments)
+            try:
+                returned = function(**own)
+                self._wait()
+            except Exception as error:  # noqa: BLE001 - the implementation's
+                failures[name] = _line(error)
+                continue
+            outputs[name] = tensors_in(own if returned is None else returned)
+            sizes[name] = bytes_of(own) if returned is None else bytes_of(own, returned)
+        wanted = outputs.get(self.baseline)
+        if wanted is not None:
+            for name, own_outputs in outputs.items():
+                failures |= {name: text} if (text := mismatch(own_outputs, wanted)) else {}
+        flops = self._flops(arguments) if wanted is not None else 0
+        times = self._timed({n: arguments for n in outputs if n not in failures})
+        failures |= {n: _line(each) for n, each in times.items() if isinstance(each, Exception)}
+        known = {n: each for n, each in times.items() if isinstance(each, Duration)}
+        reference = known.get(self.baseline)
+        for name in self._implementations:
+            time = known.get(name)
+            compared = wanted is not None and name in outputs and name not in failures
+            yield Measurement(
+                shape=shape,
+                implementation=name,
+                time=time,
+                speedup=reference.median / time.median if reference and time else None,
+                error=greatest_error(outputs[name], wanted or []) if compared else None,
+                bytes=sizes.get(name, 0),
+                flops=flops,
+                failure=failures.get(name, ""),
+            )
+
+    def _drawn(self, shape: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = self._inputs(**shape)
+        if not isinstance(arguments, Mapping):
+            raise UsageError("it must return keyword arguments")
+        return on_gpu(arguments) if self._on_gpu else dict(arguments)
+
+    def _flops(self, arguments: dict[str, Any]) -> int:
+        """What torch counts of the baseline; nothing where its counter does not bear with it."""
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with suppress(Exception):
+            counter = FlopCounterMode(display=False)
+            with counter:
+                self._implementations[self.baseline](**copied(arguments))
+            return int(counter.get_total_flops())
+        return 0
+
+    def _timed(self, given: Mapping[str, dict[str, Any]]) -> dict[str, Duration | Exception]:
+        calls = {name: self._call(name, arguments) for name, arguments in given.items()}
+        if not self._on_gpu:
+            return time_in_turns(calls, self._repeat_s)
+        found: dict[str, Duration | Exception] = {}
+        for name, call in calls.items():
+            try:
+                found[name] = time_on_gpu(call, self._repeat_s)
+            except Exception as error:  # noqa: BLE001 - the implementation's
+                found[name] = error
+        return found
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> Callable[[], object]:
+        function, own = self._implementations[name], copied(arguments)
+        return lambda: function(**own)
+
+    def _wait(self) -> None:
+        if self._on_gpu:
+            torch.cuda.synchronize()
+
+
+def shown_value(value: Any) -> Any:
+    """A value of a shape as reports have it: numbers and texts as they are, types by name."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value).removeprefix("torch.")
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip().split("\n", maxsplit=1)[0][:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

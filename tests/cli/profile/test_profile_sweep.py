@@ -1,0 +1,128 @@
+"""`ttools profile sweep` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import torch
+from tests.cli.conftest import Run
+from tests.profiler.sweep import kernels_for_sweep
+
+from ttools.cli.profile.shapes import read_shapes
+from ttools.core.errors import UsageError
+
+FILE = kernels_for_sweep.__file__
+SWEEP = ("profile", "sweep", "--inputs", f"{FILE}:inputs", "--repeat", "0")
+BOTH = (f"{FILE}:by_torch", f"{FILE}:by_kernel")
+
+
+def test_the_table_fits_a_terminal(ttools: Run) -> None:
+    shapes = ("--shapes", "columns=16:64", "--shapes", "rows=4")
+    done = ttools(*SWEEP, *shapes, "--shapes", "dtype=float32", *BOTH, COLUMNS="80")
+    assert done.returncode == 0
+    assert done.stderr == "warning: these times are of the CPU: they tell little of a GPU\n"
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["columns", "implementation", "time", "speed-up", "error", "GB/s"]
+    assert [line.split()[:2] for line in lines[1:7]] == [
+        [str(n), name] for n in (16, 32, 64) for name in ("by_torch", "by_kernel")
+    ]
+
+
+def test_json_and_csv_have_the_same_rows(ttools: Run) -> None:
+    shapes = ("--shapes", "columns=16,40", "--shapes", "rows=4", "--shapes", "dtype=float16")
+    words = (*SWEEP, *shapes, f"{FILE}:by_torch", f"{FILE}:failing")
+    done = ttools(*words, "--format", "json")
+    assert done.returncode == 1
+    data = json.loads(done.stdout)
+    assert (data["schema"], data["baseline"]) == ("ttools.sweep/1", "by_torch")
+    assert data["shapes"] == {"measured": 2, "total": 2}
+    assert [(row["columns"], row["dtype"], row["failure"]) for row in data["rows"]] == [
+        (16, "float16", None),
+        (16, "float16", None),
+        (40, "float16", None),
+        (40, "float16", "MemoryError: too many columns"),
+    ]
+    rows = list(csv.DictReader(StringIO(ttools(*words, "--format", "csv").stdout)))
+    assert list(rows[0]) == list(data["rows"][0])
+    assert rows[3]["failure"] == "MemoryError: too many columns"
+    done = ttools(*words, "--format", "markdown")
+    assert "| columns | implementation | time |" in done.stdout
+    assert "MemoryError: too many columns" in done.stdout
+
+
+def test_without_shapes_those_of_a_tuning_are_taken(ttools: Run) -> None:
+    done = ttools(*SWEEP, BOTH[0], "--format", "json")
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["dtype"] for row in rows] == ["float32", "float16"]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["columns=1:9", "rows=2"], [(2, 1), (2, 2), (2, 4), (2, 8)]),
+        (["columns=5:9:2", "rows=2"], [(2, 5), (2, 7), (2, 9)]),
+        (["columns=3", "columns=4,3", "rows=2"], [(2, 3), (2, 4)]),
+        (["rows=1,2", "columns=7,8"], [(1, 7), (1, 8), (2, 7), (2, 8)]),
+    ],
+)
+def test_values_of_parameters(words: list[str], wanted: list[tuple[int, int]]) -> None:
+    found = read_shapes(words, kernels_for_sweep, kernels_for_sweep.inputs)
+    assert [(each["rows"], each["columns"]) for each in found] == wanted
+    assert {each["dtype"] for each in found} == {torch.float32}
+
+
+def test_parameters_with_a_default_need_no_domain() -> None:
+    words = ["negative=True,False", "rows=1", "columns=1", "dtype=float16"]
+    found = read_shapes(words, kernels_for_sweep, kernels_for_sweep.inputs)
+    assert found == [
+        {"negative": each, "rows": 1, "columns": 1, "dtype": torch.float16, "seed": 0}
+        for each in (True, False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("columns", "must be NAME=VALUE"),
+        ("depth=3", "`inputs` takes rows, columns, dtype, seed, negative"),
+        ("columns=9:3", "a range is LOW:HIGH"),
+        ("columns=0:3", "from 1 on"),
+        ("dtype=int8", "`int8` is none of float32, float16"),
+        ("columns=1:100000:1", "more than 10,000 shapes"),
+    ],
+)
+def test_values_that_make_no_sense(word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_shapes([word], kernels_for_sweep, kernels_for_sweep.inputs)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "ttools profile sweep --inputs FILE.py:NAME"),
+        ((f"{FILE}:by_kernl",), "did you mean by_kernel?"),
+        (("by_kernel",), "a function is named as FILE.py:FUNCTION"),
+        (("nowhere.py:f",), "there is no file `nowhere.py`"),
+        ((BOTH[0], BOTH[0]), "is named twice"),
+        ((BOTH[0], "--baseline", "x"), "the baseline `x` is none of by_torch"),
+    ],
+)
+def test_what_cannot_be_swept(ttools: Run, words: tuple[str, ...], message: str) -> None:
+    done = ttools(*SWEEP, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_equal_names_get_their_files(ttools: Run, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        text = "def inputs(n=3):\n    return {'n': n}\n\n\ndef f(n):\n    return n\n"
+        (tmp_path / f"{name}.py").write_text(text)
+    words = ("--inputs", "one.py:inputs", "--shapes", "n=2", "one.py:f", "two.py:f")
+    done = ttools("profile", "sweep", *words, "--repeat", "0", "--format", "json")
+    assert [row["implementation"] for row in json.loads(done.stdout)["rows"]] == ["one:f", "two:f"]

@@ -1,0 +1,202 @@
+"""Implementations beside each other over shapes: what is measured, compared and reported."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tests.profiler.sweep import kernels_for_sweep as kernels
+
+from ttools.core.errors import UsageError
+from ttools.profiler import Sweep
+from ttools.profiler.sweep.html import write_page
+from ttools.profiler.sweep.results import greatest_error
+from ttools.profiler.sweep.timing import Duration, time_in_turns
+
+DumpDom = Callable[[Path], str]
+
+
+def shapes(*columns: int) -> list[dict[str, object]]:
+    return [{"rows": 3, "columns": n, "dtype": torch.float32} for n in columns]
+
+
+def swept(*names: str, columns: tuple[int, ...] = (16, 40)) -> Sweep:
+    functions = {name: getattr(kernels, name) for name in names}
+    return Sweep(functions, kernels.inputs, shapes(*columns), on="cpu", repeat_s=0.0).run()
+
+
+def test_a_row_for_each_shape_and_implementation() -> None:
+    sweep = swept("by_torch", "by_kernel", "in_place")
+    frame = sweep.frame
+    assert list(zip(frame["columns"], frame["implementation"], strict=True)) == [
+        (n, name) for n in (16, 40) for name in ("by_torch", "by_kernel", "in_place")
+    ]
+    assert set(frame["dtype"]) == {"float32"}
+    assert (frame["time_s"] > 0).all()
+    assert (frame["low_s"] <= frame["time_s"]).all()
+    assert (frame["time_s"] <= frame["high_s"]).all()
+    assert (frame[frame["implementation"] == "by_torch"]["speedup"] == 1).all()
+    assert (frame["error"] < 1e-6).all()
+    # What is written in place is the argument, which is read, too.
+    bytes_moved = (frame["gbytes"] * frame["time_s"] * 1e9).round().tolist()
+    assert bytes_moved == [
+        2 * 3 * 4 * n if k < 2 else 3 * 4 * n for n in (16, 40) for k in range(3)
+    ]
+    assert sweep.varying == ["columns"]
+    assert (sweep.done, sweep.total, sweep.timed_on) == (2, 2, "CPU")
+
+
+def test_speedups_and_errors_refer_to_the_baseline() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return 2 * kernels.by_torch(x)
+
+    functions = {"doubled": doubled, "by_torch": kernels.by_torch}
+    sweep = Sweep(
+        functions, kernels.inputs, shapes(8), baseline="by_torch", on="cpu", repeat_s=0.0
+    ).run()
+    first, second = sweep.rows
+    assert (first.implementation, first.error) == ("doubled", 1.0)
+    assert (second.speedup, second.error) == (1.0, 0.0)
+    assert first.time is not None
+    assert second.time is not None
+    assert first.speedup == second.time.median / first.time.median
+
+
+def test_what_fails_is_told_and_the_rest_measured() -> None:
+    sweep = swept("by_torch", "failing", "one_row")
+    told = {(row.shape["columns"], row.implementation): row.failure for row in sweep.rows}
+    assert told[16, "failing"] == told[16, "by_torch"] == told[40, "by_torch"] == ""
+    assert told[40, "failing"] == "MemoryError: too many columns"
+    assert told[40, "one_row"] == "returns a tensor of [1, 40], the baseline one of [3, 40]"
+    assert all(row.time is None and row.error is None for row in sweep.rows if row.failure)
+
+
+def test_without_the_baseline_nothing_is_compared() -> None:
+    sweep = swept("failing", "by_torch", columns=(40,))
+    failed, other = sweep.rows
+    assert failed.failure
+    assert other.time is not None
+    assert (other.speedup, other.error) == (None, None)
+
+
+def test_inputs_that_fail_are_told() -> None:
+    def inputs(rows: int, **_: object) -> dict[str, object]:
+        raise ValueError(f"no {rows} rows")
+
+    sweep = Sweep({"a": kernels.by_torch}, inputs, shapes(4), on="cpu").run()
+    assert [row.failure for row in sweep.rows] == ["`inputs` fails: ValueError: no 3 rows"]
+
+
+def test_products_are_counted() -> None:
+    def inputs(n: int) -> dict[str, torch.Tensor]:
+        return {"a": torch.ones(n, 3), "b": torch.ones(3, 5)}
+
+    sweep = Sweep({"mm": torch.mm}, lambda n: _named(inputs(n)), [{"n": 4}], on="cpu", repeat_s=0.0)
+    (row,) = sweep.run().rows
+    assert row.flops == 2 * 4 * 3 * 5
+
+
+def _named(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {"input": given["a"], "mat2": given["b"]}
+
+
+def test_calls_do_not_see_each_other() -> None:
+    seen = []
+
+    def adds(x: torch.Tensor) -> None:
+        seen.append(float(x[0, 0]))
+        x += 1
+
+    Sweep(
+        {"first": adds, "second": adds},
+        lambda n: {"x": torch.zeros(n, n)},
+        [{"n": 2}],
+        on="cpu",
+        repeat_s=0.0,
+    ).run()
+    assert seen.count(0.0) >= 4, "results and times of both begin with what inputs returned"
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "error"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0),
+        ([1.0, 2.5], [1.0, 2.0], 0.25),
+        ([math.nan, 1.0], [math.nan, 1.0], 0.0),
+        ([math.nan, 1.0], [0.0, 1.0], math.inf),
+        ([math.inf, 1.0], [math.inf, 1.0], 0.0),
+        ([math.inf, 1.0], [-math.inf, 1.0], math.inf),
+        ([math.inf, 1.5], [math.inf, 1.0], 0.5),
+        ([0.0, 1e-9], [0.0, 0.0], math.inf),
+    ],
+)
+def test_the_greatest_error(own: list[float], other: list[float], error: float) -> None:
+    assert greatest_error([torch.tensor(own)], [torch.tensor(other)]) == error
+
+
+def test_times_in_turns_tell_a_call_that_fails_later() -> None:
+    calls: list[None] = []
+
+    def fails_at_last() -> None:
+        calls.append(None)
+        if len(calls) > 1:
+            raise RuntimeError("no more")
+
+    found = time_in_turns({"good": lambda: sum(range(100)), "bad": fails_at_last}, 0.0)
+    assert isinstance(found["good"], Duration)
+    assert 0 < found["good"].low <= found["good"].median <= found["good"].high
+    assert str(found["bad"]) == "no more"
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    functions = {"a": kernels.by_torch}
+    with pytest.raises(UsageError, match="a shape at least"):
+        Sweep(functions, kernels.inputs, [])
+    with pytest.raises(UsageError, match="`b` is none of a"):
+        Sweep(functions, kernels.inputs, shapes(4), baseline="b")
+    with pytest.raises(UsageError, match="must be seconds"):
+        Sweep(functions, kernels.inputs, shapes(4), repeat_s=-1.0)
+
+
+def test_the_page_shows_every_measurement(tmp_path: Path, dump_dom: DumpDom) -> None:
+    sweep = swept("by_torch", "by_kernel", "failing", columns=(16, 32, 64))
+    page = tmp_path / "page.html"
+    page.write_text(write_page(sweep, "<kernels>"), encoding="utf-8")
+    dom = dump_dom(page)
+    assert "of <code>&lt;kernels&gt;</code>" in dom
+    assert dom.count("<polyline") == 3
+    assert len(re.findall("<circle", dom)) == 3 + 3 + 1
+    assert dom.count("<tr>") == 1 + 9
+    assert dom.count("MemoryError: too many columns") == 2
+    assert re.search(r"<title>by_kernel, columns=32: [\d.]+ .?s</title>", dom)
+
+
+def test_charts_are_made_for_each_value_of_other_parameters(
+    tmp_path: Path, dump_dom: DumpDom
+) -> None:
+    several = [
+        {"rows": 2, "columns": n, "dtype": dtype}
+        for n in (4, 8, 16)
+        for dtype in (torch.float32, torch.float16)
+    ]
+    sweep = Sweep({"t": kernels.by_torch}, kernels.inputs, several, on="cpu", repeat_s=0.0).run()
+    page = tmp_path / "page.html"
+    page.write_text(write_page(sweep, "k"), encoding="utf-8")
+    dom = dump_dom(page)
+    assert re.findall("<h2>(Time.*?)</h2>", dom) == [
+        "Time at dtype=float32",
+        "Time at dtype=float16",
+    ]
+
+
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    functions = {name: getattr(kernels, name) for name in ("by_torch", "by_kernel")}
+    sweep = Sweep(functions, kernels.inputs, shapes(256, 1024), on="gpu").run()
+    assert sweep.timed_on == torch.cuda.get_device_name()
+    assert [row.failure for row in sweep.rows] == [""] * 4
+    assert all(row.error is not None and row.error < 1e-5 for row in sweep.rows)
