@@ -126,6 +126,18 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert winner["config.BLOCK"] == str(more["winner"]["BLOCK"])
     locked = called_ttools("tune", "export", "ttools-tunings.sqlite", "--format", "lock")
     assert [each["config"] for each in json.loads(locked.stdout)["winners"]] == [more["winner"]]
+    t4 = called_ttools("tune", "export", "ttools-tunings.sqlite", "--format", "t4")
+    results = json.loads(t4.stdout)["results"]
+    assert sorted(row["invalidity"] for row in results) == [
+        "compile",
+        *["correct"] * 3,
+        "correctness",
+    ]
+    assert all(row["timestamp"] for row in results)
+    as_json = json.loads(
+        called_ttools("tune", "show", "--format", "json", "ttools-tunings.sqlite").stdout
+    )
+    assert as_json["problems"][0]["importance"] is None, "of so few nothing is said"
 
 
 def test_the_lock_file_decides_and_nothing_is_measured(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ttools.cli.tune.report import write_as_text
+from ttools.cli.tune.report import write_as_json, write_as_t4, write_as_text
+from ttools.core.errors import UsageError
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.problem import Problem
@@ -91,3 +94,39 @@ def test_the_present_configuration(
         [TuningEntry(problem=PROBLEM, trials=trials, winner=trials[5].key, present=key)], None
     )
     assert f", {said}\n" in capfd.readouterr().out
+
+
+def test_each_tuning_has_a_t4_file_of_its_own(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    entries = [
+        TuningEntry(problem=replace(PROBLEM, kernel=name), trials=[trial(1, 1e-3)])
+        for name in ("first", "second")
+    ]
+    with pytest.raises(UsageError, match=r"one tuning a file, and there are 2: give --output"):
+        write_as_t4(entries, None)
+    write_as_t4(entries, tmp_path / "all.json")
+    found = [json.loads((tmp_path / f"all-{n}.json").read_text()) for n in (1, 2)]
+    assert [each["metadata"]["kernel"] for each in found] == ["first", "second"]
+    assert f"{tmp_path}/all-2.json: second" in capfd.readouterr().err.replace("\n", "")
+    write_as_t4(entries[:1], None)
+    assert json.loads(capfd.readouterr().out) == found[0]
+
+
+def test_what_matters_is_told(tmp_path: Path) -> None:
+    trials = [
+        Trial(
+            values={"BLOCK_M": 2**m, "num_warps": w},
+            status="ok",
+            samples=(1e-6 * 2**m,) * 9,
+        )
+        for m in range(8)
+        for w in (1, 2, 4)
+    ]
+    entry = TuningEntry(problem=PROBLEM, trials=trials, winner=trials[0].key)
+    write_as_text([entry], tmp_path / "text", importance=True)
+    assert "matter  BLOCK_M 100%, num_warps 0%; a forest" in (tmp_path / "text").read_text()
+    write_as_json([entry], tmp_path / "json", importance=True)
+    (problem,) = json.loads((tmp_path / "json").read_text())["problems"]
+    assert problem["importance"]["shares"]["BLOCK_M"] > 0.95
+    assert problem["importance"]["explained"] > 0.9

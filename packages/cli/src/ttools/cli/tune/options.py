@@ -14,7 +14,7 @@ _keep = partial(typer.Option, rich_help_panel="Store")
 _report = partial(typer.Option, rich_help_panel="Report")
 
 #: How tunings are written.
-TuneFormat = Literal["text", "markdown", "json", "csv", "lock", "html", "python"]
+TuneFormat = Literal["text", "markdown", "json", "csv", "lock", "t4", "html", "python"]
 
 TunedArgument = Annotated[
     list[str] | None,
@@ -186,7 +186,7 @@ TuneFormatOption = Annotated[
     TuneFormat | None,
     _report(
         "--format",
-        help="Output format. Report and show: text, json or html; export: csv, json or lock; "
+        help="Output format. Report and show: text, json or html; export: csv, json, lock or t4; "
         "diff: text or json; rules: python or json.",
     ),
 ]

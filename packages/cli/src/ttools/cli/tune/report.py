@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +16,29 @@ from rich.markup import escape
 from rich.table import Table
 
 from ttools.cli.blocks import block, paragraph, table
-from ttools.cli.console import new_table, write_json, write_tables, write_text
+from ttools.cli.console import new_table, say, write_json, write_tables, write_text
 from ttools.cli.markdown import fenced, markdown
 from ttools.cli.tune.rows import Shown
+from ttools.core.errors import UsageError
 from ttools.core.reports.report import config_text, shown_path
 
 if TYPE_CHECKING:
     from ttools.tuner.measure.trial import Trial
+    from ttools.tuner.report.importances import Importances
     from ttools.tuner.store.store import TuningEntry
 
 
-def write_as_text(entries: Sequence[TuningEntry], output: Path | None) -> None:
-    """A block per kernel and key: the configurations that can win by time, then the others."""
-    write_tables([_block(entry) for entry in entries if entry.trials], output)
+def write_as_text(
+    entries: Sequence[TuningEntry], output: Path | None, *, importance: bool = False
+) -> None:
+    """A block per kernel and key: the configurations that can win by time, then the others.
+
+    Args:
+        entries: of a store or a run.
+        output: a file; standard output if None.
+        importance: whether to say which parameters matter, which takes a second.
+    """
+    write_tables([_block(entry, importance) for entry in entries if entry.trials], output)
     if output is None:
         write_text(winners_as_python(entries), None)
 
@@ -45,17 +56,21 @@ def write_as_json(
     script: dict[str, Any] | None = None,
     new: dict[str, int] | None = None,
     notes: Sequence[str] = (),
+    importance: bool = False,
 ) -> None:
     """Schema `ttools.tune/1`: times in seconds."""
-    data = {
+    data: dict[str, Any] = {
         "schema": "ttools.tune/1",
         "script": script,
         "problems": [_plain(entry) for entry in entries],
         "notes": list(notes),
     }
-    if new is not None:
-        for row, entry in zip(data["problems"], entries, strict=True):  # type: ignore[arg-type]
-            row["new_trials"] = new[str(entry.problem)]  # type: ignore[index]
+    for row, entry in zip(data["problems"], entries, strict=True):
+        if new is not None:
+            row["new_trials"] = new[str(entry.problem)]
+        if importance:
+            found = _importances(entry)
+            row["importance"] = found and asdict(found)
     write_json(data, output)
 
 
@@ -75,6 +90,28 @@ def write_as_html(entries: Sequence[TuningEntry], output: Path | None) -> None:
     write_text(write_page(entries, "Tunings"), output)
 
 
+def write_as_t4(entries: Sequence[TuningEntry], output: Path | None) -> None:
+    """For the tools of Kernel Tuner, which take one tuning a file: FILE-1.json, FILE-2.json, ….
+
+    Raises:
+        UsageError: there are several, and no file to name others after.
+    """
+    from ttools.tuner.report.t4 import t4_of
+
+    if len(entries) == 1:
+        write_json(t4_of(entries[0]), output)
+        return
+    if output is None:
+        raise UsageError(
+            f"T4 has one tuning a file, and there are {len(entries)}: give --output FILE.json for "
+            "FILE-1.json, FILE-2.json, …, or choose a kernel with --only"
+        )
+    for number, entry in enumerate(entries, 1):
+        file = output.with_name(f"{output.stem}-{number}{output.suffix}")
+        write_json(t4_of(entry), file)
+        say("note", f"{file}: {entry.problem}")
+
+
 def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """The winners, as `--locked` reads them."""
     from ttools.tuner.store.lock import lock_of, lock_text
@@ -82,7 +119,13 @@ def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
     write_text(lock_text(lock_of(entries)), output)
 
 
-def _block(entry: TuningEntry) -> RenderableType:
+def _importances(entry: TuningEntry) -> Importances | None:
+    from ttools.tuner.report.importances import importances
+
+    return importances(entry)
+
+
+def _block(entry: TuningEntry, importance: bool) -> RenderableType:
     """A tuning as text."""
     from ttools.tuner.store.ranking import reason
 
@@ -91,6 +134,7 @@ def _block(entry: TuningEntry) -> RenderableType:
     facts = [
         ("tried", shown.counts()),
         ("winner", reason(entry)),
+        ("matter", str((importance and _importances(entry)) or "")),
         ("on", f"{problem.device}; {problem.versions}"),
         ("in all", config_text(shown.common)),
     ]

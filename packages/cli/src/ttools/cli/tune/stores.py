@@ -35,9 +35,9 @@ class Reading:
 READINGS = {
     "show": Reading(
         writers={
-            "text": tune_report.write_as_text,
+            "text": partial(tune_report.write_as_text, importance=True),
             "markdown": tune_report.write_as_markdown,
-            "json": tune_report.write_as_json,
+            "json": partial(tune_report.write_as_json, importance=True),
             "html": tune_report.write_as_html,
         }
     ),
@@ -46,6 +46,7 @@ READINGS = {
             "csv": tune_report.write_as_csv,
             "json": tune_report.write_as_json,
             "lock": tune_report.write_as_lock,
+            "t4": tune_report.write_as_t4,
         }
     ),
     "diff": Reading(

@@ -15,6 +15,7 @@ from ttools.core.reports.report import config_text
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
+from ttools.tuner.report.importances import importances
 from ttools.tuner.store.ranking import estimate, ranked, reason, samples
 from ttools.tuner.store.store import TuningEntry
 
@@ -58,6 +59,7 @@ def _problem(entry: TuningEntry) -> dict[str, Any]:
         "rejected": len(rejected),
         "complete": entry.complete,
         "reason": reason(entry),
+        "importance": str(importances(entry) or ""),
         "progress": progress(entry),
         "axes": parallel_coordinates(entry),
         "predicted": bool(ordered) and not any(trial.samples for trial in ordered),
