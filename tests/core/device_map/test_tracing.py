@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed
 from torch._functorch.aot_autograd import aot_function
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from ttools.core.device_map import kernels
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices"),
@@ -119,39 +115,3 @@ def test_traced_and_exported_modules() -> None:
     linear, x = torch.nn.Linear(4, 2, device="cuda"), torch.rand(3, 4, device="cuda")
     exported = torch.export.export(linear, (x,)).module()
     assert torch.equal(exported(x), linear(x))
-
-
-def test_data_parallel_training_with_gloo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "GLOO_SOCKET_IFNAME", "lo")
-    distributed: Any = torch.distributed
-    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
-    try:
-        x = torch.ones(3, device="cuda")
-        distributed.all_reduce(x)
-        gathered = [torch.zeros(3, device="cuda")]
-        distributed.all_gather(gathered, x * 2)
-        assert gathered[0].tolist() == [2] * 3
-        distributed.broadcast(x, 0, async_op=True).wait()
-        if torch.version.cuda is not None:
-            return  # its C++ takes times with CUDA's events
-        model = torch.nn.parallel.DistributedDataParallel(
-            torch.nn.Linear(3, 2).cuda(), device_ids=[0]
-        )
-        model(x).sum().backward()
-        assert model.module.weight.grad.tolist() == [[1] * 3] * 2
-    finally:
-        distributed.destroy_process_group()
-
-
-@pytest.mark.parametrize("name", ["broadcast_", "allreduce_", "allgather_"])
-def test_collectives_release_python_s_lock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gloo's threads need it to let go of tensors, with the queue's lock in their hands.
-
-    What torch calls from Python releases it, a kernel that is taken from torch's table does not.
-    """
-    taken: list[str] = []
-    monkeypatch.setattr(kernels, "own_kernel", lambda name, key="CPU": taken.append(name))
-    kernels._Computation(f"c10d::{name}", "CPU", None)
-    assert taken == []
-    kernels._Computation("aten::mm", "CPU", None)
-    assert taken == ["aten::mm"]

@@ -191,12 +191,14 @@ class _Mapping:
     def _patch_torch(self, torch: ModuleType) -> None:
         from ttools.core.device_map.backend import end, prepare
         from ttools.core.device_map.cuda import replacements
+        from ttools.core.device_map.process_groups import group_replacements
         from ttools.core.device_map.tensors import from_file, sending, tensor_replacements
 
         prepare()
         self.patches.callback(end)
         self._replace(replacements(torch, self.counting))
         self._replace(tensor_replacements(torch))
+        self._replace(group_replacements(torch))
         self._choose_libraries(torch._C)
         # torch calls it when a device is first named, or never again if it has.
         self.patches.replace(torch.cuda, "_lazy_init", self.use)
