@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,8 +15,10 @@ import triton
 import triton.language as tl
 import triton.profiler as proton
 
+from ttools.core.location import SourceLocation
 from ttools.profiler import Profile, profile
-from ttools.profiler.report.html import text, write_page
+from ttools.profiler.report.advice import Hint
+from ttools.profiler.report.html import grouped_advice, text, write_page
 
 DumpDom = Callable[[Path], str]
 
@@ -123,6 +126,41 @@ def test_charts_are_drawn(profiled: Profile, tmp_path: Path, dump_dom: DumpDom) 
     assert canvas["data-drawn"] == "3"
 
 
+def test_the_page_opens_with_the_roofline_and_the_hottest_lines(
+    profiled: Profile, tmp_path: Path, dump_dom: DumpDom
+) -> None:
+    click = "document.querySelector('#hottest button[data-kernel=square_kernel]').click();"
+    page = opened(profiled, tmp_path, dump_dom, click)
+    assert [a["id"] for a in page.all("section")][:3] == ["roofline", "hottest", "kernels"]
+    hot = [a["data-kernel"] for a in page.all("button", "kernel") if "data-kernel" in a]
+    assert set(hot) == {"scale_kernel", "square_kernel"}
+    assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
+
+
+def test_every_figure_says_what_it_is(profiled: Profile, tmp_path: Path, dump_dom: DumpDom) -> None:
+    page = opened(profiled, tmp_path, dump_dom)
+    figures = [a for a in page.all("td", "number") if "data-value" in a]
+    assert figures
+    assert all(": " in (a["title"] or "") for a in figures)
+    assert all(a["title"] for a in page.all("th", "number") if "data-column" in a)
+
+
+def test_equal_advice_is_given_once() -> None:
+    at = [SourceLocation(file="k.py", line=n, column=1) for n in (3, 5, 9)]
+    hint = Hint(
+        kind="narrow_access",
+        kernel="k",
+        config="",
+        location=at[0],
+        number=1.0,
+        evidence="a load is narrow",
+        advice="widen it",
+    )
+    others = [replace(hint, location=at[1]), replace(hint, location=at[2], evidence="a store is")]
+    (found,) = grouped_advice([hint, *others], Path.cwd())
+    assert found["evidence"] == {"a load is narrow": ["k.py:3", "k.py:5"], "a store is": ["k.py:9"]}
+
+
 def test_a_click_on_a_kernel_shows_its_source(
     profiled: Profile, tmp_path: Path, dump_dom: DumpDom
 ) -> None:
@@ -147,7 +185,7 @@ def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) ->
     assert "Colour is the share of the time, by samples." in page.words
     shown = {
         int(number): float((a["style"] or "").removeprefix("--heat: "))
-        for a, number in zip(page.all("div", "line"), page.texts("at"), strict=True)
+        for a, number in zip(page.all("div", "line"), page.texts("number"), strict=True)
     }
     most = frame["time_share"].max()
     for line, share in frame["time_share"].dropna().items():

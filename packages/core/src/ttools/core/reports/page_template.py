@@ -12,12 +12,18 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+#: What all pages extend and include: `base.html.jinja` and `base.css`.
+_STYLE = Path(__file__).parent / "style"
+
 
 @lru_cache(maxsize=8)
 def page_template(folder: Path) -> Template:
-    """The template `page.html.jinja` of a folder; it includes the folder's other files."""
+    """The template `page.html.jinja` of a folder, which extends `base.html.jinja`.
+
+    The folder has a `page.css`, too, and whatever else its template includes.
+    """
     environment = Environment(
-        loader=FileSystemLoader(folder),
+        loader=FileSystemLoader([folder, _STYLE]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -27,6 +27,7 @@ _PAGE = Path(__file__).parent / "page"
 #: More launches than this make a page slow; the longest are shown.
 _MOST_EVENTS = 20_000
 _MOST_LINES = 400
+_MOST_HOT = 8
 
 
 def write_page(profiled: Profile, *, target: str = "", root: Path | None = None) -> str:
@@ -51,9 +52,10 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         configs=any(row["config"] for row in rows),
         columns=[(name, COLUMNS[name]) for name in names],
         rows=[_shown(row, names, root) for row in rows],
+        hottest=_hottest(profiled, root),
         sources=_sources(profiled, root),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
-        advice=[_hint(hint, root) for hint in profiled.advice],
+        advice=grouped_advice(profiled.advice, root),
         accesses=[_access(finite(row), root) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes,
         data=script_json(
@@ -68,36 +70,44 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
 
 # --- kernels --------------------------------------------------------------------------------------
 
-#: Columns of the table by column of the frame: heading and kind of number.
-COLUMNS: dict[str, tuple[str, str]] = {
-    "launches": ("launches", "count"),
-    "total_s": ("total", "time"),
-    "share": ("share", "share"),
-    "mean_s": ("mean", "time"),
-    "min_s": ("min", "time"),
-    "median_s": ("median", "time"),
-    "p95_s": ("p95", "time"),
-    "max_s": ("max", "time"),
-    "overhead_median_s": ("launch overhead", "time"),
-    "flops": ("flop", "amount"),
-    "bytes": ("bytes", "bytes"),
-    "unique_bytes": ("unique", "bytes"),
-    "masked_share": ("masked off", "share"),
-    "gflops": ("Gflop/s", "number"),
-    "gbytes": ("GB/s", "number"),
-    "bound_s": ("at least", "time"),
-    "limited_by": ("limited by", "text"),
-    "efficiency": ("of the peak", "share"),
-    "projected_s": ("projected", "time"),
-    "projected_low_s": ("from", "time"),
-    "projected_high_s": ("to", "time"),
-    "projected_outside": ("less sure: it", "text"),
-    "registers": ("registers", "count"),
-    "spilled": ("spilled", "bytes"),
-    "shared": ("shared", "bytes"),
-    "occupancy": ("occupancy", "share"),
-    "compute_share": ("of compute's peak", "share"),
-    "memory_share": ("of memory's peak", "share"),
+#: Columns of the table by column of the frame: heading, kind of number, and what it is.
+COLUMNS: dict[str, tuple[str, str, str]] = {
+    "launches": ("launches", "count", "how often the kernel was launched"),
+    "total_s": ("total", "time", "of all launches"),
+    "share": ("share", "share", "of the time of all kernels"),
+    "mean_s": ("mean", "time", "of a launch"),
+    "min_s": ("min", "time", "of the shortest launch"),
+    "median_s": ("median", "time", "half of the launches are shorter"),
+    "p95_s": ("p95", "time", "of twenty launches nineteen are shorter"),
+    "max_s": ("max", "time", "of the longest launch"),
+    "overhead_median_s": (
+        "launch overhead",
+        "time",
+        "what a launch takes beside the kernel, median",
+    ),
+    "flops": ("flop", "amount", "floating-point operations of a launch"),
+    "bytes": ("bytes", "bytes", "that a launch loads and stores, each access counted"),
+    "unique_bytes": ("unique", "bytes", "that a launch touches, each byte counted once"),
+    "masked_share": ("masked off", "share", "of the lanes of loads and stores"),
+    "gflops": ("Gflop/s", "number", "10^9 operations per second of the mean time"),
+    "gbytes": ("GB/s", "number", "unique bytes by the mean time"),
+    "bound_s": ("at least", "time", "what the device needs for a launch by its roofline"),
+    "limited_by": ("limited by", "text", "the resource that this bound comes from"),
+    "efficiency": ("of the peak", "share", "the bound by the mean time"),
+    "projected_s": ("projected", "time", "of a launch on the device, from its machine code"),
+    "projected_low_s": ("from", "time", "the interval of the projection begins here"),
+    "projected_high_s": ("to", "time", "the interval of the projection ends here"),
+    "projected_outside": ("less sure: it", "text", "in what the kernel differs from those fitted"),
+    "registers": ("registers", "count", "of a thread"),
+    "spilled": ("spilled", "bytes", "registers kept in memory, of a thread"),
+    "shared": ("shared", "bytes", "shared memory of a block"),
+    "occupancy": ("occupancy", "share", "of the warps that a multiprocessor can hold"),
+    "compute_share": (
+        "of compute's peak",
+        "share",
+        "which a launch reaches, measured or projected",
+    ),
+    "memory_share": ("of memory's peak", "share", "which a launch reaches, measured or projected"),
 }
 
 
@@ -107,7 +117,11 @@ def _shown(row: Mapping[str, Any], names: Iterable[str], root: Path) -> dict[str
         "kernel": row["kernel"],
         "config": row["config"],
         "location": location,
-        "cells": [(row.get(name), text(row.get(name), COLUMNS[name][1])) for name in names],
+        "cells": [
+            (row.get(name), text(row.get(name), kind), f"{heading}: {meaning}")
+            for name in names
+            for heading, kind, meaning in [COLUMNS[name]]
+        ],
     }
 
 
@@ -218,15 +232,37 @@ def line_facts(row: Mapping[str, Any]) -> str:
 _MOVED = ("loaded", "stored", "atomic")
 
 
-def _hint(hint: Hint, root: Path) -> dict[str, str]:
-    location = hint.location
-    return {
-        "kind": hint.kind,
-        "kernel": f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel,
-        "location": f"{shown_path(location.file, root)}:{location.line}" if location else "",
-        "evidence": hint.evidence,
-        "advice": hint.advice,
-    }
+def _hottest(profiled: Profile, root: Path) -> list[dict[str, Any]]:
+    """The lines that take most time; where none was sampled, those that do most."""
+    rows = [finite(row) for row in profiled.lines.to_dict("records")]
+    timed = any(row["time_s"] for row in rows)
+
+    def weight(row: Mapping[str, Any]) -> float:
+        return float(row["time_s"] or 0) if timed else _weight(row)
+
+    found = []
+    for row in sorted(rows, key=weight, reverse=True)[:_MOST_HOT]:
+        every = source_lines(row["file"])
+        if weight(row) and 1 <= row["line"] <= len(every):
+            where = f"{shown_path(row['file'], root)}:{row['line']}"
+            own = {"text": every[row["line"] - 1].strip(), "facts": line_facts(row)}
+            found.append({"kernel": row["kernel"], "location": where, **own})
+    return found
+
+
+def grouped_advice(hints: Iterable[Hint], root: Path) -> list[dict[str, Any]]:
+    """Equal advice for several lines of a kernel once, equal evidence with all its lines."""
+    together: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for hint in hints:
+        kernel = f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel
+        evidence = together.setdefault((hint.kind, kernel, hint.advice), {})
+        lines = evidence.setdefault(hint.evidence, [])
+        if hint.location:
+            lines.append(f"{shown_path(hint.location.file, root)}:{hint.location.line}")
+    return [
+        {"kind": kind, "kernel": kernel, "advice": advice, "evidence": evidence}
+        for (kind, kernel, advice), evidence in together.items()
+    ]
 
 
 def _access(row: Mapping[str, Any], root: Path) -> list[str]:

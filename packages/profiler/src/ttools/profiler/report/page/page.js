@@ -51,4 +51,10 @@ body.addEventListener("click", (event) => {
   const row = event.target.closest("tr");
   if (row) choose(row.dataset.kernel);
 });
+document.querySelector("#hottest")?.addEventListener("click", (event) => {
+  const kernel = event.target.dataset.kernel;
+  if (kernel === undefined) return;
+  choose(kernel);
+  document.getElementById("sources").scrollIntoView();
+});
 if (body.rows.length) choose(body.rows[0].dataset.kernel);
