@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ALL = "--format csv"
 _ALL_FORMS = "--format json"
+#: Of instructions: smaller shares are left out.
+_LEAST_SHOWN = 0.02
 Row = Mapping[Any, Any]
 
 
@@ -86,6 +88,7 @@ class _Blocks:
             ("time", _time(row)),
             ("a launch does", _work(row)),
             *self._compiled(own, letters),
+            ("instructions", _instructions(row)),
             *self._advice(key),
         ]
         return block(name + place, facts, *self._tables(row, forms, letters))
@@ -269,6 +272,18 @@ def _work(row: Row) -> str:
 def _masked(value: float) -> str:
     """Nothing where it rounds to nothing."""
     return share(value) if is_known(value) and value >= 0.0005 else ""
+
+
+def _instructions(row: Row) -> str:
+    """What warps execute, and what shared memory waits for."""
+    mix = row.get("instruction_mix")
+    if not isinstance(mix, dict):
+        return ""
+    parts = [f"{_percent(part)} {kind}" for kind, part in mix.items() if part >= _LEAST_SHOWN]
+    conflicts = row["bank_conflicts"]
+    if is_known(conflicts) and conflicts >= _LEAST_SHOWN:
+        parts.append(f"bank conflicts take {_percent(conflicts)} of shared memory's turns")
+    return ", ".join(parts)
 
 
 def _resources(inspection: Inspection) -> str:

@@ -41,6 +41,13 @@ def bank_turns(code: MachineCode) -> dict[int, float]:
     return found
 
 
+def least_turns(instruction: Instruction) -> float:
+    """Turns of an access of all lanes that lets no lane wait for another."""
+    if instruction.name in ("LDSM", "STSM"):
+        return float(instruction.bytes // 4)
+    return max(1.0, instruction.bytes / _BANK)
+
+
 def _turns(instruction: Instruction, machine: _Machine) -> float:
     match = _ADDRESS.search(instruction.operands)
     size = instruction.bytes
@@ -49,7 +56,7 @@ def _turns(instruction: Instruction, machine: _Machine) -> float:
     addresses = machine.address(match[1]) if match else None
     active = machine.active(instruction)
     if addresses is None:
-        return max(1.0, size / _BANK)
+        return least_turns(instruction)
     lanes = 8 if size == 16 else 32
     groups = addresses.reshape(-1, lanes), active.reshape(-1, lanes)
     return max(1.0, sum(_waits(*each, size) for each in zip(*groups, strict=True)))

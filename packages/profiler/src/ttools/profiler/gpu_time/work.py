@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.compilation.machine_code import MachineCode
-from ttools.core.compilation.shared_banks import bank_turns
 from ttools.core.gpus.devices import Device
 from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu_time.instruction_mix import executed_of
 from ttools.profiler.gpu_time.loop_turns import loop_turns
 from ttools.profiler.gpu_time.units import unit_of
 from ttools.profiler.gpu_time.waits import waits_of
@@ -144,7 +144,8 @@ def work_of(
         local = 0.0
     else:
         turns = loop_turns(code, counts, blocks.warps)
-        executed, shared = _executed(code, turns)
+        own = executed_of(code, turns)
+        executed, shared = own.units, own.shared
         local = _local(code, turns) * blocks.warps * programs
         waits = waits_of(code, turns)
     requested = _moved(accesses, total, "sectors")
@@ -201,18 +202,6 @@ def _moved(accesses: Sequence[Access], total: int, level: str) -> float:
     return sum(e.requested * float(getattr(e, level)) for e in accesses) * total / known
 
 
-def _executed(code: MachineCode, turns: Sequence[float]) -> tuple[Counter[str], float]:
-    """Instructions of a warp by unit, and turns of shared memory."""
-    executed: Counter[str] = Counter()
-    shared, banks = 0.0, bank_turns(code)
-    for number, times in (*enumerate(turns), (None, 1.0)):
-        for at, instruction in code.body(number):
-            if not instruction.rare:
-                executed[unit_of(instruction)] += times  # type: ignore[assignment]
-                shared += times * banks.get(at, 0.0)
-    return executed, shared
-
-
 def _cycles(executed: Counter[str], lanes: int) -> float:
     """Of a multiprocessor's busiest unit, for a warp."""
     return max(
@@ -226,7 +215,10 @@ def _cycles(executed: Counter[str], lanes: int) -> float:
 def _estimated(
     counts: LaunchCounts, threads: int
 ) -> tuple[Counter[str], Mapping[str, float], float]:
-    """The same without machine code: operations and accesses of 16 bytes, spread over threads."""
+    """Instructions of a warp by unit, waits, and turns of shared memory, without machine code.
+
+    Operations and accesses of 16 bytes, spread over threads.
+    """
     programs = max(1, counts.programs)
     executed: Counter[str] = Counter()
     for unit, n in counts.total.operations.items():

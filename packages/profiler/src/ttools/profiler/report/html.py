@@ -101,6 +101,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "registers": ("registers", "count", "of a thread"),
     "spilled": ("spilled", "bytes", "registers kept in memory, of a thread"),
     "shared": ("shared", "bytes", "shared memory of a block"),
+    "bank_conflicts": ("bank conflicts", "share", "of the turns of shared memory"),
     "occupancy": ("occupancy", "share", "of the warps that a multiprocessor can hold"),
     "compute_share": (
         "of compute's peak",

@@ -19,6 +19,7 @@ from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
 from ttools.core.reports.shown import Part, ShowsItself
+from ttools.profiler.gpu_time.instruction_mix import Executed, executed_by
 from ttools.profiler.gpu_time.projection import is_projected, project
 from ttools.profiler.report.access_frame import FORM, access_frame, qualities
 from ttools.profiler.report.advice import MATTERS, Evidence, Hint, advise
@@ -63,7 +64,9 @@ class Profile(ContextDecorator, ShowsItself):
         `projected_high_s`, the mean time of a launch there and the interval it is in nine times in
         ten, and `projected_outside`, why it is less sure than that, or None. With a device
         `compute_share` and `memory_share` are how near that time, or the one measured there, comes
-        to its speed of light.
+        to its speed of light. For NVIDIA's GPUs `instruction_mix` has the share of each kind of
+        instruction that warps execute in the largest launches, `bank_conflicts` how many turns of
+        shared memory conflicts of its banks take, by all of them; both by the machine code.
         """
         frame = kernel_frame(
             self._session.samples,
@@ -72,6 +75,8 @@ class Profile(ContextDecorator, ShowsItself):
             compiled=self.inspections if self.target else None,
             overheads=self._session.overheads,
         )
+        if self.target is not None and self.target.backend == "cuda":
+            self._add_instructions(frame)
         if self.device is None:
             return frame
         if is_projected(self.device) and not self._on_device:
@@ -84,6 +89,21 @@ class Profile(ContextDecorator, ShowsItself):
     @property
     def _on_device(self) -> bool:
         return self.timed_on == "the GPU"
+
+    def _add_instructions(self, frame: pd.DataFrame) -> None:
+        """Of each kernel's form of launches that requests most."""
+        largest: dict[tuple[str, str], tuple[float, Executed]] = {}
+        for each in self._evidence():
+            code, form = each.inspection.machine_code, each.form
+            if code is None or each.counts is None or form is None:
+                continue
+            moved, key = form.requested * form.launches, (each.kernel, each.config)
+            if key not in largest or moved > largest[key][0]:
+                warps = each.inspection.resources.warps
+                largest[key] = moved, executed_by(code, each.counts, warps)
+        known = [largest.get(key) for key in zip(frame["kernel"], frame["config"], strict=True)]
+        frame["instruction_mix"] = [dict(each[1].mix) if each else None for each in known]
+        frame["bank_conflicts"] = [each[1].conflict_share if each else None for each in known]
 
     def _add_projections(self, frame: pd.DataFrame) -> None:
         rows = self._form_rows()

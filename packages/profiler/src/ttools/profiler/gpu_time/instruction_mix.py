@@ -1,0 +1,82 @@
+"""Which instructions a launch's warps execute, and how often shared memory makes them wait.
+
+Read off the machine code, times the turns of its loops. Must not know how long anything takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ttools.core.compilation.machine_code import MachineCode
+from ttools.core.compilation.shared_banks import bank_turns, least_turns
+from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu_time.loop_turns import loop_turns
+from ttools.profiler.gpu_time.units import unit_of
+
+#: Kinds of instructions as people call them, by unit; the others have their unit's name.
+_KINDS = {
+    **dict.fromkeys(("integer", "add", "move", "uniform", "product"), "integer"),
+    **dict.fromkeys(("load", "copy", "store"), "global memory"),
+    **dict.fromkeys(("shared load", "shared store", "shared atomic"), "shared memory"),
+    **dict.fromkeys(("shuffle", "vote"), "shuffle"),
+    "float": "floating point",
+    "double": "f64",
+    "function": "special function",
+    "local": "local memory",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Executed:
+    """What a warp executes.
+
+    Attributes:
+        units: instructions by unit, see `units.unit_of`.
+        shared: turns of shared memory.
+        conflicts: how many of them banks cause that several lanes ask for different words.
+    """
+
+    units: Counter[str]
+    shared: float
+    conflicts: float
+
+    @property
+    def mix(self) -> Mapping[str, float]:
+        """The share of each kind, the largest first."""
+        kinds: Counter[str] = Counter()
+        for unit, n in self.units.items():
+            kinds[_KINDS.get(unit, unit)] += n
+        total = kinds.total()
+        return {kind: n / total for kind, n in kinds.most_common() if n}
+
+    @property
+    def conflict_share(self) -> float | None:
+        """Conflicts by all turns of shared memory; None where it is not used."""
+        return self.conflicts / self.shared if self.shared else None
+
+
+def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
+    """What a warp executes.
+
+    Args:
+        code: of the kernel.
+        turns: of each of its loops, see `loop_turns`.
+    """
+    units: Counter[str] = Counter()
+    shared, conflicts, banks = 0.0, 0.0, bank_turns(code)
+    for number, times in (*enumerate(turns), (None, 1.0)):
+        for at, instruction in code.body(number):
+            if instruction.rare:
+                continue
+            units[unit_of(instruction)] += times  # type: ignore[assignment]
+            if at in banks:
+                shared += times * banks[at]
+                conflicts += times * max(0.0, banks[at] - least_turns(instruction))
+    return Executed(units=units, shared=shared, conflicts=conflicts)
+
+
+def executed_by(code: MachineCode, counts: LaunchCounts, warps: int) -> Executed:
+    """What a warp of a counted launch executes; `warps` are those of a program."""
+    return executed_of(code, loop_turns(code, counts, warps))
