@@ -33,8 +33,10 @@ def rows_summed(x_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + tl.program_id(0), tl.sum(tl.where(c < n, x.to(tl.float32), 0), 0))
 
 
-@pytest.mark.parametrize("dtype", SMALL)
-@pytest.mark.parametrize("columns", [11, 12])
+@pytest.mark.parametrize(
+    ("dtype", "columns"),
+    [(dtype, 11) for dtype in SMALL] + [(torch.bool, 12), (torch.half, 12), (torch.bfloat16, 12)],
+)
 def test_a_column_is_left_out(dtype: torch.dtype, columns: int) -> None:
     x = torch.ones(7, columns).to(dtype)
     sums = torch.zeros(7)
@@ -86,6 +88,8 @@ def test_data_are_no_evidence(grain: Grain) -> None:
             assert not unwritten(random.integers(0, 256, size).astype(np.uint8), grain=grain).any()
     for number in range(256):
         assert not unwritten(np.full(64, number, np.uint8), grain=grain).any()
+        channels = np.stack([np.full(64, n) for n in (7, number, 9, 255)], 1).astype(np.uint8)
+        assert not unwritten(channels.reshape(-1), grain=grain).any()
     counted = np.tile(np.arange(256, dtype=np.uint8), 8)
     assert not unwritten(counted, grain=grain).any()
 

@@ -52,7 +52,8 @@ class Grain(Enum):
     @property
     def size(self) -> int:
         """Bytes."""
-        return self.value[0]
+        size: int = self.value[0]
+        return size
 
     def among(self, memory: Bytes, marks: bytes, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which bytes hold the pattern `marks` by themselves, if that is evidence.
@@ -71,9 +72,10 @@ class Grain(Enum):
         if count < least + (len(memory) // size // one_in if one_in else 0):
             return none
         if self is Grain.BYTES:
-            # Data have these two bytes as often the other way around.
+            # Data have these two bytes as often the other way around, and a channel only one.
             turned = np.count_nonzero(_held(memory, marks[1::-1], 1))
-            return none if turned * 8 > count else alone
+            even = np.count_nonzero(alone[::2])
+            return none if turned * 8 > count or min(even, count - even) * 4 < count else alone
         return alone
 
 
