@@ -27,6 +27,7 @@ from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.missing import Bools, Missing, View, missing_bytes
 from ttools.sanitizer.memory.outputs import Handed
+from ttools.sanitizer.memory.pattern import common
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.races import Records
 
@@ -98,7 +99,8 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
             copied = _stored(checked.monitor, start, end)
         missing = None
         if checked.is_trial:
-            missing = missing_bytes(memory(start, end), view.item, pattern)
+            grain = common(checked.memory.grain_at(start), view.grain)
+            missing = missing_bytes(memory(start, end), view.item, pattern, grain)
         tell = _sentence(check, index, copied_from)
         handed = Handed(view=view, tell=tell, copied=copied, missing=missing)
         outputs.watch(tensor.untyped_storage(), handed)

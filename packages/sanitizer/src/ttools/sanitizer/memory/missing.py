@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from ttools.sanitizer.memory.pattern import PATTERN
+from ttools.sanitizer.memory.pattern import PATTERN, Grain, grain_of
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bytes
@@ -38,6 +38,7 @@ class View:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     item: int
+    grain: Grain = Grain.WORD
 
     @classmethod
     def of(cls, tensor: Any) -> View:
@@ -48,6 +49,7 @@ class View:
             shape=tuple(int(n) for n in tensor.shape),
             strides=tuple(int(n) * item for n in tensor.stride()),
             item=item,
+            grain=grain_of(tensor),
         )
 
     @cached_property
@@ -66,15 +68,23 @@ class View:
         return np.asarray(self.elements(cells).any(axis=-1), np.bool_)
 
 
-def may_be_missing(memory: Bytes, pattern: bytes = PATTERN) -> bool:
-    """Whether any four aligned bytes of a storage, or its last ones, hold the pattern."""
+def may_be_missing(memory: Bytes, pattern: bytes = PATTERN, grain: Grain = Grain.WORD) -> bool:
+    """Whether any four bytes of a storage, or its last ones, hold the pattern, or fewer tell.
+
+    Args:
+        memory: from an even byte of the storage on.
+        pattern: that marks what is unwritten.
+        grain: how much of it tells.
+    """
     whole = len(memory) // _RUN * _RUN
     words = memory[:whole].view(np.uint32)
     half = np.frombuffer(pattern, np.uint32)[0]
     step = _CHUNK // _RUN
     if any((words[n : n + step] == half).any() for n in range(0, len(words), step)):
         return True
-    return _tail_is_missing(memory, pattern)
+    if _tail_is_missing(memory, pattern):
+        return True
+    return bool(grain.among(memory, pattern, np.zeros(len(memory), np.bool_)).any())
 
 
 def _tail_is_missing(memory: Bytes, pattern: bytes) -> bool:
@@ -82,12 +92,15 @@ def _tail_is_missing(memory: Bytes, pattern: bytes) -> bool:
     return len(memory) % 2 == 0 and bytes(memory[-2:]) == pattern[:2]
 
 
-def missing_bytes(memory: Bytes, item: int, pattern: bytes = PATTERN) -> Bools:
+def missing_bytes(
+    memory: Bytes, item: int, pattern: bytes = PATTERN, grain: Grain = Grain.WORD
+) -> Bools:
     """Which bytes of a storage that was handed out uninitialised hold its pattern still.
 
     Args:
         memory: all of it.
         item: bytes of its elements.
+        grain: theirs.
     """
     found = np.zeros(len(memory), np.bool_)
     whole = len(memory) // 2 * 2
@@ -98,7 +111,10 @@ def missing_bytes(memory: Bytes, item: int, pattern: bytes = PATTERN) -> Bools:
     found[: equal.size * size * 2] = np.repeat(equal, size * 2)
     if whole and whole < len(memory):
         found[-1] = found[-2] and memory[-1] == pattern[0]
-    return found if item >= _RUN else _long_runs(found, 2)
+    if item >= _RUN:
+        return found
+    runs = _long_runs(found, 2)
+    return runs | grain.among(memory, pattern, runs)
 
 
 def _long_runs(found: Bools, least_at_end: int) -> Bools:

@@ -24,6 +24,7 @@ from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.host_reads import HostReads
 from ttools.sanitizer.memory.missing import Bools, Missing, View, may_be_missing, missing_bytes
+from ttools.sanitizer.memory.pattern import Grain, common
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
@@ -71,6 +72,7 @@ class _Output:
     start: int
     nbytes: int
     pattern: bytes
+    grain: Grain
     handed: list[Handed] = field(default_factory=list)
     is_consumed: bool = False
 
@@ -84,7 +86,9 @@ class _Output:
         marks = each.missing
         if marks is None:
             own = memory(self.start, self.start + self.nbytes)
-            marks = missing_bytes(own, each.view.item, self.pattern)
+            marks = missing_bytes(
+                own, each.view.item, self.pattern, common(self.grain, each.view.grain)
+            )
         if looked_at is not None:
             marks = marks & looked_at
         elements = each.view.marked(marks)
@@ -134,7 +138,7 @@ class UnwrittenOutputs:
         pattern = self._known.pattern_at(start)
         if pattern is None or first >= end or (not copies and self._known.was_whole(start)):
             return True
-        if may_be_missing(memory(first, end), pattern):
+        if may_be_missing(memory(first & ~1, end), pattern, self._known.grain_at(start)):
             return False
         with self._lock:
             if region.view == region.storage:
@@ -150,7 +154,9 @@ class UnwrittenOutputs:
             each
             for each in output.handed
             if each.missing is None
-            and may_be_missing(own[each.view.offset : each.view.end], output.pattern)
+            and may_be_missing(
+                own[each.view.offset & ~1 : each.view.end], output.pattern, each.view.grain
+            )
         ]
         if not output.handed:
             del self._outputs[output.start]
@@ -168,7 +174,11 @@ class UnwrittenOutputs:
             output = self._outputs.get(start)
             if output is None:
                 output = self._outputs[start] = _Output(
-                    reference=reference, start=start, nbytes=nbytes, pattern=pattern
+                    reference=reference,
+                    start=start,
+                    nbytes=nbytes,
+                    pattern=pattern,
+                    grain=self._known.grain_at(start),
                 )
             if handed.missing is None:
                 # What other configurations left is history; what was copied there stays so.
@@ -286,7 +296,8 @@ def _holds(result: Any, pattern: bytes) -> bool:
         if type(each) is torch.Tensor and each.device.type == "cpu" and each.numel():
             start = int(each.untyped_storage().data_ptr())
             first = start + int(each.storage_offset()) * int(each.element_size())
-            if may_be_missing(memory(first, start + View.of(each).end), pattern):
+            view = View.of(each)
+            if may_be_missing(memory(first & ~1, start + view.end), pattern, view.grain):
                 return True
     return False
 

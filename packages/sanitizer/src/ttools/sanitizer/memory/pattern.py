@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import TYPE_CHECKING, TypeAlias
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -31,6 +32,64 @@ _MANY_WORDS = 1 << 12
 #: Half a word by itself is evidence where there are so few that none is expected by chance, or
 #: where there are several.
 FEW_BYTES, _SEVERAL = 1 << 22, 3
+#: Less than half a word is looked for in smaller storages only: it takes memory.
+_LARGEST = 1 << 26
+
+
+class Grain(Enum):
+    """How much of the pattern tells that elements were never written.
+
+    The numbers are how many bytes of it, how many such elements it takes, and for how many others
+    one more: several times what random bits would have.
+    """
+
+    BYTE = (1, 1, None)  #: Of booleans, which are 0 or 1.
+    BYTES = (1, 5, 64)
+    PAIR = (2, 1, None)  #: Of bf16, where it is -4.9e20.
+    PAIRS = (2, 2, 1024)
+    WORD = (4, 1, None)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        size: int = self.value[0]
+        return size
+
+    def among(self, memory: Bytes, marks: bytes, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which bytes hold the pattern `marks` by themselves, if that is evidence.
+
+        Args:
+            memory: all of a storage.
+            marks: the pattern.
+            known: the bytes for which more than this speaks.
+        """
+        none = np.zeros(len(memory), np.bool_)
+        if self is Grain.WORD or len(memory) > _LARGEST:
+            return none
+        size, least, one_in = self.value
+        alone = _held(memory, marks, size) & ~known
+        count = np.count_nonzero(alone) // size
+        if count < least + (len(memory) // size // one_in if one_in else 0):
+            return none
+        if self is Grain.BYTES:
+            # Data have these two bytes as often the other way around, and a channel only one.
+            turned = np.count_nonzero(_held(memory, marks[1::-1], 1))
+            even = np.count_nonzero(alone[::2])
+            return none if turned * 8 > count or min(even, count - even) * 4 < count else alone
+        return alone
+
+
+def grain_of(tensor: Any) -> Grain:
+    """That of the elements of a tensor; of anything else, words."""
+    dtype = getattr(tensor, "dtype", None)
+    named = {"torch.bool": Grain.BYTE, "torch.bfloat16": Grain.PAIR}.get(str(dtype))
+    sized = {1: Grain.BYTES, 2: Grain.PAIRS}.get(getattr(dtype, "itemsize", 0), Grain.WORD)
+    return named or sized
+
+
+def common(grain: Grain, other: Grain) -> Grain:
+    """What tells of memory that is seen as elements of two types."""
+    return grain if grain is other else Grain.WORD
 
 
 def word_of(pattern: bytes) -> int:
@@ -65,11 +124,32 @@ def holds_half(memory: Bytes, pattern: bytes = PATTERN) -> bool:
     return bool((halves == np.frombuffer(pattern, np.uint32)[0]).any())
 
 
-def unwritten(memory: Bytes, marks: bytes = PATTERN) -> Bytes:
+def _held(memory: Bytes, marks: bytes, size: int) -> NDArray[np.bool_]:
+    """Which bytes hold the pattern `marks`, one by one or in aligned pairs, as `size` is 1 or 2."""
+    found = np.zeros(len(memory), np.bool_)
+    if size == 1:
+        found[::2], found[1::2] = memory[::2] == marks[0], memory[1::2] == marks[1]
+        return found
+    pairs = len(memory) // 2
+    equal = memory[: pairs * 2].view(np.uint16) == np.frombuffer(marks, np.uint16)[0]
+    found[: pairs * 2] = np.repeat(equal, 2)
+    return found
+
+
+def unwritten(memory: Bytes, marks: bytes = PATTERN, grain: Grain = Grain.WORD) -> Bytes:
     """1 for each byte of the words, and halves of words, that hold the pattern `marks`.
 
     A whole word never holds it by chance. A half may, once in four billion; see `FEW_BYTES`.
+    Less than that counts where `grain` says so, and in memory of two or three bytes.
     """
+    result = _unwritten_words(memory, marks)
+    if len(memory) < Grain.WORD.size and grain is not Grain.BYTE:
+        grain = Grain.PAIR
+    result[grain.among(memory, marks, result != 0)] = 1
+    return result
+
+
+def _unwritten_words(memory: Bytes, marks: bytes) -> Bytes:
     whole = len(memory) // WORD * WORD
     pattern = np.frombuffer(marks, np.uint8)
     result = np.zeros(len(memory), np.uint8)

@@ -28,7 +28,10 @@ from ttools.sanitizer.memory.pattern import (
     NAN_PATTERN,
     PATTERN,
     WORD,
+    Grain,
+    common,
     fill,
+    grain_of,
     holds_half,
     unwritten,
     word_of,
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
     from ttools.sanitizer.memory.missing import Bools
     from ttools.sanitizer.memory.pattern import Bytes
 
-#: Smaller storages may hold the pattern by chance.
-_SMALLEST = 4
 #: The part of the free memory that one storage may take for it to be filled, and what always is.
 _FREE_PART, _ALWAYS = 4, 1 << 28
 #: Storages from this size on are forgotten as soon as another such one is handed out.
@@ -53,6 +54,7 @@ class _Storage:
 
     Attributes:
         pattern: marks its unwritten bytes.
+        grain: how much of it tells.
         is_whole: whether all of it was found written once; copies may have come since.
         is_output: whether reads of it are judged as those of an output.
         shadow: 1 for each byte that is not known to be written; made when first asked for.
@@ -60,6 +62,7 @@ class _Storage:
 
     __slots__ = (
         "first",
+        "grain",
         "is_output",
         "is_whole",
         "nbytes",
@@ -69,16 +72,19 @@ class _Storage:
         "start",
     )
 
-    def __init__(self, reference: Any, start: int, nbytes: int, first: int, pattern: bytes) -> None:
+    def __init__(
+        self, reference: Any, start: int, nbytes: int, first: int, pattern: bytes, grain: Grain
+    ) -> None:
         self.reference, self.start, self.nbytes = reference, start, nbytes
-        self.first, self.pattern = first, pattern
+        self.first, self.pattern, self.grain = first, pattern, grain
         self.is_whole = self.is_output = False
         self.shadow: Bytes | None = None
 
-    def refresh(self) -> Bytes:
-        """The shadow, less what was written since."""
+    def refresh(self, tensor: Any) -> Bytes:
+        """The shadow, less what was written since, perhaps through a tensor of another type."""
         own = memory(self.start, self.start + self.nbytes)
-        kept = unwritten(own, self.pattern)
+        self.grain = common(self.grain, grain_of(tensor))
+        kept = unwritten(own, self.pattern, self.grain)
         if self.shadow is None:
             self.shadow = _all_written(self.nbytes)
             self.shadow[self.first :] = 1
@@ -137,7 +143,7 @@ class UninitialisedMemory:
                 return _copied(start, nbytes, tensor, self._pattern_for(tensor))
             if storage.nbytes != nbytes:
                 return None
-            shadow = storage.refresh()
+            shadow = storage.refresh(tensor)
             if shadow.any():
                 return shadow
             del self._storages[start]
@@ -164,12 +170,13 @@ class UninitialisedMemory:
         Nothing happens unless it holds the pattern.
         """
         storage = _plain_storage(tensor)
-        if storage is None or storage.nbytes() < _SMALLEST:
+        if storage is None or storage.nbytes() < _smallest(tensor):
             return
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         for pattern in dict.fromkeys([PATTERN, self._pattern_for(tensor)]):
-            if unwritten(memory(start, start + nbytes), pattern).any():
-                self._remember(storage, start, nbytes, 0, pattern)
+            grain = grain_of(tensor)
+            if unwritten(memory(start, start + nbytes), pattern, grain).any():
+                self._remember(storage, start, nbytes, 0, pattern, grain)
 
     def is_watched(self, start: int) -> bool:
         """Whether a storage was handed out uninitialised and may still be so in part.
@@ -184,6 +191,12 @@ class UninitialisedMemory:
         with self._lock:
             storage = self._find(start)
             return None if storage is None else storage.pattern
+
+    def grain_at(self, start: int) -> Grain:
+        """How much of it tells."""
+        with self._lock:
+            storage = self._find(start)
+            return Grain.WORD if storage is None else storage.grain
 
     def reference_to(self, start: int) -> Any:
         """Tells whether such a storage is freed (`expired`); None if nothing is known of it."""
@@ -252,19 +265,21 @@ class UninitialisedMemory:
         """Fills the new storage of a tensor of the host from byte `first` on, and remembers it."""
         storage = tensor.untyped_storage()
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
-        if nbytes - first < _SMALLEST or start == 0:
+        if nbytes - first < _smallest(tensor) or start == 0:
             return
         if nbytes > _ALWAYS and nbytes > _most_filled():
             self.unfilled = max(self.unfilled, nbytes)
             return
         pattern = self._pattern_for(tensor)
         fill(start, nbytes, first, pattern)
-        self._remember(storage, start, nbytes, first, pattern)
+        self._remember(storage, start, nbytes, first, pattern, grain_of(tensor))
 
-    def _remember(self, storage: Any, start: int, nbytes: int, first: int, pattern: bytes) -> None:
+    def _remember(
+        self, storage: Any, start: int, nbytes: int, first: int, pattern: bytes, grain: Grain
+    ) -> None:
         reference = _weak_reference()(storage)
         with self._lock:
-            self._storages[start] = _Storage(reference, start, nbytes, first, pattern)
+            self._storages[start] = _Storage(reference, start, nbytes, first, pattern, grain)
             # What is left of a dead storage may keep the allocator from reusing its memory.
             if nbytes >= _LARGE or len(self._storages) > self._limit:
                 self._forget_dead()
@@ -336,9 +351,10 @@ class UninitialisedMemory:
         if pattern is None or view.end > storage.nbytes():
             return None
         own = memory(start, start + view.end)
-        if not may_be_missing(own[view.offset :], pattern):
+        if not may_be_missing(own[view.offset & ~1 :], pattern, view.grain):
             return None
-        marks = view.marked(missing_bytes(own, view.item, pattern))
+        grain = common(self.grain_at(start), view.grain)
+        marks = view.marked(missing_bytes(own, view.item, pattern, grain))
         return marks if marks.any() else None
 
 
@@ -347,6 +363,11 @@ def _weak_reference() -> Any:
     from torch.multiprocessing.reductions import StorageWeakRef
 
     return StorageWeakRef
+
+
+def _smallest(tensor: Any) -> int:
+    """How many bytes a storage has at least: a byte may hold the pattern by chance."""
+    return 1 if grain_of(tensor) is Grain.BYTE else 2
 
 
 def _plain_storage(tensor: Any) -> Any:
