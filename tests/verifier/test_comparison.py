@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ttools.verifier.cases.tensors import elements
-from ttools.verifier.oracle.comparison import compare_part, holds_poison
+from ttools.verifier.oracle.comparison import compare_part, difference, holds_poison
 from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers.results import described
 
@@ -145,3 +145,13 @@ def test_one_tensor_as_two_arguments_is_evaluated_so() -> None:
     after = [elements(each["image"]) for each in right["given"] if each["kind"] == "tensor"]
     assert all(torch.equal(each, (drawn(3) + 1) * 2) for each in after)
     assert len(after) == 2
+
+
+def test_equal_calls_may_differ_by_the_tolerance() -> None:
+    x = drawn(4, 5)
+    one, near, far = (
+        [described("result", each, {})] for each in (x, x * (1 + 1e-6), x * (1 + 1e-3))
+    )
+    assert difference(one, near) == ""
+    assert "20 elements of result are wrong" in difference(one, far)
+    assert "the results are result" in difference([], one)

@@ -37,6 +37,13 @@ def test_blocks_are_tried_from_both_sides() -> None:
     assert {63, 64, 65, 129} <= tried
 
 
+def test_other_orders_are_tried_where_there_are_several_programs() -> None:
+    plan = Plan(Domain({"N": (0, 1000), "K": (0, 9)}, {}, True))
+    tried = [case.sizes["N"] for case in plan.orders([4, 128]) if case.order]
+    assert max(tried) == 257
+    assert max(case.sizes["N"] for case in plan.orders([])) == 67
+
+
 def test_domains_are_read() -> None:
     def inputs(M: Annotated[int, range(1, 9)], causal: bool, dtype: Literal["float32"], seed: int):
         return {}

@@ -257,12 +257,21 @@ class Plan:
                 found += [around, {name: self._clamped(name, block) for name in around}]
             yield from (self._case(each, config=index) for each in _distinct(found))
 
-    def orders(self) -> Iterator[Case]:
-        """Programs in other orders than the natural one."""
+    def orders(self, constants: Sequence[int]) -> Iterator[Case]:
+        """Programs in other orders than the natural one, also where one takes all of the above.
+
+        Args:
+            constants: of the launches.
+        """
         for order in (("reverse", 0), ("random", 1), ("random", 2)):
             yield self._case(self.ordinary(_LARGER), order=order)
         yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="ties")
         yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="equal")
+        block = max((each for each in constants if each <= 8192), default=0)
+        for name, (_, high) in self._domain.sizes.items():
+            if high > block >= min(_LARGER):
+                sizes = {**self.ordinary(), name: self._clamped(name, 2 * block + 1)}
+                yield self._case(sizes, order=("reverse", 0))
 
 
 def fitted(sizes: dict[str, int], ranges: dict[str, tuple[int, int]]) -> dict[str, int]:
