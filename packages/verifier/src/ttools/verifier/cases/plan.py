@@ -138,8 +138,12 @@ class Plan:
             for choices in self._combinations():
                 yield self._case(highest, choices=choices)
 
-    def sequences(self) -> Iterator[Case]:
-        """Calls whose results depend on earlier ones if anything is kept between calls."""
+    def sequences(self, arguments: Sequence[str]) -> Iterator[Case]:
+        """Calls whose results depend on earlier ones if anything is kept between calls.
+
+        Args:
+            arguments: that are tensors.
+        """
         for choices in self._combinations():
             sizes = self.ordinary()
             first = self._case(sizes, choices=choices)
@@ -154,6 +158,9 @@ class Plan:
             yield replace(first, seed=first.seed + 900, after=(other,))
             yield replace(small, after=(first,))
             yield replace(first, after=(first,))
+        if len(arguments) > 1:  # all but one stay what they are
+            for name in arguments[:4]:
+                yield replace(first, values_of={name: "negative"}, reuse=True, after=(first,))
 
     def special_values(self, kinds: Iterable[str] = KINDS) -> Iterator[Case]:
         """Ordinary and larger sizes with special values."""

@@ -140,7 +140,7 @@ class Judge:
         constants = sorted({c for each in first for c in each.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
-        yield from (("sequences of calls", each) for each in plan.sequences())
+        yield from (("sequences of calls", each) for each in plan.sequences(arguments))
         self._without_launches(plan)
         edges = _named("smallest and largest sizes", plan.edges())
         views = _named("views", plan.views(arguments))
