@@ -98,7 +98,7 @@ def _spread(
 ) -> list[Any]:
     """By part: the root of the mean square of what disturbances change, over their size."""
     step = _STEP[least]
-    sums: list[Any] = [None] * len(exact)
+    squares: list[list[torch.Tensor]] = [[] for _ in exact]
     generator = torch.Generator().manual_seed(20)
 
     def disturbed(tensor: torch.Tensor) -> torch.Tensor:
@@ -112,20 +112,28 @@ def _spread(
             tensor.shape, generator=generator, dtype=torch.float64, device="cpu"
         )
         with torch.no_grad():
-            moved *= 1 + step * sign * size
+            moved *= 1 + direction * step * sign * size
         return moved
 
-    for _ in range(PROBES):
+    direction, probes = 1, 0
+    while probes < PROBES:
         decisions = Decisions()
+        state = generator.get_state()
         moved_arguments = mapped(disturbed)
         with DoublePrecision(least), decisions:
             moved = _parts(function, moved_arguments, inplace, disturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                square = (change / step) ** 2 / PROBES
-                sums[index] = square if sums[index] is None else sums[index] + square
-    return [None if each is None else image_of(each.sqrt()) for each in sums]
+                squares[index].append((change / step) ** 2)
+        if direction == 1 and decisions.are_of_computed:
+            # What was computed may stand where a decision falls, as a quotient at a half. Chance
+            # may move it to one side each time; one of two opposite steps goes to the other.
+            generator.set_state(state)
+            direction = -1
+        else:
+            direction, probes = 1, probes + 1
+    return [image_of(torch.stack(each).mean(0).sqrt()) if each else None for each in squares]
 
 
 def _parts(
