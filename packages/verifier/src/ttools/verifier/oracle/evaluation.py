@@ -98,7 +98,7 @@ def _spread(
 ) -> list[Any]:
     """By part: the root of the mean square of what disturbances change, over their size."""
     step = _STEP[least]
-    squares: list[list[torch.Tensor]] = [[] for _ in exact]
+    sums: list[Any] = [None] * len(exact)
     generator = torch.Generator().manual_seed(20)
 
     def disturbed(tensor: torch.Tensor) -> torch.Tensor:
@@ -115,7 +115,7 @@ def _spread(
             moved *= 1 + direction * step * sign * size
         return moved
 
-    direction, probes = 1, 0
+    direction, probes, runs = 1, 0, 0
     while probes < PROBES:
         decisions = Decisions()
         state = generator.get_state()
@@ -125,7 +125,9 @@ def _spread(
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                squares[index].append((change / step) ** 2)
+                square = (change / step) ** 2
+                sums[index] = square if sums[index] is None else sums[index] + square
+        runs += 1
         if direction == 1 and decisions.are_of_computed:
             # What was computed may stand where a decision falls, as a quotient at a half. Chance
             # may move it to one side each time; one of two opposite steps goes to the other.
@@ -133,7 +135,7 @@ def _spread(
             direction = -1
         else:
             direction, probes = 1, probes + 1
-    return [image_of(torch.stack(each).mean(0).sqrt()) if each else None for each in squares]
+    return [None if each is None else image_of((each / runs).sqrt()) for each in sums]
 
 
 def _parts(
