@@ -61,6 +61,20 @@ def remembers(x):
     return _kept[key].clone()
 
 
+def remembers_by_few_elements(x):
+    ends = [x.reshape(-1)[at].item() for at in (0, -1)] if x.numel() else []
+    key = (tuple(x.shape), x.dtype, *(round(each, 3) for each in ends))
+    if key not in _kept:
+        _kept[key] = right(x)
+    return _kept[key].clone()
+
+
+def draws(x):
+    """Wrong now and then."""
+    out = right(x)
+    return launched(x[:, :0], out, x.stride()) if torch.rand(1).item() < 0.1 else out
+
+
 def keeps_dimension(x):
     return right(x)[:, None]
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ttools.verifier.cases.tensors import elements
-from ttools.verifier.oracle.comparison import compare_part, holds_poison
+from ttools.verifier.oracle.comparison import compare_part, difference, holds_poison
 from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers.results import described
 
@@ -145,3 +145,35 @@ def test_one_tensor_as_two_arguments_is_evaluated_so() -> None:
     after = [elements(each["image"]) for each in right["given"] if each["kind"] == "tensor"]
     assert all(torch.equal(each, (drawn(3) + 1) * 2) for each in after)
     assert len(after) == 2
+
+
+def test_equal_calls_may_differ_by_the_tolerance() -> None:
+    x = drawn(4, 5)
+    one, near, far = (
+        [described("result", each, {})] for each in (x, x * (1 + 1e-6), x * (1 + 1e-3))
+    )
+    assert difference(one, near) == ""
+    assert "20 elements of result are wrong" in difference(one, far)
+    assert "the results are result" in difference([], one)
+
+
+def test_quotients_at_a_half_may_be_rounded_to_either_side() -> None:
+    """However many there are: each of them is where a rounding error decides."""
+    steps = torch.arange(1, 4001, dtype=torch.float32)
+    x = torch.stack([steps, steps / 2], 1).to(torch.bfloat16)
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        x = x.float()
+        scale = x.amax(dim=1, keepdim=True) / 127
+        return torch.round(x / scale).to(torch.int8)
+
+    right = reference(x)
+    assert set(right[:, 1].tolist()) <= {63, 64}
+    for rounded in (63, 64):
+        found = torch.stack([right[:, 0], torch.full_like(right[:, 1], rounded)], 1)
+        assert classes(reference, found, x=x) == []
+    found = torch.stack([right[:, 0] - 1, right[:, 1]], 1)
+    assert classes(reference, found, x=x) == ["wrong_values"]
+    fake = lambda x: reference(x) * (x.amax(dim=1, keepdim=True) / 127)  # noqa: E731
+    x = x.float()
+    assert classes(fake, x[:, :1] * torch.tensor([1, 63 / 127]), x=x) == []

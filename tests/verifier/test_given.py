@@ -57,6 +57,9 @@ def test_values_put_into_a_tensor_count_as_a_version() -> None:
     put_values(tensor, image_of(X + 1))
     assert tensor._version > before
     assert tensor.equal(X + 1)
+    before = tensor._version
+    put_values(tensor, image_of(X + 1))
+    assert tensor._version == before
 
 
 def test_grids_that_no_gpu_takes() -> None:

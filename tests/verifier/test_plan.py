@@ -20,7 +20,7 @@ _RANGES = st.tuples(st.integers(0, 50), st.integers(0, 5000)).map(lambda r: (r[0
 @given(st.dictionaries(st.sampled_from("MNKB"), _RANGES, min_size=1))
 def test_all_cases_are_in_the_domain(sizes: dict[str, tuple[int, int]]) -> None:
     plan = Plan(Domain(sizes, {"dtype": ["float32", "float16"]}, True))
-    cases = [*plan.begin(), *plan.edges(), *plan.sequences(), *plan.special_values()]
+    cases = [*plan.begin(), *plan.edges(), *plan.sequences(["x", "y"]), *plan.special_values()]
     cases += [*plan.views(["x", "y"]), *plan.blocks([16, 64]), *plan.mixtures(5)]
     cases += plan.configurations([[32], [16, 128]])
     for case in cases:
@@ -35,6 +35,13 @@ def test_blocks_are_tried_from_both_sides() -> None:
     plan = Plan(Domain({"N": (0, 1000)}, {}, True))
     tried = {case.sizes["N"] for case in plan.blocks([64])}
     assert {63, 64, 65, 129} <= tried
+
+
+def test_other_orders_are_tried_where_there_are_several_programs() -> None:
+    plan = Plan(Domain({"N": (0, 1000), "K": (0, 9)}, {}, True))
+    tried = [case.sizes["N"] for case in plan.orders([4, 128]) if case.order]
+    assert max(tried) == 257
+    assert max(case.sizes["N"] for case in plan.orders([])) == 67
 
 
 def test_domains_are_read() -> None:
@@ -87,5 +94,7 @@ def test_one_argument_may_have_other_values_or_be_another() -> None:
     assert ("infinities", {"x": "zeros"}) in tried
     assert ("drawn", {"y": "nan"}) in tried
     assert list(plan.unequal_values(["x"])) == []
+    again = [case for case in plan.sequences(["x", "y"]) if case.values_of == {"y": "negative"}]
+    assert [(case.reuse, case.seed == case.after[0].seed) for case in again] == [(True, True)]
     (case,) = plan.shared([("x", "y")])
     assert case.shared == ("x", "y")

@@ -138,8 +138,12 @@ class Plan:
             for choices in self._combinations():
                 yield self._case(highest, choices=choices)
 
-    def sequences(self) -> Iterator[Case]:
-        """Calls whose results depend on earlier ones if anything is kept between calls."""
+    def sequences(self, arguments: Sequence[str]) -> Iterator[Case]:
+        """Calls whose results depend on earlier ones if anything is kept between calls.
+
+        Args:
+            arguments: that are tensors.
+        """
         for choices in self._combinations():
             sizes = self.ordinary()
             first = self._case(sizes, choices=choices)
@@ -154,6 +158,9 @@ class Plan:
             yield replace(first, seed=first.seed + 900, after=(other,))
             yield replace(small, after=(first,))
             yield replace(first, after=(first,))
+        if len(arguments) > 1:  # all but one stay what they are
+            for name in arguments[:4]:
+                yield replace(first, values_of={name: "negative"}, reuse=True, after=(first,))
 
     def special_values(self, kinds: Iterable[str] = KINDS) -> Iterator[Case]:
         """Ordinary and larger sizes with special values."""
@@ -257,12 +264,21 @@ class Plan:
                 found += [around, {name: self._clamped(name, block) for name in around}]
             yield from (self._case(each, config=index) for each in _distinct(found))
 
-    def orders(self) -> Iterator[Case]:
-        """Programs in other orders than the natural one."""
+    def orders(self, constants: Sequence[int]) -> Iterator[Case]:
+        """Programs in other orders than the natural one, also where one takes all of the above.
+
+        Args:
+            constants: of the launches.
+        """
         for order in (("reverse", 0), ("random", 1), ("random", 2)):
             yield self._case(self.ordinary(_LARGER), order=order)
         yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="ties")
         yield self._case(self.ordinary(_LARGER), order=("reverse", 0), values="equal")
+        block = max((each for each in constants if each <= 8192), default=0)
+        for name, (_, high) in self._domain.sizes.items():
+            if high > block >= min(_LARGER):
+                sizes = {**self.ordinary(), name: self._clamped(name, 2 * block + 1)}
+                yield self._case(sizes, order=("reverse", 0))
 
 
 def fitted(sizes: dict[str, int], ranges: dict[str, tuple[int, int]]) -> dict[str, int]:

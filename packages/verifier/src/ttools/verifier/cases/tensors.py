@@ -80,14 +80,14 @@ def tensor_of(image: TensorImage) -> torch.Tensor:
 
 
 def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False) -> None:
-    """Writes an image of the same layout into a tensor's storage.
+    """Writes an image of the same layout into a tensor's storage, unless it is there already.
 
     Args:
         tensor: to write to.
         image: its values.
         is_new: whether nobody has seen the tensor yet, so that torch need not count its version.
     """
-    if image.data:
+    if image.data and (is_new or storage_bytes(tensor) != image.data):
         # Under torch's eyes, so that versions are counted as an in-place operator counts them.
         if not is_new:
             tensor.detach().zero_()

@@ -54,8 +54,20 @@ def _sorted(x: torch.Tensor, descending: bool) -> torch.Tensor:
 
 
 def _permuted(x: torch.Tensor) -> torch.Tensor:
-    """The same values in another order: sums over all stay what they are."""
-    return x.flip(-1) if x.dim() else x
+    """The same values in another order, but for some that stay in their places.
+
+    So sums over all are what they were, and so are the elements that are looked at by whoever takes
+    few of them for a tensor: those at the ends, and some in regular distances.
+    """
+    flat = x.reshape(-1)
+    count = flat.numel()
+    moves = torch.ones(count, dtype=torch.bool, device="cpu")
+    ends, parts = min(16, max(1, count // 8)), 4 if count < 128 else 16
+    moves[:ends], moves[-ends:] = False, False
+    moves[[part * count // parts for part in range(parts)]] = False
+    changed = flat.clone()
+    changed[moves] = flat[moves].flip(0)
+    return changed.reshape(x.shape)
 
 
 _inf = float("inf")

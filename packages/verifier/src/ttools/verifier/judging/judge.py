@@ -24,7 +24,7 @@ from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.judging.shrinking import shrunk
 from ttools.verifier.judging.trial import Trial, Trials
 from ttools.verifier.options import VerifyOptions
-from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import write_test
 from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
@@ -74,7 +74,7 @@ class Judge:
         self._notes: dict[str, None] = {}
         self._unsupported: dict[str, None] = {}
         self._tried = self._failing = self._since = 0
-        self._unfinished, self._gpu = False, ""
+        self._unfinished, self._repeated, self._gpu = False, False, ""
         self._cases_tried: list[Case] = []
 
     def run(self) -> Verification:
@@ -140,7 +140,7 @@ class Judge:
         constants = sorted({c for each in first for c in each.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
-        yield from (("sequences of calls", each) for each in plan.sequences())
+        yield from (("sequences of calls", each) for each in plan.sequences(arguments))
         self._without_launches(plan)
         edges = _named("smallest and largest sizes", plan.edges())
         views = _named("views", plan.views(arguments))
@@ -154,7 +154,7 @@ class Judge:
         )
         yield from _named("random sizes, values and views", plan.mixtures(_MIXTURES))
         if not self._failed:
-            self._orders(plan)
+            self._orders(plan, constants)
 
     def _goes_on(self) -> bool:
         options = self._options
@@ -223,11 +223,15 @@ class Judge:
         alone = replace(case, after=(), reuse=False)
         again = [self._anew(alone)]
         if again[0].problems:
-            return again[0].problems if case.after == () else trial.problems
+            problems = again[0].problems if case.after == () else trial.problems
+            return [*problems, *self._undetermined(alone, again[0])]
         again.append(self._anew(alone))
         if again[1].problems:
             detail = "equal calls in new processes: one is right, one is not: "
             return [Mismatch("nondeterministic", detail + again[1].problems[0].detail)]
+        if trial.drew:
+            detail = "equal calls, which draw random numbers, are right or not: "
+            return [Mismatch("nondeterministic", detail + trial.problems[0].detail)]
         how = {
             False: "after other calls",
             True: "with new values in the same storage",
@@ -235,6 +239,16 @@ class Judge:
         }[case.reuse]
         detail = f"right by itself, but wrong {how}: {trial.problems[0].detail}"
         return [Mismatch("stale_state", detail)]
+
+    def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
+        """Whether an equal call in another process has other results; looked at once."""
+        if self._repeated or not trial.results or "wrong_values" not in trial.classes:
+            return []
+        self._repeated = True
+        differs = difference(trial.results, self._anew(case).results)
+        if not differs:
+            return []
+        return [Mismatch("nondeterministic", f"equal calls in new processes: {differs}")]
 
     def _anew(self, case: Case, **request: Any) -> Trial:
         self._tell(self._tried, self._failing)
@@ -273,9 +287,9 @@ class Judge:
             self._add(Mismatch("not_computed_by_kernel", detail, evidence), case)
             return
 
-    def _orders(self, plan: Plan) -> None:
+    def _orders(self, plan: Plan, constants: list[int]) -> None:
         """Runs programs in other orders, without checks; what differs is not determined."""
-        for case in plan.orders():
+        for case in plan.orders(constants):
             trial = self._anew(case)
             self._covered["other orders of programs"] += 1
             wrong = [e for e in trial.problems if e.failure in ("wrong_values", "unwritten")]

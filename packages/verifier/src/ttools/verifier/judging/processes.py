@@ -60,6 +60,7 @@ class Processes:
             seconds=options.answer_seconds, memory=options.memory, network=options.network
         )
         self._workers: list[Worker] = []
+        self._started = 0
         self.configs: list[list[int]] = []
         self.device = "cpu"
         self.is_endless = False
@@ -97,7 +98,8 @@ class Processes:
         """
         share = _SHARE_OF_TIME if self.is_endless else 1.0
         seconds = self._options.launch_seconds * share
-        candidate = Candidate(self._subject.candidate, seconds, self.device)
+        self._started += 1
+        candidate = Candidate(self._subject.candidate, seconds, self.device, self._started)
         worker = self._start(candidate.serve, share)
         self.configs = _loaded(worker)["configs"]
         return worker

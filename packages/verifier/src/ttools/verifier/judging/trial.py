@@ -18,7 +18,7 @@ from ttools.verifier.cases.tensors import elements, image_of, laid_out, map_tens
 from ttools.verifier.cases.values import changed
 from ttools.verifier.judging.finding_classes import explained, of_findings
 from ttools.verifier.judging.provenance import is_telling, work_of_torch
-from ttools.verifier.oracle.comparison import Mismatch, compare_part
+from ttools.verifier.oracle.comparison import Mismatch, compare
 from ttools.verifier.workers.process import Worker
 from ttools.verifier.workers.results import flat
 from ttools.verifier.workers.wire import TensorImage, WorkerGoneError, WorkerSlowError
@@ -38,6 +38,8 @@ class Trial:
         arguments: names of the arguments that are tensors.
         alike: pairs of them that could be one tensor.
         findings: what the checks found, also where it is no failure.
+        results: those of the candidate, and arguments that it may change.
+        drew: whether the candidate drew random numbers.
         is_idle: whether a constant result was right without a launch, of inputs that have elements.
         is_endless: whether a launch or the call was ended because it took too long.
     """
@@ -51,6 +53,8 @@ class Trial:
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    drew: bool = False
     is_idle: bool = False
     is_endless: bool = False
 
@@ -217,6 +221,7 @@ class Trials:
             arguments=[key for key, each in sent.items() if _has_tensor(each)],
             alike=self._alike(sent),
             findings=answer["findings"],
+            drew=answer.get("drew", False),
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]
@@ -236,7 +241,8 @@ class Trials:
                 trial.problems.append(Mismatch("exception", detail))
             return trial
         trial.problems += self._changed_arguments(sent, answer["arguments"])
-        wrong = self._compared(sent, right, answer)
+        trial.results = self._found(sent, right, answer)
+        wrong = compare(right, trial.results)
         trial.problems += wrong
         trial.problems += explained(wrong, answer["findings"])
         trial.problems += work_of_torch(
@@ -254,27 +260,17 @@ class Trials:
         ]
         return trial
 
-    def _compared(
+    def _found(
         self, sent: dict[str, Any], right: dict[str, Any], answer: dict[str, Any]
-    ) -> list[Mismatch]:
-        given = right["given"]
+    ) -> list[dict[str, Any]]:
+        """Results, and arguments after the call that the reference's results contain."""
         found = list(answer["results"])
-        for each in given[len(found) :]:
+        for each in right["given"][len(found) :]:
             image = self._after(each["name"], sent, answer["arguments"])
             if image is None:
                 break
             found.append({**each, "image": image, "alias": None, "grad": each["grad"]})
-        if [each["name"] for each in given] != [each["name"] for each in found]:
-            names = ", ".join(each["name"] for each in answer["results"])
-            wanted = ", ".join(each["name"] for each in given)
-            return [Mismatch("layout", f"the results are {names}; the reference's are {wanted}")]
-        double = right["double"] or [None] * len(given)
-        spread = right.get("spread") or [None] * len(given)
-        return [
-            problem
-            for parts in zip(given, double, spread, found, strict=True)
-            for problem in compare_part(*parts)
-        ]
+        return found
 
     def _alike(self, sent: dict[str, Any]) -> list[tuple[str, str]]:
         """Arguments of one shape and type; of those that are changed only declared pairs."""

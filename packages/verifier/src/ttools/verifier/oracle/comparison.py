@@ -45,6 +45,33 @@ class Mismatch:
     evidence: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
+def compare(right: dict[str, Any], found: list[dict[str, Any]]) -> list[Mismatch]:
+    """What is wrong with the results of a call.
+
+    Args:
+        right: what the reference's process says of them, as `evaluate` returns it.
+        found: the candidate's.
+    """
+    given = right["given"]
+    if [each["name"] for each in given] != [each["name"] for each in found]:
+        names, wanted = (", ".join(each["name"] for each in some) for some in (found, given))
+        return [Mismatch("layout", f"the results are {names}; the reference's are {wanted}")]
+    double = right["double"] or [None] * len(given)
+    spread = right.get("spread") or [None] * len(given)
+    return [
+        problem
+        for parts in zip(given, double, spread, found, strict=True)
+        for problem in compare_part(*parts)
+    ]
+
+
+def difference(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
+    """How results of equal calls differ by more than the tolerance; empty if they do not."""
+    alike = [{**each, "alias": None} for each in other]
+    problems = compare({"given": one, "double": None}, alike)
+    return problems[0].detail if problems else ""
+
+
 def compare_part(
     given: dict[str, Any], double: Any, spread: Any, found: dict[str, Any], poison: bool = True
 ) -> list[Mismatch]:

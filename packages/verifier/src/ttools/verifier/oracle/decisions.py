@@ -115,10 +115,15 @@ _JUMPING = frozenset(
 
 
 class Decisions(TorchFunctionMode):
-    """Follows values that nothing was computed from while it is active."""
+    """Follows values that nothing was computed from while it is active.
+
+    Attributes:
+        are_of_computed: whether there were decisions about values that were computed.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.are_of_computed = False
         #: By identity: the tensor, and its undisturbed values.
         self._known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -131,7 +136,9 @@ class Decisions(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if _changes(name) or "out" in kwargs:
             self._known.clear()
-            return func(*args, **kwargs)
+            changed = func(*args, **kwargs)
+            self.are_of_computed |= _is_decision(name, changed)
+            return changed
         result = func(*args, **kwargs)
         if name in _CREATING and isinstance(result, torch.Tensor):
             self.follow(result, result)
@@ -139,8 +146,9 @@ class Decisions(TorchFunctionMode):
         try:
             given = self._undisturbed((args, kwargs))
         except LookupError:
+            self.are_of_computed |= _is_decision(name, result)
             return result
-        if name in _MOVING or name in _JUMPING or _has_integers(result):
+        if name in _MOVING or _is_decision(name, result):
             decided = func(*given[0], **given[1])
             result = decided if name in _JUMPING else _with_integers(result, decided)
             self._follow(result, decided, name in _MOVING)
@@ -169,6 +177,10 @@ class Decisions(TorchFunctionMode):
 def _changes(name: str) -> bool:
     """Whether a function changes a tensor, of which others may be views."""
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+
+
+def _is_decision(name: str, result: Any) -> bool:
+    return name.rstrip("_") in _JUMPING or _has_integers(result)
 
 
 def _is_integer(value: Any) -> bool:

@@ -112,20 +112,30 @@ def _spread(
             tensor.shape, generator=generator, dtype=torch.float64, device="cpu"
         )
         with torch.no_grad():
-            moved *= 1 + step * sign * size
+            moved *= 1 + direction * step * sign * size
         return moved
 
-    for _ in range(PROBES):
+    direction, probes, runs = 1, 0, 0
+    while probes < PROBES:
         decisions = Decisions()
+        state = generator.get_state()
         moved_arguments = mapped(disturbed)
         with DoublePrecision(least), decisions:
             moved = _parts(function, moved_arguments, inplace, disturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                square = (change / step) ** 2 / PROBES
+                square = (change / step) ** 2
                 sums[index] = square if sums[index] is None else sums[index] + square
-    return [None if each is None else image_of(each.sqrt()) for each in sums]
+        runs += 1
+        if direction == 1 and decisions.are_of_computed:
+            # What was computed may stand where a decision falls, as a quotient at a half. Chance
+            # may move it to one side each time; one of two opposite steps goes to the other.
+            generator.set_state(state)
+            direction = -1
+        else:
+            direction, probes = 1, probes + 1
+    return [None if each is None else image_of((each / runs).sqrt()) for each in sums]
 
 
 def _parts(

@@ -27,7 +27,7 @@ from ttools.verifier.cases.tensors import (
     storage_bytes,
     tensor_of,
 )
-from ttools.verifier.workers import module, results
+from ttools.verifier.workers import module, randomness, results
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
@@ -46,10 +46,12 @@ class Candidate:
         word: `FILE.py:NAME`.
         timeout: seconds that a launch may take.
         device: of the arguments; as `cuda` the CPU stands in for a GPU.
+        number: of the process, by which its generators of random numbers begin.
     """
 
-    def __init__(self, word: str, timeout: float, device: str = "cpu") -> None:
+    def __init__(self, word: str, timeout: float, device: str = "cpu", number: int = 0) -> None:
         self._word, self._timeout, self._device = word, timeout, device
+        self._number = number
         self._module: Any = None
         self._function: Any = None
         self._patched: Patched | None = None
@@ -62,6 +64,7 @@ class Candidate:
         """Answers requests until there are no more."""
         torch.set_num_threads(1)
         module.leave_out_compiler()
+        randomness.begin(self._number)
         while True:
             request = channel.receive()
             try:
@@ -104,6 +107,7 @@ class Candidate:
         given = Given(each for _, each in _tensors(arguments))
         work = Seen()
         found: Any = None
+        state = randomness.state()
         with self._engine(request, seen, given) as run:
             try:
                 with watched(work):
@@ -131,6 +135,7 @@ class Candidate:
         answer["findings"] = [] if run is None else [_finding(each) for each in run]
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
         answer.update(seen)
+        answer["drew"] = randomness.state() != state
         answer["patched"] = self._patched.put_back() if self._patched else []
         if request.get("hold"):
             self._held = arguments
