@@ -239,3 +239,41 @@ def pairs_kernel(x_ptr, y_ptr, N: tl.constexpr, BLOCK: tl.constexpr):
 def odd_pairs(n):
     x, y = torch.zeros(n, 33), torch.empty(n, 32)
     pairs_kernel[(n,)](x, y, N=33, BLOCK=32)
+
+
+@triton.jit
+def bits_kernel(x_ptr, n, LOG: tl.constexpr, BLOCK: tl.constexpr):
+    i = (tl.program_id(0) << LOG) | tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, tl.program_id(0), mask=i < n)
+
+
+def bits(n):
+    bits_kernel[(triton.cdiv(n, 64),)](torch.empty(n, dtype=torch.int32), n, LOG=6, BLOCK=64)
+
+
+def bits_in_common(n):
+    bits_kernel[(triton.cdiv(n, 64),)](torch.empty(n, dtype=torch.int32), n, LOG=6, BLOCK=128)
+
+
+@triton.jit
+def packed_kernel(x_ptr, o_ptr):
+    i = tl.program_id(0)
+    tl.store(o_ptr + i, tl.load(x_ptr + i * (i + 1) // 2))
+
+
+def packed(n):
+    """The first elements of the rows of a triangle."""
+    packed_kernel[(n,)](torch.zeros(n * (n + 1) // 2, dtype=torch.int8), torch.empty(n))
+
+
+def capped(n, m):
+    """The way with `m <= n + 10` has lower sizes than those found on the other one."""
+    x, y = torch.randn(n), torch.empty(max(n, m))
+    copy_kernel[(triton.cdiv(max(n, m), 64),)](x, y, min(n + 10, m), BLOCK=64)
+
+
+def sevens(n, m):
+    rows = n if n % 7 else n + 1
+    copy_kernel[(triton.cdiv(rows * m, 64),)](
+        torch.zeros(n, m), torch.empty(n + 1, m), rows * m, BLOCK=64
+    )

@@ -35,6 +35,7 @@ def _found(result: Result) -> set[tuple[str, tuple[int, ...]]]:
         (kernels.product, {"n": (1, 1 << 14)}),
         (kernels.early, {"n": (0, 1 << 20)}),
         (kernels.aligned, {"n": (1, 1 << 30)}),
+        (kernels.bits, {"n": (1, 1 << 31)}),
         (kernels.seen_transposed, {"n": (1, 1 << 14), "m": (1, 1 << 14)}),
     ],
 )
@@ -55,6 +56,8 @@ def test_right_kernels_are_proved(
         (kernels.odd_pairs, 1 << 27, {("int_overflow", (65_075_264,)), ("oob_load", (1,))}),
         (kernels.aligned_too_low, 1 << 20, {("oob_load", (1,))}),
         (kernels.wrapped_end, 1 << 20, {("oob_load", (1 << 19,))}),
+        (kernels.bits_in_common, 200, {("overlapping_store", (65,))}),
+        (kernels.packed, 60_000, {("int_overflow", (46_342,))}),
         (kernels.padded, 200, {("oob_store", (3,)), ("overlapping_store", (3,))}),
     ],
 )
@@ -101,3 +104,12 @@ def test_unknown_host_functions_are_named() -> None:
     result = _analyse(run, n=(1, 10))
     assert result.verdict == "not proved"
     assert "fft" in result.abstained[0].reason
+
+
+@pytest.mark.parametrize(("run", "sizes"), [(kernels.capped, (1, 2)), (kernels.sevens, (7, 1))])
+def test_no_size_of_several_can_be_lowered_alone(
+    run: Callable[..., Any], sizes: tuple[int, int]
+) -> None:
+    (defect,) = _analyse(run, n=(1, 2000), m=(1, 2000)).defects
+    assert (defect.event.kind, tuple(defect.sizes.values())) == ("oob_load", sizes)
+    assert defect.is_least

@@ -91,6 +91,9 @@ def _views(choose: random.Random, x: Any, n: Any) -> Any:
                 lambda x, _: torch.empty_like(x, memory_format=torch.contiguous_format),
                 lambda x, _: x.to(torch.float16, memory_format=torch.contiguous_format),
                 lambda x, _: x.to(x.dtype, copy=True),
+                lambda x, a: x.unflatten(a, (1, -1)),
+                lambda x, a: x.repeat_interleave(2, a),
+                lambda x, _: torch.nn.functional.pad(x, (1, 2)),
             ]
         )(x, axis)
     return x
@@ -129,6 +132,11 @@ _TABLES: list[Callable[[Any, Any], Any]] = [
     lambda t, n: t["cat"]([t["zeros"](1, dtype=torch.int64), t["full"]((5,), n).cumsum(0)]),
     lambda t, n: t["cat"]([t["arange"](n), t["arange"](n, n + 3)]),
     lambda t, n: t["arange"](n).to(torch.bool),
+    lambda t, n: torch.nn.functional.pad(t["full"]((3,), n).cumsum(0), (1, 0)),
+    lambda t, n: torch.nn.functional.pad(t["arange"](n), (1, 0), value=-1),
+    lambda t, n: torch.nn.functional.pad(t["arange"](n), (2, 0)),
+    lambda t, n: t["arange"](n, 3 * n).repeat_interleave(n + 1),
+    lambda t, n: torch.repeat_interleave(t["full"]((3,), n), 4),
     lambda t, n: t["full"]((3,), n).to(torch.int32) * 2,
     lambda t, n: t["arange"](n, dtype=torch.int32) * (1 << 30) // 7,
     lambda t, n: (t["arange"](n) * 100).to(torch.int8) % 7,

@@ -66,6 +66,7 @@ class Analysis:
         self.known = Known(self._names, time.monotonic() + seconds)
         self.result = Result(dict(sizes))
         self._unsettled: set[Key] = set()
+        self._searches: list[Search] = []
         self._contracts = dict.fromkeys(contracts(assume or {}, self._symbols), False)
 
     def analyse(self) -> Result:
@@ -80,6 +81,9 @@ class Analysis:
         ways.sort(key=lambda way: [low for low, _ in way.region.box.values()])
         for way in ways:
             self._way(way)
+        if len(self._sizes) > 1:
+            for key in list(self.known.defects):
+                self._lower(key)
         self.result.defects = sorted(
             self.known.defects.values(), key=lambda d: ([*d.sizes.values()], d.event.kind)
         )
@@ -191,6 +195,7 @@ class Analysis:
 
     def _launch(self, where: Region, launch: Launch, counted: Launch) -> None:
         search = Search(self.known, where, launch, counted)
+        self._searches.append(search)
         problems = search.problems(where.box)
         seen: set[Key] = set()
         pending = problems
@@ -210,6 +215,28 @@ class Analysis:
             if problem.kind in _HINDRANCES:
                 self._abstain(self._abstention(problem, where.box))
         self._note_values(search, where)
+
+    def _lower(self, key: Key) -> None:
+        """Lowers each size of a defect alone, on all ways through host code.
+
+        Each way has been searched for a least point of its own. One size less may be on another.
+        """
+        searches = [s for s in self._searches if s.launch.kernel == key[1]]
+        lines = [(search, symbol) for symbol in self._names for search in searches]
+        is_least = moved = True
+        while moved:
+            moved, is_least = False, True
+            for search, symbol in lines:
+                sizes = self.known.defects[key].sizes
+                if self.known.is_late():
+                    moved = is_least = False
+                    break
+                point = {s: sizes[name] for s, name in self._names.items()}
+                found = search.lowered(key, point, symbol)
+                moved = moved or isinstance(found, dict)
+                is_least = is_least and found is not False
+        known = self.known.defects[key]
+        self.known.defects[key] = replace(known, is_least=known.is_least and is_least)
 
     def _settle(self, search: Search, where: Region, problem: Problem) -> None:
         """Finds where a problem is a defect, or that it is none, or abstains."""

@@ -94,9 +94,9 @@ class Search:
             wrong = [key[0] for key, trial in self._trials.items() if trial.events]
             end = min((size for size in wrong if size > low), default=low) - 1
             before = {symbol: (low, end)}
-            if end >= low and isinstance(self._on_line(problem, symbol, before), dict):
+            if end >= low and isinstance(self._on_line(problem.key, symbol, before), dict):
                 return True
-            return self._on_line(problem, symbol, dict(self._where.box)) is not False
+            return self._on_line(problem.key, symbol, dict(self._where.box)) is not False
         return self._in_box(problem)
 
     def left(self) -> dict[Key, Problem]:
@@ -161,14 +161,37 @@ class Search:
             if isinstance(found, dict):
                 start = found
 
+    def _values(self, symbol: Symbol) -> list[int]:
+        """Values of a size near which a defect is likely; each has the remainder of the region."""
+        low, high = self._where.box[symbol]
+        step, remainder = self._where.steps.get(symbol, (1, 0))
+        moved = {v + (remainder - v) % step for v in _steps(low, high)}
+        return sorted(v for v in moved if v <= high)
+
+    def lowered(self, key: Key, point: Point, symbol: Symbol) -> Point | bool:
+        """The least failing point of this region below a point, all other sizes being fixed.
+
+        Returns:
+            True if there is none, False if that is not known.
+        """
+        if any(
+            not low <= point[s] <= high for s, (low, high) in self._where.box.items() if s != symbol
+        ):
+            return True
+        low, high = self._where.box[symbol]
+        high = min(high, point[symbol] - 1)
+        if low > high:
+            return True
+        box = {s: (v, v) for s, v in point.items()} | {symbol: (low, high)}
+        return self._on_line(key, symbol, box)
+
     # ---- one size
-    def _on_line(self, problem: Problem, symbol: Symbol, box: Box) -> Point | bool:
+    def _on_line(self, key: Key, symbol: Symbol, box: Box) -> Point | bool:
         """Along one size, all others being fixed: the least failing point.
 
         Returns:
             True if there is none, False if that is not known.
         """
-        key = problem.key
         low, high = box[symbol]
         for _ in range(_MOST_STEPS):
             if key not in self.problems({**box, symbol: (low, high)}, key):
@@ -292,7 +315,7 @@ class Search:
             before = dict(start)
             for symbol, (low, _) in self._where.box.items():
                 box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
-                found = self._on_line(problem, symbol, box)
+                found = self._on_line(problem.key, symbol, box)
                 if isinstance(found, dict):
                     start = found
             if start == before:
@@ -302,7 +325,7 @@ class Search:
 
     def _candidates(self) -> list[Point]:
         """Points at which a defect is likely: corners first."""
-        ends = {s: _steps(low, high) for s, (low, high) in self._where.box.items()}
+        ends = {s: self._values(s) for s in self._where.box}
         found: list[Point] = [{}]
         for symbol, values in ends.items():
             found = [{**point, symbol: v} for point in found for v in values]

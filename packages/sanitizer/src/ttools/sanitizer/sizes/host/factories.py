@@ -176,8 +176,23 @@ def _stack(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
     return make(shape, tensors[0].dtype)
 
 
+def _pad(tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> PhantomTensor:
+    """New elements of one value at the ends of axes, the last axis first."""
+    if mode != "constant" or any(each < 0 for each in pad):
+        raise NotModelledError("`torch.nn.functional.pad` with these arguments")
+    shape = list(tensor.shape)
+    for axis, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True), 1):
+        shape[-axis] = before + shape[-axis] + after
+    found = make(shape, tensor.dtype)
+    if tensor.dim() == 1 and isinstance(pad[1], int) and pad[1] == 0:
+        first = _full((pad[0],), value or 0, dtype=tensor.dtype)
+        found.storage.content = joined_content(first, tensor, tensor.dtype)
+    return found
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **LIKE,
+    "pad": _pad,
     "randint_like": _randint_like,
     "cat": _cat,
     "concat": _cat,
@@ -188,6 +203,7 @@ _METHODS = frozenset(
         *("argsort", "sort", "cumsum", "permute", "transpose", "swapaxes", "unsqueeze", "squeeze"),
         *("flatten", "reshape", "narrow", "split", "chunk", "unbind", "select", "flip", "clone"),
         *("numel", "as_strided", "ravel", "t", "clamp", "diagonal", "movedim", "tile", "repeat"),
+        *("unflatten", "repeat_interleave"),
     )
 )
 

@@ -231,6 +231,18 @@ class PhantomTensor(View):
 
     tile = repeat
 
+    def repeat_interleave(self, times: Any, dim: int | None = None, **_: Any) -> PhantomTensor:
+        if not isinstance(times, int) or times <= 0:
+            raise NotModelledError("`Tensor.repeat_interleave` with these arguments")
+        whole, axis = (self.flatten(), 0) if dim is None else (self, dim % self.dim())
+        shape = [e * times if n == axis else e for n, e in enumerate(whole.shape)]
+        content = whole.storage.content
+        if content is not None and not is_constant(content):
+            each = {INDEX: floordiv(as_poly(INDEX), poly_of(times))}
+            known = whole.dim() == 1 and whole._whole()
+            content = substitute(content, each) if known else None
+        return make(shape, self.dtype, content=content)
+
     def __setitem__(self, index: Any, value: Any) -> None:
         """Assigns elements; what all but the first hold may go on where that ends."""
         storage, known = self.storage, None

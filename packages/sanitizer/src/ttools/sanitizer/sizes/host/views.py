@@ -210,6 +210,10 @@ class View:
     def view_as(self, other: Self) -> Self:
         return self.view(*other.shape)
 
+    def unflatten(self, axis: int, sizes: Any) -> Self:
+        axis %= self.dim()
+        return self.view(*self._shape[:axis], *sizes, *self._shape[axis + 1 :])
+
     def as_strided(self, shape: Any, strides: Any, offset: Any = None) -> Self:
         where = self.offset if offset is None else offset
         return type(self)(self.storage, shape, strides, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,23 +57,37 @@ def _quotients(a: Any, b: Any) -> Any:
     return np.where((a < 0) != (b < 0), -result, result)
 
 
-def _divided(run: State, op: Operation, function: Callable[[Any, Any], Any]) -> Lanes:
-    """A quotient or remainder, unknown where the divisor is 0."""
-    found = plain(run, op, lambda a, b: function(a, np.where(b == 0, 1, b)))
+def _divided(
+    run: State, op: Operation, function: Callable[[Any, Any], Any], *, widens: bool = False
+) -> Lanes:
+    """A quotient or remainder, unknown where the divisor is 0.
+
+    Args:
+        run: the run.
+        op: the operation.
+        function: of dividend and divisor.
+        widens: whether a wrapped operand makes it wrong, as the `overflow` check has it.
+    """
+
+    def by_some(a: Any, b: Any) -> Any:
+        return function(a, np.where(b == 0, 1, b))
+
+    found = (arithmetic if widens else plain)(run, op, by_some)
     zero = run.get(op.operands[1]).data == 0
     if not zero.any():
         return found
-    return Lanes(found.data, unknown=either(found.unknown, zero | np.zeros_like(found.data, bool)))
+    unknown = either(found.unknown, zero | np.zeros_like(found.data, bool))
+    return replace(found, unknown=unknown)
 
 
 @rule("arith.divsi")
 def _quotient(run: State, op: Operation) -> Lanes:
-    return _divided(run, op, _quotients)
+    return _divided(run, op, _quotients, widens=True)
 
 
 @rule("arith.floordivsi")
 def _quotient_below(run: State, op: Operation) -> Lanes:
-    return _divided(run, op, np.floor_divide)
+    return _divided(run, op, np.floor_divide, widens=True)
 
 
 @rule("arith.remsi")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttools.interpreter.ir import Operation
-from ttools.sanitizer.sizes.algebra.polynomials import as_poly, floordiv, modulo
+from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly, floordiv, modulo
 from ttools.sanitizer.sizes.symbolic.operations import is_condition, otherwise, rule
 from ttools.sanitizer.sizes.symbolic.state import State
 from ttools.sanitizer.sizes.symbolic.values import (
@@ -15,6 +15,9 @@ from ttools.sanitizer.sizes.symbolic.values import (
     Opaque,
     alternatives,
     compare,
+    facts_of,
+    joined,
+    needs_of,
     negated,
 )
 
@@ -50,7 +53,28 @@ def _and(kernel: State, op: Operation) -> AnyValue:
 def _or(kernel: State, op: Operation) -> AnyValue:
     if is_condition(op.results[0]):
         return Logic("or", tuple(kernel.logic(v) for v in op.operands))
-    return kernel.unknown(op.results[0])
+    return _put_together(kernel, op)
+
+
+def _put_together(kernel: State, op: Operation) -> AnyValue:
+    """Numbers that have no bit in common: the sum, which cannot leave a type that holds both."""
+    cases = []
+    for pair in joined(*(kernel.number(v) for v in op.operands)) or ():
+        p, q = (case.value for case in pair)
+        if any(case.base is not None for case in pair) or not (
+            _below_bits(kernel, p, q) or _below_bits(kernel, q, p)
+        ):
+            return kernel.unknown(op.results[0])
+        cases.append(Case(p + q, facts_of(pair), needs_of(pair)))
+    return Number(tuple(cases)) if cases else kernel.unknown(op.results[0])
+
+
+def _below_bits(kernel: State, high: Poly, low: Poly) -> bool:
+    """Whether one number is a multiple of a power of 2 and another is in 0 .. that power - 1."""
+    first, last = kernel.space.range(low)
+    if first is None or first < 0 or last is None:
+        return False
+    return all(factor % (1 << last.bit_length()) == 0 for factor in high.terms.values())
 
 
 @rule("arith.xori")
@@ -60,7 +84,7 @@ def _xor(kernel: State, op: Operation) -> AnyValue:
             if kernel.logic(other).kind == "true":
                 return negated(kernel.logic(value))
         return UNKNOWN
-    return kernel.unknown(op.results[0])
+    return _put_together(kernel, op)
 
 
 @rule("arith.shrsi")
