@@ -124,6 +124,18 @@ def after_loop(n):
     after_loop_kernel[(n,)](torch.randn(n), torch.empty(n), 500)
 
 
+@triton.jit
+def grid_stride_kernel(y_ptr, n, BLOCK: tl.constexpr):
+    for start in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+        offs = start + tl.arange(0, BLOCK)
+        tl.store(y_ptr + offs, 1, mask=offs < n)
+
+
+def grid_stride(n):
+    """The first counter to wrap, once 2^31 - 300 * 4096 is reached, is program 188's."""
+    grid_stride_kernel[(300,)](torch.empty(n, dtype=torch.int8), n, BLOCK=4096)
+
+
 @pytest.mark.parametrize(
     ("run", "first", "last", "kind", "size"),
     [
@@ -133,6 +145,7 @@ def after_loop(n):
         (while_rows, 1, 1 << 20, "int_overflow", (1 << 19) + 1),
         (one_too_many, 1, 1 << 20, "oob_load", 1),
         (hidden_race, 1, 20, "overlapping_store", 3),
+        (grid_stride, 1, (1 << 31) - 1, "int_overflow", (1 << 31) - 300 * 4096 + 1),
     ],
 )
 def test_defects_in_loops_are_found(

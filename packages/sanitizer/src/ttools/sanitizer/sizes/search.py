@@ -201,7 +201,7 @@ class Search:
             if point is None:
                 return True
             trial = self.trial(point)
-            if trial.has(key):
+            if trial.has(key) or trial.look_further(key, self._known.is_late):
                 self._known.found(trial, point, key, least=True)
                 return point
             self._known.found(trial, point, key, least=False)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 from ttools.interpreter.ir import Module, Operation, shape_of
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
 from ttools.sanitizer.sizes.concrete.run import ConcreteRun
-from ttools.sanitizer.sizes.concrete.state import Event
+from ttools.sanitizer.sizes.concrete.state import Event, Outcome
 from ttools.sanitizer.sizes.host.launches import Launch
 from ttools.sanitizer.sizes.symbolic.conditions import Key
 
 #: Programs times lanes that run at a size.
 _BUDGET = 1 << 19
 _MOST_PROGRAMS = 8192
+#: So many times as many may run in all where one size decides.
+_MOST_PARTS = 24
+
+Programs: TypeAlias = list[tuple[int, int, int]]
 
 
 class Trial:
@@ -31,15 +36,37 @@ class Trial:
         self, launch: Launch, module: Module, sizes: Mapping[Symbol, int], written: frozenset[int]
     ) -> None:
         self.launch = launch
+        self._module, self._sizes, self._written = module, sizes, written
         grid = [max(0, evaluate(e, sizes)) for e in launch.grid]
         lanes = max((_lanes(op) for op in module.kernel.walk() if not op.regions), default=1)
         wanted = max(4, min(_MOST_PROGRAMS, _BUDGET // lanes))
         total = grid[0] * grid[1] * grid[2]
         chosen = _programs(grid, wanted)
-        outcome = ConcreteRun(launch, module, sizes, chosen, written).run()
+        left = total - len(chosen)
+        self._left = _others(grid, chosen, wanted) if 0 < left <= _MOST_PARTS * wanted else iter(())
+        outcome = self._run(chosen)
         self.events: list[Event] = list(outcome.events.values())
         self.uncertain: list[Operation] = outcome.uncertain
         self.is_whole = outcome.whole and len(chosen) == total
+
+    def _run(self, programs: Programs) -> Outcome:
+        return ConcreteRun(self.launch, self._module, self._sizes, programs, self._written).run()
+
+    def look_further(self, key: Key, is_late: Callable[[], bool]) -> bool:
+        """Runs the other programs, some at a time, until a defect is seen; whether it is.
+
+        What programs of two such parts do to each other is not seen.
+
+        Args:
+            key: of the defect.
+            is_late: whether there is no time left.
+        """
+        while not self.has(key) and not is_late():
+            programs = next(self._left, None)
+            if programs is None:
+                return False
+            self.events += self._run(programs).events.values()
+        return self.has(key)
 
     def key(self, event: Event) -> Key:
         """What a problem must be for the event to be its proof."""
@@ -60,7 +87,16 @@ def _lanes(op: Operation) -> int:
     return most
 
 
-def _programs(grid: list[int], wanted: int) -> list[tuple[int, int, int]]:
+def _others(grid: list[int], chosen: Programs, wanted: int) -> Iterator[Programs]:
+    """The programs that were not chosen, `wanted` at a time."""
+    known = set(chosen)
+    every = itertools.product(*(range(extent) for extent in reversed(grid)))
+    others = ((x, y, z) for z, y, x in every if (x, y, z) not in known)
+    while part := list(itertools.islice(others, wanted)):
+        yield part
+
+
+def _programs(grid: list[int], wanted: int) -> Programs:
     """All programs if they are few, else those at the ends of each axis."""
     if grid[0] * grid[1] * grid[2] <= wanted:
         return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
