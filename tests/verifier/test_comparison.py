@@ -174,6 +174,13 @@ def test_quotients_at_a_half_may_be_rounded_to_either_side() -> None:
         assert classes(reference, found, x=x) == []
     found = torch.stack([right[:, 0] - 1, right[:, 1]], 1)
     assert classes(reference, found, x=x) == ["wrong_values"]
-    fake = lambda x: reference(x) * (x.amax(dim=1, keepdim=True) / 127)  # noqa: E731
-    x = x.float()
-    assert classes(fake, x[:, :1] * torch.tensor([1, 63 / 127]), x=x) == []
+
+    def fake(x: torch.Tensor) -> torch.Tensor:
+        return reference(x).float() * (x.float().amax(dim=1, keepdim=True) / 127)
+
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        x = x.to(dtype)
+        first = x[:, :1].float()
+        for rounded in (63, 64):
+            assert classes(fake, first * torch.tensor([1, rounded / 127]), x=x) == []
+        assert classes(fake, first * torch.tensor([1, 30 / 127]), x=x) == ["wrong_values"]

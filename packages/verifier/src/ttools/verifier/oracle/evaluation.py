@@ -9,6 +9,7 @@ about values that nothing was computed from are those of the undisturbed ones (s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -96,9 +97,32 @@ def _spread(
     exact: list[tuple[str, Any]],
     least: torch.dtype,
 ) -> list[Any]:
-    """By part: the root of the mean square of what disturbances change, over their size."""
-    step = _STEP[least]
-    sums: list[Any] = [None] * len(exact)
+    """By part: the root of the mean square of what disturbances change, over their size.
+
+    What jumps changes as much by a small step as by a large one. A kernel that computes in f32 may
+    miss such a place by its rounding errors, whatever the type of its arguments.
+    """
+    moves = partial(_moves, function, mapped, inplace, exact, least)
+    found, jumps = moves(_STEP[least])
+    if jumps and _STEP[least] > _STEP[torch.float32]:
+        finer, _ = moves(_STEP[torch.float32])
+        found = [
+            one if other is None else other if one is None else torch.maximum(one, other)
+            for one, other in zip(found, finer, strict=True)
+        ]
+    return [None if each is None else image_of(each) for each in found]
+
+
+def _moves(
+    function: Callable[..., Any],
+    mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
+    inplace: list[str],
+    exact: list[tuple[str, Any]],
+    least: torch.dtype,
+    step: float,
+) -> tuple[list[torch.Tensor | None], bool]:
+    """The spread by steps of that size, and whether there were decisions about computed values."""
+    sums: list[torch.Tensor | None] = [None] * len(exact)
     generator = torch.Generator().manual_seed(20)
 
     def disturbed(tensor: torch.Tensor) -> torch.Tensor:
@@ -115,7 +139,7 @@ def _spread(
             moved *= 1 + direction * step * sign * size
         return moved
 
-    direction, probes, runs = 1, 0, 0
+    direction, probes, runs, jumps = 1, 0, 0, False
     while probes < PROBES:
         decisions = Decisions()
         state = generator.get_state()
@@ -125,9 +149,10 @@ def _spread(
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                square = (change / step) ** 2
-                sums[index] = square if sums[index] is None else sums[index] + square
+                square, known = (change / step) ** 2, sums[index]
+                sums[index] = square if known is None else known + square
         runs += 1
+        jumps |= decisions.are_of_computed
         if direction == 1 and decisions.are_of_computed:
             # What was computed may stand where a decision falls, as a quotient at a half. Chance
             # may move it to one side each time; one of two opposite steps goes to the other.
@@ -135,7 +160,7 @@ def _spread(
             direction = -1
         else:
             direction, probes = 1, probes + 1
-    return [None if each is None else image_of((each / runs).sqrt()) for each in sums]
+    return [None if each is None else (each / runs).sqrt() for each in sums], jumps
 
 
 def _parts(
