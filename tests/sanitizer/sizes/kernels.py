@@ -277,3 +277,31 @@ def sevens(n, m):
     copy_kernel[(triton.cdiv(rows * m, 64),)](
         torch.zeros(n, m), torch.empty(n + 1, m), rows * m, BLOCK=64
     )
+
+
+@triton.jit
+def interleaved_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    both = tl.interleave(c, c + n)
+    tl.store(y_ptr + both, tl.load(x_ptr + both, mask=both < 2 * n), mask=both < 2 * n)
+
+
+def interleaved(n):
+    """The masks let lanes through twice where the last block is not whole."""
+    interleaved_kernel[(triton.cdiv(n, 16),)](torch.randn(2 * n), torch.empty(2 * n), n, BLOCK=16)
+
+
+@triton.jit
+def split_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    even, odd = tl.split(tl.reshape(tl.arange(0, 2 * BLOCK), (BLOCK, 2)))
+    row = tl.program_id(0) * n
+    tl.store(y_ptr + row + even, tl.load(x_ptr + row + odd, mask=odd < n), mask=even < n)
+
+
+def split(n):
+    """With an odd size the last even lane has no partner; no lane leaves its memory."""
+    split_kernel[(4,)](torch.randn(4, n), torch.empty(4, n), n, BLOCK=16)
+
+
+def split_past(n):
+    split_kernel[(4,)](torch.randn(4, n), torch.empty(4 * n - 1), n, BLOCK=16)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
+from tests.sanitizer.sizes import kernels
 
 from ttools.sanitizer.sizes.algebra.polynomials import as_poly
 from ttools.sanitizer.sizes.analysis import Analysis
@@ -113,7 +115,15 @@ def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     check_claims(_module(tmp_path, seed))
 
 
-def check_claims(module: ModuleType) -> None:
+@pytest.mark.parametrize("run", [kernels.interleaved, kernels.split, kernels.split_past])
+def test_claims_of_joined_offsets_hold_at_every_size(run: Callable[[int], None]) -> None:
+    check_claims(SimpleNamespace(run=run))
+    result = Analysis(run, {"n": (1, _LAST)}).analyse()
+    found = [(defect.event.kind, defect.sizes) for defect in result.defects]
+    assert found == ([("oob_store", {"n": 1})] if run is kernels.split_past else [])
+
+
+def check_claims(module: ModuleType | SimpleNamespace) -> None:
     """Holds what is claimed of all sizes of `run(n)` against runs at each of them."""
     run = module.run
     analysis = Analysis(run, {"n": (1, _LAST)})

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 rule: Rules[Callable[[State, Operation], Lanes]] = Rules()
 #: Runs an operation whose regions are code of the kernel, or the last one of a block.
 control: Rules[Callable[[ConcreteRun, Operation], None]] = Rules()
+#: Of operations with several results.
+several: Rules[Callable[[State, Operation], list[Lanes]]] = Rules()
 #: What an operation adds to one of its operands; None if it does anything else.
 addition: Rules[Callable[[Operation, Value], Value | None]] = Rules()
 #: How a reduction or scan combines integers by an operation.
@@ -48,6 +50,9 @@ def evaluate(run: State, op: Operation) -> list[Lanes]:
     known = rule.get(op.name)
     if known is not None and len(op.results) == 1:
         return [known(run, op)]
+    parted = several.get(op.name)
+    if parted is not None:
+        return parted(run, op)
     require_modelled(op)
     return [otherwise(run, op, result) for result in op.results]
 

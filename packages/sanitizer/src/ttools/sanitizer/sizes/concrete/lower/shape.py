@@ -9,14 +9,15 @@ import numpy as np
 
 from ttools.interpreter.ir import Operation, shape_of
 from ttools.sanitizer.sizes.attributes import axis_of
-from ttools.sanitizer.sizes.concrete.lanes import Lanes, spread
-from ttools.sanitizer.sizes.concrete.operations import rule
+from ttools.sanitizer.sizes.concrete.lanes import Lanes, select, spread
+from ttools.sanitizer.sizes.concrete.operations import rule, several
 from ttools.sanitizer.sizes.concrete.state import State
 
 
-def _reshaped(run: State, op: Operation, move: Callable[[Any], Any]) -> Lanes:
-    value = run.get(op.operands[0])
-    shape = (run.count, *shape_of(op.operands[0].type))
+def _reshaped(run: State, op: Operation, move: Callable[[Any], Any], place: int = 0) -> Lanes:
+    """An operand whose arrays, of programs and lanes, are moved."""
+    value = run.get(op.operands[place])
+    shape = (run.count, *shape_of(op.operands[place].type))
 
     def moved(data: Any) -> Any:
         return None if data is None else move(spread(data, shape))
@@ -54,3 +55,14 @@ def _transpose(run: State, op: Operation) -> Lanes:
 def _reshape(run: State, op: Operation) -> Lanes:
     shape = (run.count, *shape_of(op.results[0].type))
     return _reshaped(run, op, lambda d: d.reshape(shape))
+
+
+@rule("tt.join")
+def _join(run: State, op: Operation) -> Lanes:
+    one, other = (_reshaped(run, op, lambda d: d[..., None], place) for place in (0, 1))
+    return select(Lanes(np.array([[True, False]])), one, other)
+
+
+@several("tt.split")
+def _split(run: State, op: Operation) -> list[Lanes]:
+    return [_reshaped(run, op, lambda d: d[..., 0]), _reshaped(run, op, lambda d: d[..., 1])]
