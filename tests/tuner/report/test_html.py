@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ttools.core.reports.report import duration
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
-from ttools.tuner.report.html import duration, write_page
+from ttools.tuner.report.html import write_page
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry

@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ttools.core.reports.report import duration
 from ttools.profiler.sweep.sweep import Measurement, shown_value
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 300, 72, 14, 20, 40
 #: Charts on a page.
 _MOST = 12
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def charts_of(rows: Sequence[Measurement], varying: Sequence[str]) -> tuple[list[Any], int]:
@@ -109,9 +109,3 @@ def _decades(low: float, high: float) -> list[float]:
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1.0,) if len(exponents) > 3 else (1.0, 2.0, 5.0)
     return [s * 10.0**e for e in exponents for s in steps if low <= s * 10.0**e <= high]
-
-
-def duration(seconds: float) -> str:
-    """`3.14 ms`."""
-    factor, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
-    return f"{seconds / factor:.3g} {unit}"

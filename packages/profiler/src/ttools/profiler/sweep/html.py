@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ttools.core.reports.page_template import page_template
+from ttools.core.reports.report import duration
 from ttools.profiler.sweep import charts
 from ttools.profiler.sweep.sweep import Measurement, Sweep, shown_value
 
@@ -45,8 +46,8 @@ def _row(row: Measurement, sweep: Sweep) -> dict[str, object]:
         "implementation": row.implementation,
         "failure": row.failure,
         "numbers": [
-            charts.duration(time.median) if time else "",
-            f"{charts.duration(time.low)} to {charts.duration(time.high)}" if time else "",
+            duration(time.median) if time else "",
+            f"{duration(time.low)} to {duration(time.high)}" if time else "",
             *(_text(values[name], form) for name, form in _NUMBERS),
         ],
         "tflops": _text(values["tflops"], ".3g"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.reports.page_template import page_template
-from ttools.core.reports.report import config_text
+from ttools.core.reports.report import config_text, duration
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
@@ -88,11 +88,3 @@ def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]
 def key_text(entry: TuningEntry) -> str:
     """The key of an entry as people read it: `n=1000, float32`."""
     return ", ".join([*entry.problem.sizes, *entry.problem.dtypes]) or "one key"
-
-
-def duration(seconds: float) -> str:
-    """A time with a unit and three digits."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
