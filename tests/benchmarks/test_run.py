@@ -80,8 +80,11 @@ def test_each_side_compiles_each_new_kernel_cold(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (("--only", "nothing"), "no workload is called like nothing"),
-        (("--sides", "theirs"), "sides are ours, torch, upstream, memcheck, checks, viz"),
-        (("--threads", "0"), "numbers of threads"),
+        pytest.param(
+            *(("--sides", "theirs"), "sides are ours, torch, upstream, memcheck, checks, viz"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(("--threads", "0"), "numbers of threads", marks=pytest.mark.slow),
     ],
 )
 def test_options_that_make_no_sense(options: tuple[str, ...], said: str) -> None:

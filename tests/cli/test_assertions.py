@@ -50,7 +50,12 @@ for kernel in (through_a_call, as_python, asserts_nothing):
 
 
 @pytest.mark.parametrize(
-    "command", [["interpret"], ["interpret", "--engine", "eager"], ["sanitize"]]
+    "command",
+    [
+        ["interpret"],
+        pytest.param(["interpret", "--engine", "eager"], marks=pytest.mark.slow),
+        pytest.param(["sanitize"], marks=pytest.mark.slow),
+    ],
 )
 def test_assertions_that_are_left_out(ttools: Run, tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)

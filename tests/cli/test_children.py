@@ -62,7 +62,7 @@ CHILD = "processes that the program started launched `fill`"
 NONE = "no Triton kernel was launched"
 
 
-@pytest.mark.parametrize("kind", ["fork", "new"])
+@pytest.mark.parametrize("kind", ["fork", pytest.param("new", marks=pytest.mark.slow)])
 def test_interpret(ttools: Run, script: str, kind: str) -> None:
     done = ttools("interpret", script, kind)
     assert done.returncode == 0, done.stderr
@@ -79,6 +79,7 @@ def test_what_is_reported_of_this_process_says_so(ttools: Run, script: str) -> N
     assert CHILD not in ttools("interpret", script, "fork", "here").stderr
 
 
+@pytest.mark.slow
 def test_profile_and_record(ttools: Run, script: str, tmp_path: Path) -> None:
     done = ttools("profile", script, "fork")
     assert f"{CHILD}, which is not in the profile" in done.stderr
@@ -93,6 +94,7 @@ def test_sanitize(ttools: Run, script: str) -> None:
     assert "warning" not in done.stderr
 
 
+@pytest.mark.slow
 def test_sanitize_says_what_it_cannot_check(ttools: Run, script: str) -> None:
     """A process that does not know of the run."""
     code = """if True:

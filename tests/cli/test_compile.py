@@ -85,6 +85,7 @@ def test_interpret(compiling: Callable[..., str]) -> None:
     assert sorted(launches.values()) == [1, 1, 2, 2, 2]
 
 
+@pytest.mark.slow
 def test_sanitize(compiling: Callable[..., str]) -> None:
     report = json.loads(compiling("sanitize", "--format", "json"))
     assert report["findings"] == []

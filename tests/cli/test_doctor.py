@@ -42,8 +42,8 @@ def test_table_and_json_agree(ttools: Run, tmp_path: Path) -> None:
     ("broken", "checks_hit"),
     [
         ("triton", ["triton", "triton driver", "proton"]),
-        ("torch", ["torch"]),
-        ("llvmlite", ["llvmlite", "cpu"]),
+        pytest.param("torch", ["torch"], marks=pytest.mark.slow),
+        pytest.param("llvmlite", ["llvmlite", "cpu"], marks=pytest.mark.slow),
     ],
 )
 def test_broken_import_is_reported(
@@ -81,6 +81,7 @@ def test_disabled_backend_says_why(ttools: Run) -> None:
     assert "TTOOLS_BACKEND=off" in found["detail"] + str(found["help"])
 
 
+@pytest.mark.slow
 def test_the_self_test_says_what_it_ran(ttools: Run) -> None:
     done = ttools("doctor", "--self-test", "1")
     assert "random kernels from seed" in done.stdout, done.stderr

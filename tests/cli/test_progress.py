@@ -135,17 +135,23 @@ main(sys.argv[1:])
     [
         (("profile", "--device", "h100", "s.py"), ("profiled: ", "judging kernels: ")),
         (("sanitize", "s.py"), ("checked: 1 launches",)),
-        (("sanitize", "--sizes", "n=1:100", "sized.py:run"), ("all sizes: ",)),
+        pytest.param(
+            *(("sanitize", "--sizes", "n=1:100", "sized.py:run"), ("all sizes: ",)),
+            marks=pytest.mark.slow,
+        ),
         (("tune", "--workers", "0", "s.py"), ("tuning k: ", "best ", "0 rejected")),
         (("inspect", "--lock", "l", "s.py"), ("captured: ", "compiled: 0 of 1 kernels")),
-        (
+        pytest.param(
             (
                 *("verify", "--cases", "3", "--reference", f"{FILE}:reference"),
                 *("--inputs", f"{FILE}:inputs", f"{FILE}:right"),
             ),
             ("verified: 2 of 3 cases at most",),
+            marks=pytest.mark.slow,
         ),
-        (("doctor", "--self-test", "0.1"), ("self-test: 1 kernels",)),
+        pytest.param(
+            ("doctor", "--self-test", "0.1"), ("self-test: 1 kernels",), marks=pytest.mark.slow
+        ),
     ],
     ids=lambda each: each[0] if each[0] in ("profile", "tune") else "",
 )

@@ -59,7 +59,7 @@ unknown[(1,)](torch.zeros(1, dtype=torch.int32))
 """
 
 
-@pytest.mark.parametrize("command", ["interpret", "sanitize"])
+@pytest.mark.parametrize("command", ["interpret", pytest.param("sanitize", marks=pytest.mark.slow)])
 def test_a_script_that_an_unsupported_kernel_ends_takes_its_last_steps(
     tmp_path: Path, started_ttools: Run, command: str
 ) -> None:

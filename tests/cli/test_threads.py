@@ -46,10 +46,10 @@ print(results)
     "words",
     [
         ("interpret",),
-        ("sanitize", "--check", "all"),
         *(
             pytest.param(words, marks=pytest.mark.slow)
             for words in (
+                ("sanitize", "--check", "all"),
                 ("interpret", "--engine", "eager"),
                 ("interpret", "--threads", "2"),
                 ("profile",),

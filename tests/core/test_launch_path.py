@@ -6,13 +6,13 @@ import ast
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import triton
 import triton.language as tl
+from tests.source_trees import nodes
 
 from ttools.core import launch_path
 from ttools.core.compilation.launched import launched
@@ -21,7 +21,6 @@ from ttools.core.patches import Patches
 from ttools.interpreter import interpret
 from ttools.sanitizer import sanitize
 
-_SOURCES = sorted((Path(__file__).parents[2] / "packages").rglob("src/**/*.py"))
 _STEPS = [
     *(each for each in vars(launch_path).values() if isinstance(each, Step)),
     *launch_path.OUTER_SUBSCRIPTS,
@@ -183,8 +182,7 @@ _OWN |= {"module.py": 1, "patched.py": 1}
 def test_nothing_else_sets_attributes_of_other_people() -> None:
     found = Counter(
         path.name
-        for path in _SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, node in nodes(("setattr", "delattr"))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("setattr", "delattr")
@@ -193,14 +191,13 @@ def test_nothing_else_sets_attributes_of_other_people() -> None:
 
 
 def test_no_step_is_replaced_by_assignment() -> None:
-    steps = {step.method for step in _STEPS}
+    replaced = {"data_ptr", "excepthook", "jit_cache_hook", *(step.method for step in _STEPS)}
     assigned = [
         f"{path.name}:{node.lineno}"
-        for path in _SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, node in nodes(f".{name}{end}" for name in replaced for end in (" =", ":", ","))
         if isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Store)
-        and node.attr in steps | {"data_ptr", "excepthook", "jit_cache_hook"}
+        and node.attr in replaced
         and not (isinstance(node.value, ast.Name) and node.value.id == "self")
     ]
     assert assigned == []

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+
+from tests.source_trees import nodes
 
 from ttools.core.once import once
 
-_SOURCES = sorted((Path(__file__).parents[2] / "packages").glob("*/src/ttools/**/*.py"))
 #: What must not be freed while somebody uses it: loaded code, and what MLIR's objects belong to.
 _RESOURCES = ("NativeCode", "NativeRuntime", "context")
 
@@ -48,8 +48,7 @@ def test_no_cache_of_functools_holds_a_resource() -> None:
     """Those keep another result than they have given out."""
     cached = [
         f"{path.name}: {node.name}"
-        for path in _SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, node in nodes(_RESOURCES)
         if isinstance(node, ast.FunctionDef)
         and any("cache" in ast.unparse(decorator) for decorator in node.decorator_list)
         and any(name in (ast.unparse(node.returns or node), node.name) for name in _RESOURCES)

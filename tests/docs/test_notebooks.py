@@ -26,6 +26,7 @@ def manager() -> Iterator[Any]:
         yield started
 
 
+@pytest.mark.slow  # `make ci` has them all the same
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 def test_a_notebook(path: Path, manager: Any) -> None:
     written = nbformat.read(path, as_version=4)

@@ -16,6 +16,7 @@ from ttools.fuzz.workers import Examiner, Work, verdicts
 _WORK = Work(variants=("materialised",), per_kernel=2)
 
 
+@pytest.mark.slow
 def test_every_seed_gets_a_verdict() -> None:
     found = list(verdicts(iter(range(100, 104)), _WORK, 2))
     assert sorted(verdict.seed for verdict in found) == [100, 101, 102, 103]

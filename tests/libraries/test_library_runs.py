@@ -125,6 +125,7 @@ def test_files_of_a_checkout(tmp_path: Path) -> None:
     assert "nothing_of_this_name" in reasons["(import)"]
 
 
+@pytest.mark.slow
 def test_a_checkout_that_pytest_refuses(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import nothing_of_this_name")
     (tmp_path / "test_one.py").write_text("def test_one(): pass")

@@ -184,6 +184,7 @@ def test_refusals(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> 
     assert sentence in done.stderr
 
 
+@pytest.mark.slow
 def test_in_pytest(tmp_path: Path) -> None:
     write(tmp_path, SCRIPT.replace("\nmain()\n", "\ndef test_it():\n    main()\n"))
     (tmp_path / "script.py").rename(tmp_path / "test_it.py")

@@ -16,10 +16,19 @@ from tests.sanitizer.plugin_runs import BUGGY, CLEAN, KERNELS, VIEW, Pytest, out
     ("arguments", "expected"),
     [
         (("--ttools-sanitize", "test_a.py"), "1 failed"),
-        (("--ttools-sanitize", "test_a.py", "test_b.py"), "1 failed, 1 passed"),
-        (("--ttools-sanitize", "tests/test_c.py::test_clean"), "1 passed"),
+        pytest.param(
+            *(("--ttools-sanitize", "test_a.py", "test_b.py"), "1 failed, 1 passed"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *(("--ttools-sanitize", "tests/test_c.py::test_clean"), "1 passed"),
+            marks=pytest.mark.slow,
+        ),
         (("--ttools-sanitize", "tests"), "1 passed"),
-        (("--ttools-sanitize", "racecheck", "test_a.py"), "1 passed"),
+        pytest.param(
+            *(("--ttools-sanitize", "racecheck", "test_a.py"), "1 passed"),
+            marks=pytest.mark.slow,
+        ),
         (("test_b.py", "--ttools-sanitize", "test_a.py"), "1 failed, 1 passed"),
     ],
 )
@@ -71,10 +80,10 @@ def test_tuned():
         (STORE, (), "", "1 failed"),
         (STORE, ("--ttools-view-bounds=warning",), "", "1 passed"),
         (VIEW, ("--ttools-view-bounds=error",), "ttools_view_bounds = off", "1 failed"),
-        (VIEW, (), "ttools_view_bounds = error", "1 failed"),
+        pytest.param(VIEW, (), "ttools_view_bounds = error", "1 failed", marks=pytest.mark.slow),
         (TUNED, (), "", "1 passed"),
         (TUNED, ("--ttools-all-configs",), "", "1 failed"),
-        (TUNED, (), "ttools_all_configs = true", "1 failed"),
+        pytest.param(TUNED, (), "ttools_all_configs = true", "1 failed", marks=pytest.mark.slow),
     ],
 )
 def test_options_of_the_checks(
@@ -86,7 +95,9 @@ def test_options_of_the_checks(
     assert partly == (text == TUNED and expected == "1 passed")
 
 
-@pytest.mark.parametrize("ini", ["", "ttools_baseline = known.json"])
+@pytest.mark.parametrize(
+    "ini", ["", pytest.param("ttools_baseline = known.json", marks=pytest.mark.slow)]
+)
 def test_a_baseline(run_pytest: Pytest, ini: str) -> None:
     named = [] if ini else ["--ttools-baseline=known.json"]
     options = ["--ttools-sanitize", *named]
@@ -100,7 +111,7 @@ def test_a_baseline(run_pytest: Pytest, ini: str) -> None:
     assert outcome(run_pytest(files, *options, ini=ini)) == "2 failed"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
 def test_a_report_of_the_whole_run(
     run_pytest: Pytest, same_folder: Path, workers: tuple[str, ...]
 ) -> None:

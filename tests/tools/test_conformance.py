@@ -233,6 +233,7 @@ def test_the_page_keeps_what_is_around_the_tables(whole_run):
     assert "| `test_fake.py::test_passes` | 6 | 3 | 3 |" in page
 
 
+@pytest.mark.slow
 def test_one_function_that_passes(checkout):
     done = run("--checkout", checkout, "--only", "test_passes_after_a_crash", "--timeout", 60)
     assert done.returncode == 0, done.stderr + done.stdout

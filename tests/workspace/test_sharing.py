@@ -27,6 +27,7 @@ def test_it(number):
 """
 
 
+@pytest.mark.slow
 def test_each_test_is_run_once_when_processes_die(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for file in range(5):

@@ -108,6 +108,7 @@ gather[(1,)](torch.zeros(64, dtype=torch.int64), x, out, BLOCK=64)
 """
 
 
+@pytest.mark.slow
 def test_what_launches_of_a_script_do_is_locked_too(ttools: Run, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text(SCRIPT)

@@ -55,7 +55,7 @@ TORCH, TRITON = "import torch\n", "import triton\nimport triton.language as tl\n
     "imports",
     [
         TORCH + TRITON,
-        TRITON + TORCH,
+        pytest.param(TRITON + TORCH, marks=pytest.mark.slow),
         pytest.param(
             f"import importlib.util\nimportlib.util.find_spec('torch')\n{TORCH}{TRITON}",
             marks=pytest.mark.slow,

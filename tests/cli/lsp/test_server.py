@@ -83,6 +83,7 @@ def test_reports_are_shown_as_they_change(tmp_path: Path) -> None:
     session(tmp_path, steps, reports=["report.json"])
 
 
+@pytest.mark.slow
 def test_saving_runs_what_the_setting_says(tmp_path: Path) -> None:
     script = tmp_path / "k.py"
     script.write_text(WRONG)
@@ -102,6 +103,7 @@ def test_saving_runs_what_the_setting_says(tmp_path: Path) -> None:
     session(tmp_path, steps, sanitizeOnSave=["--check memcheck ${file}"])
 
 
+@pytest.mark.slow
 def test_commands_run_and_nothing_else_does(tmp_path: Path) -> None:
     script = tmp_path / "k.py"
     script.write_text(RIGHT)

@@ -46,6 +46,7 @@ def files(tmp_path: Path) -> tuple[str, ...]:
     return ("tune", "kernels.py:add_kernel", "--space", "space.toml", "--inputs", "inputs.py")
 
 
+@pytest.mark.slow
 def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
     done = ttools(*files, "--format", "json", "--scratch", "nothing")
     small, large = problems(done)

@@ -85,7 +85,7 @@ def own(folder: Path, name: str, helper: Path) -> set[str]:
     return files if name == "plain" else {*files, str(helper / "helper.py")}
 
 
-@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+@pytest.mark.parametrize("target", ["sm_90", pytest.param("gfx942", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["plain", "calling", "given"])
 def test_stages_name_the_file_that_was_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, target: str

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.source_trees import SOURCES, nodes
 
 import ttools.interpreter.emit.rules  # noqa: F401 - registers the lowerings
 from ttools.interpreter import elementwise
@@ -28,7 +30,6 @@ from ttools.interpreter.emit.function import FUSED, FUSION_GROUP, LANE_SWAP, ROO
 from ttools.interpreter.ir import IntegerType, Operation, Value
 from ttools.interpreter.parser import parse_module
 
-_SOURCES = Path(__file__).parents[3] / "packages"
 #: Files that may list operations: their declarations and lowerings, and what they do to symbols.
 _ROOMS = ("dialects", "lower", "elementwise")
 #: How often other files name an operation, which is to be no more.
@@ -107,42 +108,32 @@ def test_operands_of_groups_are_found_by_their_sizes() -> None:
     assert op.operand("b_scale") is scale
 
 
-def _tables(path: Path) -> list[int]:
-    """Lines where three or more operations are listed."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Dict):
-            entries = node.keys
-        elif isinstance(node, ast.Set | ast.Tuple | ast.List):
-            entries = list(node.elts)
-        else:
-            continue
-        texts = [e.value for e in entries if isinstance(e, ast.Constant)]
-        if sum(isinstance(t, str) and t in OPERATIONS for t in texts) >= 3:
-            found.append(node.lineno)
-    return found
+def _is_table(node: ast.AST) -> bool:
+    """Whether three or more operations are listed."""
+    if isinstance(node, ast.Dict):
+        entries = node.keys
+    elif isinstance(node, ast.Set | ast.Tuple | ast.List):
+        entries = list(node.elts)
+    else:
+        return False
+    texts = [e.value for e in entries if isinstance(e, ast.Constant)]
+    return sum(isinstance(t, str) and t in OPERATIONS for t in texts) >= 3
 
 
-def _others() -> dict[str, Path]:
-    """The files that should ask operations rather than know their names."""
-    return {
-        str(path).partition("/ttools/")[2]: path
-        for path in _SOURCES.glob("*/src/ttools/**/*.py")
-        if not set(_ROOMS) & set(path.parts)
-    }
+def _others() -> Iterator[tuple[Path, ast.AST]]:
+    """What is in the files that should ask operations rather than know their names."""
+    return nodes(OPERATIONS, (p for p in SOURCES if not set(_ROOMS) & set(p.parts)))
 
 
 def test_no_other_file_lists_operations() -> None:
-    found = {name: lines for name, path in _others().items() if (lines := _tables(path))}
-    assert not found
+    assert not [f"{path}:{node.lineno}" for path, node in _others() if _is_table(node)]
 
 
 def test_names_of_operations_become_fewer() -> None:
     """Names that other files compare or build; a new operation may be missing from each of them."""
     named = Counter(
-        name
-        for name, path in _others().items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        path.name
+        for path, node in _others()
         if isinstance(node, ast.Constant) and node.value in OPERATIONS
     )
     assert named.total() == _NAMED, f"set it to {named.total()} if it is less: {named}"

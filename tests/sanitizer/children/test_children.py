@@ -154,6 +154,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_every_way_to_start_a_process(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     words = ["-m", "ttools_entry", "sanitize", "--format=json", "--output=r.json", "script.py"]

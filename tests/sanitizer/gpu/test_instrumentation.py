@@ -62,6 +62,7 @@ def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "text", "kind"),
     [

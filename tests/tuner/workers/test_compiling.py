@@ -130,7 +130,12 @@ def has_torch(slot: WorkerSlot) -> bool:
 
 @pytest.mark.parametrize(
     ("make", "wants_torch"),
-    [(aligned, False), (misaligned, False), (described, False), (asking_torch, True)],
+    [
+        (aligned, False),
+        pytest.param(misaligned, False, marks=pytest.mark.slow),
+        pytest.param(described, False, marks=pytest.mark.slow),
+        (asking_torch, True),
+    ],
     ids=["aligned", "misaligned", "described", "asking_torch"],
 )
 def test_binaries_are_those_that_a_process_with_torch_makes(
@@ -158,6 +163,7 @@ def test_binaries_are_those_that_a_process_with_torch_makes(
     assert answer.value == {only.key: facts}
 
 
+@pytest.mark.slow
 def test_a_refused_configuration_is_no_reason_to_import_torch(server: ForkServer) -> None:
     slot = WorkerSlot(server)
     x = torch.ones(64)

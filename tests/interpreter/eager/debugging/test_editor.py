@@ -55,6 +55,7 @@ def documented() -> dict[str, Any]:
     return dict(configuration)
 
 
+@pytest.mark.slow
 def test_breakpoints_variables_expressions_and_steps(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     configuration = documented()
