@@ -89,7 +89,7 @@ def test_parameters_with_a_default_need_no_domain() -> None:
     ("word", "message"),
     [
         ("columns", "must be NAME=VALUE"),
-        ("depth=3", "`inputs` takes rows, columns, dtype, seed, negative"),
+        ("depth=3", "`inputs` takes rows, columns, dtype, seed, negative, differentiable"),
         ("columns=9:3", "a range is LOW:HIGH"),
         ("columns=0:3", "from 1 on"),
         ("dtype=int8", "`int8` is none of float32, float16"),
@@ -117,6 +117,20 @@ def test_what_cannot_be_swept(ttools: Run, words: tuple[str, ...], message: str)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_backward_pass_is_timed_and_compared(ttools: Run) -> None:
+    shapes = ("--shapes", "columns=16", "--shapes", "rows=4", "--shapes", "dtype=float32")
+    words = (*SWEEP, "--pass", "backward", f"{FILE}:by_torch", f"{FILE}:with_gradients")
+    done = ttools(*words, *shapes, "--shapes", "differentiable=True")
+    assert done.returncode == 0, done.stdout
+    assert "Times of the backward pass on CPU; speed-ups" in done.stdout
+    done = ttools(*words, *shapes, "--format", "json")
+    data = json.loads(done.stdout)
+    assert (done.returncode, data["pass"]) == (1, "backward")
+    assert {row["failure"] for row in data["rows"]} == {
+        "UsageError: no tensor of `inputs` requires gradients: requires_grad_() does that"
+    }
 
 
 def test_equal_names_get_their_files(ttools: Run, tmp_path: Path) -> None:

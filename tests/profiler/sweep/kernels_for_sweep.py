@@ -9,10 +9,10 @@ import triton.language as tl
 DOMAIN = {"rows": (1, 4096), "columns": (1, 4096), "dtype": [torch.float32, torch.float16]}
 
 
-def inputs(rows, columns, dtype, seed=0, negative=False):
+def inputs(rows, columns, dtype, seed=0, negative=False, differentiable=False):
     generator = torch.Generator(device="cpu").manual_seed(seed)
     x = torch.randn(rows, columns, generator=generator, device="cpu").to(dtype)
-    return {"x": -x.abs() if negative else x}
+    return {"x": (-x.abs() if negative else x).requires_grad_(differentiable)}
 
 
 @triton.jit
@@ -29,6 +29,37 @@ def by_kernel(x):
     n = x.shape[1]
     softmax_kernel[(x.shape[0],)](x, y, n, BLOCK=triton.next_power_of_2(n))
     return y
+
+
+@triton.jit
+def softmax_backward_kernel(y, dy, dx, n, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * n + columns
+    out = tl.load(y + at, mask=columns < n, other=0.0).to(tl.float32)
+    given = tl.load(dy + at, mask=columns < n, other=0.0).to(tl.float32)
+    found = out * (given - tl.sum(out * given, 0))
+    tl.store(dx + at, found.to(dx.dtype.element_ty), mask=columns < n)
+
+
+class Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = by_kernel(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        (y,) = ctx.saved_tensors
+        dx = torch.empty_like(y)
+        n = y.shape[1]
+        block = triton.next_power_of_2(n)
+        softmax_backward_kernel[(y.shape[0],)](y, dy.contiguous(), dx, n, BLOCK=block)
+        return dx
+
+
+def with_gradients(x):
+    return Softmax.apply(x)
 
 
 def in_place(x):

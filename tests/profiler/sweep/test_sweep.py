@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from tests.profiler.sweep import kernels_for_sweep as kernels
 from ttools.core.errors import UsageError
 from ttools.profiler import Sweep
 from ttools.profiler.sweep.html import write_page
+from ttools.profiler.sweep.passes import Pass
 from ttools.profiler.sweep.results import greatest_error
 from ttools.profiler.sweep.timing import Duration, time_in_turns
 
@@ -27,6 +29,11 @@ def shapes(*columns: int) -> list[dict[str, object]]:
 def swept(*names: str, columns: tuple[int, ...] = (16, 40)) -> Sweep:
     functions = {name: getattr(kernels, name) for name in names}
     return Sweep(functions, kernels.inputs, shapes(*columns), on="cpu", repeat_s=0.0).run()
+
+
+def differentiated(which: Pass, **functions: Callable[..., object]) -> Sweep:
+    one = [{**shape, "differentiable": True} for shape in shapes(16)]
+    return Sweep(functions, kernels.inputs, one, which=which, on="cpu", repeat_s=0.0).run()
 
 
 def test_a_row_for_each_shape_and_implementation() -> None:
@@ -64,6 +71,55 @@ def test_speedups_and_errors_refer_to_the_baseline() -> None:
     assert first.time is not None
     assert second.time is not None
     assert first.speedup == second.time.median / first.time.median
+
+
+@pytest.mark.parametrize("which", ["backward", "both"])
+def test_gradients_are_compared(which: Pass) -> None:
+    def wrong(x: torch.Tensor) -> torch.Tensor:  # right values, twice their gradients
+        return kernels.by_torch(x) * 2 - kernels.by_torch(x).detach()
+
+    right = kernels.with_gradients
+    one, other, bad = differentiated(which, torch=kernels.by_torch, own=right, wrong=wrong).rows
+    assert [row.failure for row in (one, other, bad)] == [""] * 3
+    assert one.error == 0
+    assert other.error is not None
+    assert other.error < 1e-6
+    assert bad.error == pytest.approx(1.0)
+
+
+def test_a_pass_is_made_with_its_own_bytes_and_flops() -> None:
+    def inputs(n: int) -> dict[str, torch.Tensor]:
+        return {"input": torch.ones(n, 3, requires_grad=True), "mat2": torch.ones(3, 5)}
+
+    found: dict[Pass, tuple[int, int]] = {}
+    for which in get_args(Pass):
+        sweep = Sweep({"mm": torch.mm}, inputs, [{"n": 4}], which=which, on="cpu", repeat_s=0.0)
+        (row,) = sweep.run().rows
+        found[which] = (row.flops, row.bytes)
+    flops, a, b, c = 2 * 4 * 3 * 5, 4 * 4 * 3, 4 * 3 * 5, 4 * 4 * 5
+    assert found == {
+        "forward": (flops, a + b + c),
+        "backward": (flops, a + b + c + a),
+        "both": (2 * flops, a + b + c + c + a),
+    }
+
+
+def test_what_has_no_gradients_is_told() -> None:
+    (row,) = differentiated("backward", a=kernels.in_place).rows
+    assert "leaf" in row.failure or "gradient" in row.failure
+    (row,) = (
+        Sweep(
+            {"t": lambda x: x.detach()},
+            lambda n: {"x": torch.ones(n, requires_grad=True)},
+            [{"n": 2}],
+            which="both",
+            on="cpu",
+            repeat_s=0.0,
+        )
+        .run()
+        .rows
+    )
+    assert row.failure == "UsageError: no result requires gradients"
 
 
 def test_what_fails_is_told_and_the_rest_measured() -> None:
@@ -158,6 +214,8 @@ def test_what_makes_no_sense_is_refused() -> None:
         Sweep(functions, kernels.inputs, [])
     with pytest.raises(UsageError, match="`b` is none of a"):
         Sweep(functions, kernels.inputs, shapes(4), baseline="b")
+    with pytest.raises(UsageError, match="must be one of forward, backward, both"):
+        Sweep(functions, kernels.inputs, shapes(4), which="bwd")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="must be seconds"):
         Sweep(functions, kernels.inputs, shapes(4), repeat_s=-1.0)
 
@@ -199,4 +257,14 @@ def test_on_a_gpu() -> None:
     sweep = Sweep(functions, kernels.inputs, shapes(256, 1024), on="gpu").run()
     assert sweep.timed_on == torch.cuda.get_device_name()
     assert [row.failure for row in sweep.rows] == [""] * 4
+    assert all(row.error is not None and row.error < 1e-5 for row in sweep.rows)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("which", ["backward", "both"])
+def test_gradients_on_a_gpu(which: Pass) -> None:
+    functions = {name: getattr(kernels, name) for name in ("by_torch", "with_gradients")}
+    one = [{**shape, "differentiable": True} for shape in shapes(1024)]
+    sweep = Sweep(functions, kernels.inputs, one, which=which, on="gpu").run()
+    assert [row.failure for row in sweep.rows] == ["", ""]
     assert all(row.error is not None and row.error < 1e-5 for row in sweep.rows)

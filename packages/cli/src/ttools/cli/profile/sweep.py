@@ -49,6 +49,13 @@ ShapesOption = Annotated[
         "M=256:1024:256; repeatable. By default what ttools tune takes.",
     ),
 ]
+PassOption = Annotated[
+    Literal["forward", "backward", "both"],
+    typer.Option(
+        "--pass",
+        help="What is timed and compared; backward needs inputs that require gradients.",
+    ),
+]
 BaselineOption = Annotated[
     str | None,
     typer.Option(
@@ -76,6 +83,7 @@ def profile_sweep_command(
     implementations: ImplementationsArgument = None,
     inputs: SweepInputsOption = None,
     shapes: ShapesOption = None,
+    which: PassOption = "forward",
     baseline: BaselineOption = None,
     on: ProfiledOnOption = "auto",
     threads: options.ThreadsOption = None,
@@ -107,6 +115,7 @@ def profile_sweep_command(
             dict(zip(names, (function for _, function in loaded), strict=True)),
             draw,
             read_shapes(shapes or [], module, draw),
+            which=which,
             baseline=baseline,
             on=on,
             threads=threads,
@@ -170,8 +179,8 @@ def _blocks(sweep: Sweep) -> Iterator[RenderableType]:
     rows = [_cells(row, varying) for row in sweep.rows if not row.failure]
     yield narrow_table(names, rows, left=("implementation",))
     yield paragraph(
-        f"\nSpeed-ups and errors refer to {sweep.baseline}; "
-        "GB/s are of tensors passed and returned."
+        f"\nTimes{sweep.of_pass} on {sweep.timed_on}; speed-ups and errors refer to "
+        f"{sweep.baseline}; GB/s are of tensors passed and returned."
     )
     for row in sweep.rows:
         if row.failure:
@@ -184,7 +193,9 @@ def _table(sweep: Sweep) -> Table:
     varying = sweep.varying
     left = ("implementation", "failure")
     table = new_table(
-        f"Times on {sweep.timed_on}, {sweep.baseline} being the baseline", (), varying
+        f"Times{sweep.of_pass} on {sweep.timed_on}, {sweep.baseline} being the baseline",
+        (),
+        varying,
     )
     table.add_column("implementation")
     for name in _MEASURED:

@@ -27,6 +27,7 @@ def write_page(sweep: Sweep, title: str) -> str:
         title=title,
         timed_on=sweep.timed_on,
         baseline=sweep.baseline,
+        of_pass=sweep.of_pass,
         measured=sweep.done,
         total=sweep.total,
         size=charts,

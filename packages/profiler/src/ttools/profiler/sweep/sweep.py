@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 import torch
@@ -18,14 +18,8 @@ import torch
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
-from ttools.profiler.sweep.results import (
-    bytes_of,
-    copied,
-    greatest_error,
-    mismatch,
-    on_gpu,
-    tensors_in,
-)
+from ttools.profiler.sweep.passes import Pass, Task
+from ttools.profiler.sweep.results import copied, greatest_error, mismatch, on_gpu
 from ttools.profiler.sweep.timing import Duration, time_in_turns, time_on_gpu
 
 _SCHEMA = "ttools.sweep/1"
@@ -42,7 +36,7 @@ class Measurement:
         speedup: the baseline's median time by its own; None where either is not known.
         error: the greatest difference of an element from the baseline's result, by the greatest
             magnitude in that; None where either is not known.
-        bytes: of the tensors passed and returned.
+        bytes: of the tensors passed and returned; see `Task`.
         flops: of the matrix products, convolutions and attentions that the baseline asks torch for.
         failure: what went wrong, in a line; empty if nothing did.
     """
@@ -81,6 +75,8 @@ class Sweep:
             and return tensors, or write to those that they are given and return None.
         inputs: takes a shape's values as keyword arguments, and returns keyword arguments.
         shapes: what `inputs` is called with.
+        which: the pass that is measured. Of a backward pass, gradients are compared of the
+            arguments that require them, and of both passes results, too.
         baseline: the implementation that speed-ups and errors refer to; the first by default.
         on: where kernels run; `auto` is the GPU where there is one, with the tensors of `inputs`
             moved there.
@@ -102,6 +98,7 @@ class Sweep:
         inputs: Callable[..., Mapping[str, Any]],
         shapes: Sequence[Mapping[str, Any]],
         *,
+        which: Pass = "forward",
         baseline: str | None = None,
         on: Literal["auto", "cpu", "gpu"] = "auto",
         threads: int | None = None,
@@ -112,6 +109,8 @@ class Sweep:
         if baseline is not None and baseline not in implementations:
             known = ", ".join(implementations)
             raise UsageError(f"the baseline `{baseline}` is none of {known}")
+        if which not in get_args(Pass):
+            raise UsageError(f"which={which!r}: must be one of {', '.join(get_args(Pass))}")
         if on not in ("auto", "cpu", "gpu"):
             raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
         if on == "gpu" and not gpu_usable():
@@ -120,6 +119,7 @@ class Sweep:
             raise UsageError(f"repeat_s={repeat_s!r}: must be seconds")
         first = baseline or next(iter(implementations))
         self.baseline = first
+        self.which = which
         #: The baseline is called first, as the others are compared with it.
         self._implementations = {first: implementations[first], **implementations}
         self._order = list(implementations)
@@ -136,6 +136,12 @@ class Sweep:
     def timed_on(self) -> str:
         """The GPU's name, or `CPU`."""
         return torch.cuda.get_device_name() if self._on_gpu else "CPU"
+
+    @property
+    def of_pass(self) -> str:
+        """What times are of, in words; nothing where that goes without saying."""
+        words = {"forward": "", "backward": " of the backward pass"}
+        return words.get(self.which, " of forward and backward pass")
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -159,6 +165,7 @@ class Sweep:
             "schema": _SCHEMA,
             "timed_on": self.timed_on,
             "baseline": self.baseline,
+            "pass": self.which,
             "shapes": {"measured": self.done, "total": self.total},
             "rows": [row.as_dict() for row in self.rows],
         }
@@ -188,16 +195,15 @@ class Sweep:
         outputs: dict[str, list[torch.Tensor]] = {}
         sizes: dict[str, int] = {}
         failures: dict[str, str] = {}
-        for name, function in self._implementations.items():
-            own = copied(arguments)
+        for name in self._implementations:
+            task = self._task(name, arguments)
             try:
-                returned = function(**own)
+                outputs[name] = task.call()
                 self._wait()
             except Exception as error:  # noqa: BLE001 - the implementation's
                 failures[name] = _line(error)
                 continue
-            outputs[name] = tensors_in(own if returned is None else returned)
-            sizes[name] = bytes_of(own) if returned is None else bytes_of(own, returned)
+            sizes[name] = task.bytes
         wanted = outputs.get(self.baseline)
         if wanted is not None:
             for name, own_outputs in outputs.items():
@@ -232,14 +238,17 @@ class Sweep:
         from torch.utils.flop_counter import FlopCounterMode
 
         with suppress(Exception):
+            task = self._task(self.baseline, arguments)
+            if self.which == "backward":
+                task.call()  # the forward pass, which does not count
             counter = FlopCounterMode(display=False)
             with counter:
-                self._implementations[self.baseline](**copied(arguments))
+                task.call()
             return int(counter.get_total_flops())
         return 0
 
     def _timed(self, given: Mapping[str, dict[str, Any]]) -> dict[str, Duration | Exception]:
-        calls = {name: self._call(name, arguments) for name, arguments in given.items()}
+        calls = {name: self._task(name, own).call for name, own in given.items()}
         if not self._on_gpu:
             return time_in_turns(calls, self._repeat_s)
         found: dict[str, Duration | Exception] = {}
@@ -250,9 +259,8 @@ class Sweep:
                 found[name] = error
         return found
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> Callable[[], object]:
-        function, own = self._implementations[name], copied(arguments)
-        return lambda: function(**own)
+    def _task(self, name: str, arguments: dict[str, Any]) -> Task:
+        return Task(self._implementations[name], copied(arguments), self.which)
 
     def _wait(self) -> None:
         if self._on_gpu:
