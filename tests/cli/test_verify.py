@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Run
 
 FILE = Path(__file__).parents[1] / "verifier" / "kernels_for_verify.py"
@@ -34,3 +35,21 @@ def test_what_makes_no_sense_is_a_sentence(called_ttools: Run) -> None:
         done = called_ttools(*words)
         assert (done.returncode, "Traceback" in done.stderr) == (2, False)
         assert message in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--ray", "local", "k.py:f"], "--ray is for the files of --batch"),
+        (["--batch", ".", "--ray", "local", "--jobs", "2"], "give one of them"),
+        (["--batch", ".", "--ray", "local@0"], "N files at a time"),
+        (["--batch", ".", "--ray", "local"], "pip install 'ttools-verifier[ray]'"),
+    ],
+)
+def test_where_files_are_verified_must_make_sense(
+    called_ttools: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    monkeypatch.setattr("ttools.cli.ray_option.find_spec", lambda _: None)
+    done = called_ttools("verify", *words)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())

@@ -11,7 +11,8 @@ import pytest
 
 from ttools.core.errors import UsageError
 from ttools.verifier.api import verify
-from ttools.verifier.batch import verify_folder
+from ttools.verifier.batch.folder import verify_folder
+from ttools.verifier.batch.forks import Forks
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Verification
 
@@ -39,21 +40,24 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verification
         (folder / f"{name}.py").write_text(f"{text}\n\ndef candidate(x):\n    return {name}(x)\n")
     (folder / "neighbour.py").write_text("def inputs(): ...\n")
     script = (
-        "import sys; from pathlib import Path; from ttools.verifier.batch import verify_folder\n"
+        "import sys; from pathlib import Path; from ttools.verifier.batch.forks import Forks\n"
+        "from ttools.verifier.batch.folder import verify_folder\n"
         "from ttools.verifier.options import VerifyOptions\n"
         "folder, output = map(Path, sys.argv[1:])\n"
-        "verify_folder(folder, 1, VerifyOptions(shrink=8), lambda *a: None, output)\n"
+        "forks = lambda: Forks(1, VerifyOptions(shrink=8))\n"
+        "verify_folder(folder, forks, lambda *a: None, output)\n"
     )
     output = folder / "report.jsonl"
     command = [sys.executable, "-c", script, str(folder), str(output)]
     subprocess.run(command, check=True)
     lines = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
     found = {Path(each.pop("file")).stem: each for each in lines}
-    # Nothing is verified again.
+
+    def unwanted() -> Forks:
+        raise AssertionError("nothing is verified again")
+
     reported: list[str] = []
-    known = verify_folder(
-        folder, 1, VerifyOptions(), lambda name, *_: reported.append(name), output
-    )
+    known = verify_folder(folder, unwanted, lambda name, *_: reported.append(name), output)
     assert (known, reported) == (len(EXPECTED), [])
     return {
         name: Verification.of_dict({k: v for k, v in each.items() if k not in ("digest", "schema")})
@@ -133,4 +137,4 @@ def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such option"):
         verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", speed=3)
     with pytest.raises(UsageError, match="no file with candidate"):
-        verify_folder(tmp_path, 1, VerifyOptions(), lambda *_: None, None)
+        verify_folder(tmp_path, lambda: Forks(1, VerifyOptions()), lambda *_: None, None)

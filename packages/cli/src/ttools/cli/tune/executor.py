@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from ttools.cli.ray_option import read_ray
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ttools.tuner.workers.worker_pool import WorkerPool
-
-#: Of `--ray`: a cluster of this machine, for this run.
-_LOCAL = "local"
 
 
 def read_executor(
@@ -49,13 +46,7 @@ def _on_gpus(text: str) -> Callable[[], WorkerPool]:
 
 
 def _on_ray(text: str) -> Callable[[], WorkerPool]:
-    address, _, count = text.rpartition("@")
-    address, actors = (address, count) if address else (text, "1")
-    if not actors.isdecimal() or int(actors) < 1:
-        raise UsageError(f"--ray {text}: give ADDRESS or ADDRESS@N, N configurations at a time")
-    if find_spec("ray") is None:  # now, not when the first kernel is to be tuned
-        raise UsageError("--ray: Ray is not installed: pip install 'ttools-tuner[ray]'")
+    address, actors = read_ray(text, what="configurations", extra="ttools-tuner[ray]")
     from ttools.tuner.workers.ray_workers import ray_workers
 
-    own = None if address == _LOCAL else address
-    return partial(ray_workers, int(actors), gpus=1.0 if gpu_usable() else 0.0, address=own)
+    return partial(ray_workers, actors, gpus=1.0 if gpu_usable() else 0.0, address=address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,13 @@ import typer
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, stderr, write_json, write_text
 from ttools.cli.progress import State, ticking
+from ttools.cli.ray_option import read_ray
 from ttools.cli.verify import options as verify_options
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from ttools.verifier.batch.folder import Executor
+    from ttools.verifier.options import VerifyOptions
     from ttools.verifier.result import Verification
 
 #: Of a verdict; reports and scripts need no more.
@@ -30,6 +34,7 @@ def verify_command(
     inputs: verify_options.InputsOption = None,
     batch: verify_options.BatchOption = None,
     jobs: verify_options.JobsOption = 1,
+    ray: verify_options.RayOption = None,
     cases: verify_options.CasesOption = 400,
     seconds: verify_options.SecondsOption = None,
     seed: verify_options.SeedOption = 0,
@@ -51,7 +56,9 @@ def verify_command(
     if batch is not None:
         if candidate or reference or inputs or write_tests:
             raise UsageError("--batch verifies files of a folder and takes no other ones")
-        raise typer.Exit(_batch(batch, jobs, settings, form, output))
+        raise typer.Exit(_batch(batch, _executor(batch, jobs, ray, settings), form, output))
+    if ray is not None:
+        raise UsageError("--ray is for the files of --batch")
     subject = {
         "candidate": _named(candidate, "FILE.py:CANDIDATE"),
         "reference": _named(reference, "--reference"),
@@ -91,12 +98,24 @@ def _named(word: str | None, what: str) -> str:
     return word_of(word, what)
 
 
-def _batch(folder: Path, jobs: int, settings: object, form: str, output: Path | None) -> int:
-    from ttools.verifier.batch import verify_folder
-    from ttools.verifier.options import VerifyOptions
+def _executor(
+    folder: Path, jobs: int, ray: str | None, settings: VerifyOptions
+) -> Callable[[], Executor]:
+    from ttools.verifier.batch.cluster import Cluster
+    from ttools.verifier.batch.forks import Forks
+
+    if ray is None:
+        return lambda: Forks(jobs, settings)
+    if jobs > 1:
+        raise UsageError("--jobs and --ray both say where files are verified; give one of them")
+    address, actors = read_ray(ray, what="files", extra="ttools-verifier[ray]")
+    return lambda: Cluster(actors, settings, folder, address)
+
+
+def _batch(folder: Path, start: Callable[[], Executor], form: str, output: Path | None) -> int:
+    from ttools.verifier.batch.folder import verify_folder
     from ttools.verifier.report.text import line_of
 
-    assert isinstance(settings, VerifyOptions)
     verdicts: list[str] = []
 
     def report(name: str, found: Verification, line: str) -> None:
@@ -108,7 +127,7 @@ def _batch(folder: Path, jobs: int, settings: object, form: str, output: Path | 
             write_text((line if form == "json" else line_of(name, found)) + "\n", None)
 
     with ticking(shared=output is None) as tick:
-        known = verify_folder(folder, jobs, settings, report, output)
+        known = verify_folder(folder, start, report, output)
     if known:
         stderr().print(f"note: {known} files were verified before and are not again")
     worst = (

@@ -37,6 +37,14 @@ BatchOption = Annotated[
         help="Verify each file of a folder, which has candidate, reference and inputs.",
     ),
 ]
+RayOption = Annotated[
+    str | None,
+    _run(
+        "--ray",
+        metavar="ADDRESS[@N]",
+        help="Of --batch: verify files on a Ray cluster, N at a time; `local` starts one here.",
+    ),
+]
 JobsOption = Annotated[
     int, _run("--jobs", min=1, metavar="N", help="Of --batch: how many at a time.")
 ]

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.errors import TtoolsError
+from ttools.core.process.ray_cluster import connect
 from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serving import Answer, Opening, Request
 from ttools.tuner.workers.worker_pool import WorkerPool
@@ -29,25 +30,14 @@ def ray_workers(slots: int, *, gpus: float = 0.0, address: str | None = None) ->
     Raises:
         UsageError: Ray is not installed, or there is no such cluster.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise UsageError("Ray is not installed: pip install 'ttools-tuner[ray]'") from error
-    started = not ray.is_initialized()
-    if started:
-        local: dict[str, Any] = {} if address else {"include_dashboard": False}
-        try:
-            ray.init(address=address, log_to_driver=False, configure_logging=False, **local)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise UsageError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
+    ray, disconnect = connect(address, extra="ttools-tuner[ray]")
     host = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1)(_Host)
     actors: list[Any] = [host.remote() for _ in range(slots)]
 
     def end() -> None:
         for actor in actors:
             ray.kill(actor)
-        if started:
-            ray.shutdown()
+        disconnect()
 
     return WorkerPool([_ActorSlot(ray, actor).do for actor in actors], end)
 

@@ -1,0 +1,118 @@
+"""Files verified on a Ray cluster: an actor for each slot, with a process that forks.
+
+Needs the extra `ttools-verifier[ray]`, and ttools on each machine. Must not know of reports.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ttools.core.process.ray_cluster import connect
+from ttools.verifier.batch.folder import is_case, no_verdict
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.result import Verification
+
+
+class Cluster:
+    """An executor of many machines.
+
+    A file travels with those beside it that are no cases themselves, as it may import them. One
+    whose machine goes away is verified once more, elsewhere.
+
+    Args:
+        slots: how many files are verified at a time.
+        options: of each.
+        folder: with the files.
+        address: of the cluster, as `ray.init` takes it; None starts one on this machine.
+
+    Raises:
+        UsageError: Ray is not installed, or there is no such cluster.
+    """
+
+    def __init__(
+        self, slots: int, options: VerifyOptions, folder: Path, address: str | None = None
+    ) -> None:
+        self._ray, self._disconnect = connect(address, extra="ttools-verifier[ray]")
+        self.slots = slots
+        neighbours = {f.name: f.read_text("utf-8") for f in folder.glob("*.py") if not is_case(f)}
+        host = self._ray.remote(num_cpus=1, max_restarts=-1)(_Host)
+        self._actors = [host.remote(asdict(options), neighbours) for _ in range(slots)]
+        self._idle = list(self._actors)
+        #: What is awaited: of which file, from which actor, and whether it was lost before.
+        self._running: dict[Any, tuple[Path, Any, bool]] = {}
+
+    def submit(self, file: Path) -> None:
+        """Begins a file."""
+        self._ask(self._idle.pop(), file, again=False)
+
+    def next(self) -> tuple[Path, Verification]:
+        """Waits for one of those that were begun."""
+        while True:
+            (ready,), _ = self._ray.wait(list(self._running), num_returns=1)
+            file, actor, again = self._running.pop(ready)
+            try:
+                found = Verification.of_dict(self._ray.get(ready))
+            except self._ray.exceptions.RayActorError as error:  # Ray starts another one
+                if not again:
+                    self._ask(actor, file, again=True)
+                    continue
+                found = no_verdict(f"its machine is gone: {_line(error)}")
+            except self._ray.exceptions.RayError as error:
+                found = no_verdict(f"Ray: {_line(error)}")
+            self._idle.append(actor)
+            return file, found
+
+    def end(self) -> None:
+        """Ends the actors, and the cluster if it was started for them."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._disconnect()
+
+    def _ask(self, actor: Any, file: Path, *, again: bool) -> None:
+        asked = actor.verify.remote(file.name, file.read_text("utf-8", "surrogateescape"))
+        self._running[asked] = file, actor, again
+
+
+class _Host:
+    """What an actor is: a process that verifies one file after the other."""
+
+    def __init__(self, options: dict[str, Any], neighbours: Mapping[str, str]) -> None:
+        self._options = json.dumps(options)
+        self._folder = TemporaryDirectory(prefix="ttools-batch-")
+        self._server: subprocess.Popen[str] | None = None
+        for name, text in neighbours.items():
+            self._write(name, text)
+
+    def verify(self, name: str, text: str) -> dict[str, Any]:
+        file = self._write(name, text)
+        if self._server is None:
+            command = [sys.executable, "-m", "ttools.verifier.batch.server", self._options]
+            pipe = subprocess.PIPE
+            self._server = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        try:
+            self._server.stdin.write(f"{file}\n")
+            self._server.stdin.flush()
+            answer: dict[str, Any] = json.loads(self._server.stdout.readline())
+        except (OSError, ValueError):
+            self._server = None
+            return no_verdict("the process that verifies has died").as_dict()
+        file.unlink()
+        return answer
+
+    def _write(self, name: str, text: str) -> Path:
+        file = Path(self._folder.name) / name
+        file.write_text(text, "utf-8", "surrogateescape")
+        return file
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().split("\n", maxsplit=1)[0]
