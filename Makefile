@@ -98,7 +98,8 @@ fuzz: $(STAMP) ## Run random kernels and compare them with NumPy
 docs: $(STAMP) ## Build the documentation into site/
 	@mapfile -t tools < <($(PY) tools/requirements.py docs); \
 	  $(PY) -m pip install --quiet --disable-pip-version-check "$${tools[@]}"
-	@$(PY) -m mkdocs build --strict --quiet
+	@$(PY) -m tools.gallery
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 ci: $(STAMP) ## Everything a change must pass
 	@$(MAKE) -j 2 --output-sync=target lint typecheck TRITON='$(TRITON)'

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
 NAMED = re.findall(r"^::: (\S+)$", PAGE, re.M)
 #: Packages that programs import from.
 MEMBERS = ("interpreter", "sanitizer", "watch", "profiler", "tuner", "verifier")
@@ -30,7 +33,21 @@ def test_what_else_is_named_exists(name: str) -> None:
 
 
 def test_the_site_reads_all_of_them_and_can_be_searched() -> None:
-    search, reference = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["plugins"]
-    assert search == "search"
-    paths = set(reference["mkdocstrings"]["handlers"]["python"]["paths"])
+    plugins = SITE["plugins"]
+    assert "search" in plugins
+    (reference,) = (each["mkdocstrings"] for each in plugins if "mkdocstrings" in each)
+    paths = set(reference["handlers"]["python"]["paths"])
     assert {f"packages/{name.split('.')[1]}/src" for name in NAMED} == paths
+
+
+def pages(entries: list[Any]) -> Iterator[str]:
+    """The files of a menu."""
+    for entry in entries:
+        for below in [entry] if isinstance(entry, str) else entry.values():
+            yield from [below] if isinstance(below, str) else pages(below)
+
+
+def test_every_page_is_in_the_menu_once() -> None:
+    docs = ROOT / "docs"
+    written = [*docs.rglob("*.md"), *docs.glob("notebooks/*.ipynb")]
+    assert sorted(pages(SITE["nav"])) == sorted(str(page.relative_to(docs)) for page in written)
