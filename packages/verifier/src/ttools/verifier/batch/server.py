@@ -1,7 +1,7 @@
-"""`python -m ttools.verifier.batch.server OPTIONS`: verifies files that it is told of.
+"""`python -m ttools.verifier.batch.server OPTIONS`: verifies files whose paths it reads.
 
-What an actor of a cluster starts, whose own process has threads and must not fork. It reads the
-path of a file, a line each, and answers each by a line of JSON.
+What an actor of a cluster starts, whose own process has threads and must not fork. Paths come in
+lines on standard input; each is answered by a line of JSON.
 """
 
 from __future__ import annotations
