@@ -48,7 +48,7 @@ def test_conflicts_are_turns_beyond_the_least(
     shift: str, access: str, turns: int, conflicts: int
 ) -> None:
     found = executed_of(code("S2R R0, SR_TID.X", f"SHF.L.U32 R1, R0, {shift}, RZ", access), [])
-    assert (found.shared, found.conflicts) == (turns, conflicts)
+    assert (found.shared, found.conflicts) == (turns, {None: conflicts} if conflicts else {})
     assert found.conflict_share == conflicts / turns
 
 
@@ -73,3 +73,20 @@ def test_the_frame_of_a_profile_has_them() -> None:
     assert {"matrix", "shared memory", "global memory", "integer"} <= mix.keys()
     assert list(mix.values()) == sorted(mix.values(), reverse=True)
     assert 0 <= row["bank_conflicts"] < 1
+    assert sum(row["bank_conflict_lines"].values()) <= row["bank_conflicts"]
+
+
+def test_conflicts_are_told_by_line() -> None:
+    place = '//## File "/folder/k.py", line {}'
+    listing = [
+        "        /*0000*/   S2R R0, SR_TID.X ;",
+        "        /*0010*/   SHF.L.U32 R1, R0, 0x3, RZ ;",
+        place.format(7),
+        "        /*0020*/   LDS R2, [R1] ;",
+        place.format(9),
+        "        /*0030*/   SHF.L.U32 R1, R0, 0x7, RZ ;",
+        "        /*0040*/   STS [R1], R2 ;",
+    ]
+    found = executed_of(read_machine_code("\n".join(listing)), [])
+    assert found.conflict_lines == {"k.py:9": 31 / 34, "k.py:7": 1 / 34}
+    assert list(found.conflict_lines) == ["k.py:9", "k.py:7"]

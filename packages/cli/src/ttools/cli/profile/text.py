@@ -282,7 +282,10 @@ def _instructions(row: Row) -> str:
     parts = [f"{_percent(part)} {kind}" for kind, part in mix.items() if part >= _LEAST_SHOWN]
     conflicts = row["bank_conflicts"]
     if is_known(conflicts) and conflicts >= _LEAST_SHOWN:
-        parts.append(f"bank conflicts take {_percent(conflicts)} of shared memory's turns")
+        lines = row["bank_conflict_lines"]
+        most = [f"{at} {_percent(part)}" for at, part in lines.items() if part >= _LEAST_SHOWN]
+        where = f" ({', '.join(most[:3])})" if most else ""
+        parts.append(f"bank conflicts take {_percent(conflicts)} of shared memory's turns{where}")
     return ", ".join(parts)
 
 

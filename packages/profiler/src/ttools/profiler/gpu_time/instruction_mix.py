@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ttools.core.compilation.machine_code import MachineCode
+from ttools.core.compilation.machine_code import Line, MachineCode
 from ttools.core.compilation.shared_banks import bank_turns, least_turns
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu_time.loop_turns import loop_turns
@@ -35,12 +35,13 @@ class Executed:
     Attributes:
         units: instructions by unit, see `units.unit_of`.
         shared: turns of shared memory.
-        conflicts: how many of them banks cause that several lanes ask for different words.
+        conflicts: how many of them banks cause that several lanes ask for different words, by the
+            line of the access, None where that is not known.
     """
 
     units: Counter[str]
     shared: float
-    conflicts: float
+    conflicts: Mapping[Line | None, float]
 
     @property
     def mix(self) -> Mapping[str, float]:
@@ -54,7 +55,14 @@ class Executed:
     @property
     def conflict_share(self) -> float | None:
         """Conflicts by all turns of shared memory; None where it is not used."""
-        return self.conflicts / self.shared if self.shared else None
+        return sum(self.conflicts.values()) / self.shared if self.shared else None
+
+    @property
+    def conflict_lines(self) -> Mapping[str, float]:
+        """Where they are, `k.py:3`, with their share of those turns, the largest first."""
+        known = ((line, n) for line, n in self.conflicts.items() if line is not None)
+        most = sorted(known, key=lambda each: (-each[1], each[0]))
+        return {f"{file}:{number}": n / self.shared for (file, number), n in most}
 
 
 def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
@@ -65,7 +73,8 @@ def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
         turns: of each of its loops, see `loop_turns`.
     """
     units: Counter[str] = Counter()
-    shared, conflicts, banks = 0.0, 0.0, bank_turns(code)
+    shared, banks = 0.0, bank_turns(code)
+    conflicts: dict[Line | None, float] = {}
     for number, times in (*enumerate(turns), (None, 1.0)):
         for at, instruction in code.body(number):
             if instruction.rare:
@@ -73,7 +82,9 @@ def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
             units[unit_of(instruction)] += times  # type: ignore[assignment]
             if at in banks:
                 shared += times * banks[at]
-                conflicts += times * max(0.0, banks[at] - least_turns(instruction))
+                if (more := banks[at] - least_turns(instruction)) > 0:
+                    line = instruction.line
+                    conflicts[line] = conflicts.get(line, 0.0) + times * more
     return Executed(units=units, shared=shared, conflicts=conflicts)
 
 

@@ -66,7 +66,8 @@ class Profile(ContextDecorator, ShowsItself):
         `compute_share` and `memory_share` are how near that time, or the one measured there, comes
         to its speed of light. For NVIDIA's GPUs `instruction_mix` has the share of each kind of
         instruction that warps execute in the largest launches, `bank_conflicts` how many turns of
-        shared memory conflicts of its banks take, by all of them; both by the machine code.
+        shared memory conflicts of its banks take, by all of them, and `bank_conflict_lines` the
+        same of each line, `{"k.py:3": 0.2}`; all by the machine code.
         """
         frame = kernel_frame(
             self._session.samples,
@@ -104,6 +105,9 @@ class Profile(ContextDecorator, ShowsItself):
         known = [largest.get(key) for key in zip(frame["kernel"], frame["config"], strict=True)]
         frame["instruction_mix"] = [dict(each[1].mix) if each else None for each in known]
         frame["bank_conflicts"] = [each[1].conflict_share if each else None for each in known]
+        frame["bank_conflict_lines"] = [
+            dict(each[1].conflict_lines) if each else None for each in known
+        ]
 
     def _add_projections(self, frame: pd.DataFrame) -> None:
         rows = self._form_rows()
