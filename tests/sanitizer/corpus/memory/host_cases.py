@@ -42,6 +42,14 @@ def a_gradient_lacks_its_tail(fixed: bool) -> None:
     x.grad.add_(1)
 
 
+@buggy("unwritten_output", "o_ptr")
+def a_gradient_of_padding_reaches_the_weights(fixed: bool) -> None:
+    layer = torch.nn.Linear(40, 40)
+    layer.weight.requires_grad_(False)
+    Copied.apply(layer(torch.rand(40)), 0 if fixed else 7).square().sum().backward()
+    layer.zero_grad()
+
+
 def _tail_left(fixed: bool) -> torch.Tensor:
     out = torch.empty(64)
     copied[(2,)](torch.rand(64), out, 64 if fixed else 50, B=32)
