@@ -1,8 +1,9 @@
 """Integers that are not what was computed: sums and products that wrap, floats that do not fit.
 
 The part of `numeric` that looks at integers on their way to memory, as `overflow` does on their way
-to addresses. MLIR's integers have no sign, and nothing says how memory is read: a result is wrong
-if it is so with a sign and without one. Left alone is what loses bits on purpose: products with
+to addresses. MLIR's integers have no sign: how a result is read is seen by what uses it. Where
+nothing does but a store, one of 32 bits has a sign, as nearly all of torch's have, and a narrower
+one is wrong if it is so with a sign and without one. Left alone is what loses bits on purpose: products with
 large constants and what Triton's own functions compute, random numbers for example; and bit
 operations, remainders and comparisons end what is followed.
 
@@ -33,6 +34,7 @@ from ttools.sanitizer.passes.twins import Twins
 
 #: Of floats, by whether the integer has a sign.
 _CONVERSIONS = {"arith.fptosi": True, "arith.fptoui": False}
+_SIGNED, _UNSIGNED = "arith.extsi", "arith.extui"
 _COMPUTING = ("arith.addi", "arith.subi", "arith.muli")
 #: Factors of hashes and of generators of random numbers are at least as large.
 _LEAST_OF_HASHES = 1 << 16
@@ -74,7 +76,7 @@ def is_lost(b: Builder, op: Operation) -> Value:
     if op.name in _CONVERSIONS:
         return _does_not_fit(b, op)
     found = None
-    for extension in ("arith.extsi", "arith.extui"):
+    for extension in _readings(op):
         wide = [b.cast(value, IntegerType(64), extension) for value in op.operands]
         combine = combined_by(op)
         if combine is None:
@@ -89,6 +91,25 @@ def is_lost(b: Builder, op: Operation) -> Value:
         found = differs if found is None else b.binary("andi", found, differs)
     assert found is not None
     return found
+
+
+def _readings(op: Operation) -> list[str]:
+    """How a result is made longer by which its uses read it; two ways if that is not known."""
+    result = op.results[0]
+    ways = {way for user, _ in result.uses if (way := _reading(user))}
+    if len(ways) == 1:
+        return list(ways)
+    return [_SIGNED] if ways or width_of(result) == 32 else [_SIGNED, _UNSIGNED]
+
+
+def _reading(op: Operation) -> str:
+    """With which sign an operation reads its operands; empty if it makes no difference."""
+    name = str(op.attributes.get("predicate", "")) if op.name == "arith.cmpi" else op.name
+    if name.endswith(("si", "sitofp")) or name in ("slt", "sle", "sgt", "sge"):
+        return _SIGNED
+    if name.endswith(("ui", "uitofp")) or name in ("ult", "ule", "ugt", "uge"):
+        return _UNSIGNED
+    return ""
 
 
 def _does_not_fit(b: Builder, op: Operation) -> Value:
