@@ -3,9 +3,9 @@
 The part of `numeric` that looks at integers on their way to memory, as `overflow` does on their way
 to addresses. MLIR's integers have no sign: how a result is read is seen by what uses it. Where
 nothing does but a store, one of 32 bits has a sign, as nearly all of torch's have, and a narrower
-one is wrong if it is so with a sign and without one. Left alone is what loses bits on purpose: products with
-large constants and what Triton's own functions compute, random numbers for example; and bit
-operations, remainders and comparisons end what is followed.
+one is wrong if it is so with a sign and without one. Left alone is what loses bits on purpose:
+products with large constants and what Triton's own functions compute, random numbers for example;
+and bit operations, remainders and comparisons end what is followed.
 
 Must not know where a wrong integer matters.
 """
