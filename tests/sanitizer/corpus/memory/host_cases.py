@@ -100,3 +100,14 @@ doubled_and_restored = triton.autotune(
 def a_tuner_scales_what_it_times(fixed: bool) -> None:
     kernel = doubled_and_restored if fixed else doubled
     kernel[lambda c: (triton.cdiv(60, c["B"]),)](torch.ones(60), 60)
+
+
+@triton.jit
+def summed(x_ptr, o_ptr, B: tl.constexpr):
+    tl.store(o_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, B))))  # BUG: uninit_read
+
+
+@buggy("uninit_read", "x_ptr", missed="what the host computes element by element counts as written")
+def twice_nothing_is_summed(fixed: bool) -> None:
+    x = (torch.zeros(64) if fixed else torch.empty(64)) * 2
+    summed[(1,)](x, torch.empty(1), B=64)

@@ -182,3 +182,20 @@ def counted(x_ptr, o_ptr, seed, FIXED: tl.constexpr, B: tl.constexpr):
 def a_byte_is_too_small_for_a_sum(fixed: bool) -> None:
     x = torch.full((32,), -100, dtype=torch.int8)
     counted[(1,)](x, torch.empty(96), 5, FIXED=fixed, B=32)
+
+
+@triton.jit
+def brightened(x_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    if FIXED:
+        y = tl.minimum(x.to(tl.int32) + 100, 255).to(tl.uint8)
+    else:
+        y = x + 100  # BUG: int_overflow
+    tl.store(o_ptr + i, y)
+
+
+@buggy("int_overflow", "o_ptr", checks="numeric", missed="nothing says that the byte has no sign")
+def unsigned_bytes_are_brightened(fixed: bool) -> None:
+    x = torch.full((32,), 200, dtype=torch.uint8)
+    brightened[(1,)](x, torch.empty_like(x), FIXED=fixed, B=32)
