@@ -84,7 +84,7 @@ class HostReads:
     def _see(self) -> None:
         """Puts the mode into this thread, where it may have been before."""
         if self._mode is None:
-            self._mode = _mode(self._reader)
+            self._mode = _mode(self._reader, lambda: self._tells)
         if self._mode not in _modes()._get_current_dispatch_mode_stack():
             _put_beneath(self._mode)
 
@@ -171,8 +171,8 @@ def _calls_python(outputs: Any) -> bool:
     return False
 
 
-def _mode(reader: Reader) -> Any:
-    """A dispatch mode that tells a reader of what operators do, and does nothing else."""
+def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
+    """A dispatch mode that, where it is to, tells a reader of what operators do, and no more."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -189,7 +189,7 @@ def _mode(reader: Reader) -> Any:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            use = _use_of(func)
+            use = _use_of(func) if tells() else None
             if use is None:
                 return func(*args, **kwargs)
             for tensor in _picked(args, kwargs, use.written):

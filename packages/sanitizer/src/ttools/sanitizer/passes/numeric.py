@@ -193,7 +193,7 @@ class _Origins(UndefinedLanes):
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         # Origins have no masks, so that what is handed on need not be looked at one by one.
         handed = [v for n, v in self._flowing(op) if op.name != "tt.load" or n == 2]
-        origins: State = dict.fromkeys([*_origins(op, index), *_lost(op, known)], UNMARKED)
+        origins = [*_origins(op, index), *_lost(op, known)]
         if len(handed) == 1 and not origins and hands_on(op, handed[0]):
             return known.state(handed[0])
         found: dict[Key, Hashable] = {}
@@ -204,7 +204,7 @@ class _Origins(UndefinedLanes):
                 for key, mark in known.state(value).items()
                 if keeps or (isinstance(key, _Origin) and key.kind != "int_overflow")
             )
-        return found | origins
+        return found | dict.fromkeys(origins, UNMARKED)
 
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
         yield from super().depends(op, index, key, known)
