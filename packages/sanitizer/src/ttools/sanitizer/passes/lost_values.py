@@ -13,14 +13,16 @@ Must not know where a wrong integer matters.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from typing import TypeAlias
 
 from ttools.core.location import user_location
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import (
     Constant,
     FloatType,
-    IntegerType,
     Operation,
+    Type,
     Value,
     as_signed,
     element_type,
@@ -30,14 +32,15 @@ from ttools.sanitizer.analysis.dataflow import constant_of
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import width_of
 from ttools.sanitizer.passes.lanes import outside
-from ttools.sanitizer.passes.twins import Twins
+from ttools.sanitizer.passes.twins import Twins, unsigned
 
-#: Of floats, by whether the integer has a sign.
-_CONVERSIONS = {"arith.fptosi": True, "arith.fptoui": False}
-_SIGNED, _UNSIGNED = "arith.extsi", "arith.extui"
-_COMPUTING = ("arith.addi", "arith.subi", "arith.muli")
+#: What conversions of floats to integers end in, with a sign and without.
+_CONVERSIONS = ("tosi", "toui")
+#: What the results of operations that compute are called.
+_COMPUTED = ("sum", "difference", "product")
 #: Factors of hashes and of generators of random numbers are at least as large.
 _LEAST_OF_HASHES = 1 << 16
+_Extension: TypeAlias = Callable[[Builder, Value], Value]
 _RULES = Twins(frozenset())
 
 
@@ -46,16 +49,18 @@ def may_lose(op: Operation) -> str:
     if not op.results or not 8 <= width_of(op.results[0]) < 64:
         return ""
     result = f"int{width_of(op.results[0])}"
-    if op.name in _CONVERSIONS:
-        sign = "" if _CONVERSIONS[op.name] else "u"
+    if op.name.endswith(_CONVERSIONS):
+        sign = "" if op.name.endswith(_CONVERSIONS[0]) else "u"
         return f"a float beyond the range of {sign}{result} is converted to it"
     combine = combined_by(op)
-    if combine is not None and combine in _COMPUTING:
-        return f"the {result} {declared(combine).noun} of several elements wraps around"
+    noun = declared(combine or op.name).noun
+    if noun not in _COMPUTED:
+        return ""
+    if combine is not None:
+        return f"the {result} {noun} of several elements wraps around"
     is_own = op.location is None or user_location(op.location) == op.location
-    if op.name in _COMPUTING and is_own and not any(map(_is_of_hash, op.operands)):
-        return f"an {result} {declared(op.name).noun} wraps around"
-    return ""
+    on_purpose = not is_own or any(map(_is_of_hash, op.operands))
+    return "" if on_purpose else f"an {result} {noun} wraps around"
 
 
 def _is_of_hash(value: Value) -> bool:
@@ -73,11 +78,11 @@ def hands_on(op: Operation, value: Value) -> bool:
 
 def is_lost(b: Builder, op: Operation) -> Value:
     """Where the result is not what was computed, of an operation of which `may_lose` says so."""
-    if op.name in _CONVERSIONS:
+    if op.name.endswith(_CONVERSIONS):
         return _does_not_fit(b, op)
     found = None
-    for extension in _readings(op):
-        wide = [b.cast(value, IntegerType(64), extension) for value in op.operands]
+    for extended in _readings(op):
+        wide = [extended(b, value) for value in op.operands]
         combine = combined_by(op)
         if combine is None:
             exact = b.binary(op.name.removeprefix("arith."), *wide)
@@ -86,36 +91,40 @@ def is_lost(b: Builder, op: Operation) -> Value:
             assert isinstance(axis, int)
             name = combine.removeprefix("arith.")
             exact = b.combine(op.name, wide[0], axis, name, reverse=reverse)
-        kept = b.cast(op.results[0], IntegerType(64), extension)
-        differs = b.compare("ne", exact, kept)
+        differs = b.compare("ne", exact, extended(b, op.results[0]))
         found = differs if found is None else b.binary("andi", found, differs)
     assert found is not None
     return found
 
 
-def _readings(op: Operation) -> list[str]:
-    """How a result is made longer by which its uses read it; two ways if that is not known."""
+def _signed(b: Builder, value: Value) -> Value:
+    return b.signed(value, 64)
+
+
+def _readings(op: Operation) -> list[_Extension]:
+    """How a result is made longer as its uses read it; in two ways if that is not known."""
     result = op.results[0]
-    ways = {way for user, _ in result.uses if (way := _reading(user))}
+    ways = {way for user, _ in result.uses if (way := _reading(user)) is not None}
     if len(ways) == 1:
         return list(ways)
-    return [_SIGNED] if ways or width_of(result) == 32 else [_SIGNED, _UNSIGNED]
+    return [_signed] if ways or width_of(result) == 32 else [_signed, unsigned]
 
 
-def _reading(op: Operation) -> str:
-    """With which sign an operation reads its operands; empty if it makes no difference."""
-    name = str(op.attributes.get("predicate", "")) if op.name == "arith.cmpi" else op.name
-    if name.endswith(("si", "sitofp")) or name in ("slt", "sle", "sgt", "sge"):
-        return _SIGNED
-    if name.endswith(("ui", "uitofp")) or name in ("ult", "ule", "ugt", "uge"):
-        return _UNSIGNED
-    return ""
+def _reading(op: Operation) -> _Extension | None:
+    """With which sign an operation reads its integers; None if it makes no difference."""
+    predicate = op.attributes.get("predicate")
+    if op.name.endswith(("si", "sitofp")) or predicate in ("slt", "sle", "sgt", "sge"):
+        return _signed
+    if op.name.endswith(("ui", "uitofp")) or predicate in ("ult", "ule", "ugt", "uge"):
+        return unsigned
+    return None
 
 
 def _does_not_fit(b: Builder, op: Operation) -> Value:
     """Where a float, cut to a whole number, is no number of the integer's type, or no number."""
-    value, width, signed = op.operands[0], width_of(op.results[0]), _CONVERSIONS[op.name]
-    low, high = (-(1 << width - 1), 1 << width - 1) if signed else (0, 1 << width)
+    value, width = op.operands[0], width_of(op.results[0])
+    has_sign = op.name.endswith(_CONVERSIONS[0])
+    low, high = (-(1 << width - 1), 1 << width - 1) if has_sign else (0, 1 << width)
     element = element_type(value.type)
     assert isinstance(element, FloatType)
     if element.name != "f64":
@@ -128,6 +137,15 @@ def _does_not_fit(b: Builder, op: Operation) -> Value:
 
 def _compare(b: Builder, predicate: str, value: Value, number: float) -> Value:
     (bits,) = struct.unpack("<Q", struct.pack("<d", number))
-    limit = b.value("arith.constant", [], value.type, {"value": Constant(value.type, (bits,))})
-    type = with_element(value.type, BOOLEAN)
-    return b.value("arith.cmpf", [value, limit], type, {"predicate": predicate})
+    return compare_floats(b, predicate, value, float_constant(b, value.type, bits))
+
+
+def compare_floats(b: Builder, predicate: str, first: Value, second: Value) -> Value:
+    """Where two floats of one type compare so."""
+    type = with_element(first.type, BOOLEAN)
+    return b.value("arith.cmpf", [first, second], type, {"predicate": predicate})
+
+
+def float_constant(b: Builder, type: Type, bits: int) -> Value:
+    """A float by its bits, or a tensor of equal ones."""
+    return b.value("arith.constant", [], type, {"value": Constant(type, (bits,))})

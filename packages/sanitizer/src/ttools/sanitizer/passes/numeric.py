@@ -23,7 +23,6 @@ from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.declaration import Invalid
 from ttools.interpreter.dialects.traits import CHOOSES, CROSS_LANE, DIVIDES, ELEMENTWISE, PURE
 from ttools.interpreter.ir import (
-    Constant,
     FloatType,
     IntegerType,
     Module,
@@ -31,11 +30,23 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.sanitizer.analysis.dataflow import constant_of, is_access, operations, parameter_of
+from ttools.interpreter.ir.rewriting import Builder, Rewriter
+from ttools.sanitizer.analysis.dataflow import (
+    constant_of,
+    is_access,
+    is_read,
+    operations,
+    parameter_of,
+)
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
-from ttools.sanitizer.passes.lost_values import hands_on, is_lost, may_lose
+from ttools.sanitizer.passes.lost_values import (
+    compare_floats,
+    float_constant,
+    hands_on,
+    is_lost,
+    may_lose,
+)
 from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
 from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes
@@ -198,7 +209,7 @@ class _Origins(UndefinedLanes):
             return known.state(handed[0])
         found: dict[Key, Hashable] = {}
         for value in handed:
-            keeps = op.name == "tt.load" or hands_on(op, value)
+            keeps = is_read(op) or hands_on(op, value)
             found.update(
                 (key, mark)
                 for key, mark in known.state(value).items()
@@ -248,7 +259,7 @@ def _origins(op: Operation, index: int) -> list[_Origin]:
 def _lost(op: Operation, known: Known) -> list[_Origin]:
     """The sums and products by whose infinity an operation may divide: its last operand."""
     divides = _divides(op) and _infinity(op.results[0]) is not None
-    if not divides and op.name != "math.rsqrt":
+    if not divides and not op.name.endswith("rsqrt"):
         return []
     return [
         replace(key, kind="lost")
@@ -296,19 +307,13 @@ def _is_of_kind(b: Builder, value: Value, kind: _Kind) -> Value | None:
     infinity = _infinity(value)
     if infinity is None or kind not in ("nan", "inf"):
         return None
-    type = with_element(value.type, BOOLEAN)
     if kind == "nan":
-        return b.value("arith.cmpf", [value, value], type, {"predicate": "uno"})
-    largest = b.value(
-        "arith.constant", [], value.type, {"value": Constant(value.type, (infinity,))}
-    )
+        return compare_floats(b, "uno", value, value)
     magnitude = b.value("math.absf", [value], value.type)
-    return b.value("arith.cmpf", [magnitude, largest], type, {"predicate": "oeq"})
+    return compare_floats(b, "oeq", magnitude, float_constant(b, value.type, infinity))
 
 
 def _is_zero(b: Builder, value: Value) -> Value:
     if isinstance(element_type(value.type), IntegerType):
         return b.compare("eq", value, b.constant(value.type, 0))
-    zero = b.value("arith.constant", [], value.type, {"value": Constant(value.type, (0,))})
-    type = with_element(value.type, BOOLEAN)
-    return b.value("arith.cmpf", [value, zero], type, {"predicate": "oeq"})
+    return compare_floats(b, "oeq", value, float_constant(b, value.type, 0))

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ttools.interpreter.analysis.lane_swap import swapped_lanes
-from ttools.interpreter.dialects import OPERATIONS
+from ttools.interpreter.dialects import OPERATIONS, declared
 from ttools.interpreter.dialects.traits import CAST, GATHERS
 from ttools.interpreter.ir import (
     Block,
@@ -45,6 +45,7 @@ from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
 #: Operations that hand on a value, at most in another type.
 _COPIES = MOVES | {name for name, op in OPERATIONS.items() if CAST in op.traits}
 _COPIES |= {"arith.select", "tt.gather"}
+_AND = "arith.andi"
 #: Operand positions whose lanes decide rather than flow.
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
@@ -323,8 +324,11 @@ def _keys_before(op: Operation, position: int, key: Key, state: State) -> list[K
 
 def _is_absorbing(op: Operation) -> bool:
     """Whether one operand may decide the result, whatever the other one is."""
+    if op.name == _AND or _is_disjunction(op):
+        return True
     # A float times zero may be NaN.
-    return op.name in ("arith.andi", "arith.muli") or _is_disjunction(op)
+    is_product = len(op.operands) == 2 and declared(op.name).noun == "product"
+    return is_product and isinstance(element_type(op.result.type), IntegerType)
 
 
 def _is_set(b: Builder, value: Value) -> Value:
@@ -335,7 +339,7 @@ def _is_set(b: Builder, value: Value) -> Value:
 
 
 def _is_conjunction(op: Operation) -> bool:
-    return op.name == "arith.andi" and element_type(op.result.type) == BOOLEAN
+    return op.name == _AND and element_type(op.result.type) == BOOLEAN
 
 
 def _is_disjunction(op: Operation) -> bool:
