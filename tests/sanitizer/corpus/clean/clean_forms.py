@@ -65,12 +65,15 @@ def undefined_but_unused(x_ptr, o_ptr, n, B: tl.constexpr):
     x = tl.where(i < n, x * 2, 0.0)
     tl.store(o_ptr, tl.sum(x))
     y = tl.load(x_ptr + i, mask=i < n)
-    tl.store(o_ptr + 1 + i, tl.exp(y), mask=i < n)
+    tl.store(o_ptr + 3 + i, tl.exp(y), mask=i < n)
+    z = tl.load(x_ptr + i, mask=i < n).to(tl.int32)
+    tl.store(o_ptr + 1, tl.sum(z * (i < n).to(tl.int32)))
+    tl.store(o_ptr + 2, tl.sum(z & -(i < n).to(tl.int32)))
 
 
 @clean
 def lanes_left_undefined_are_replaced() -> None:
-    undefined_but_unused[(1,)](torch.rand(50), torch.empty(60), 50, B=64)
+    undefined_but_unused[(1,)](torch.rand(50), torch.empty(60)[:53], 50, B=64)
 
 
 @triton.jit

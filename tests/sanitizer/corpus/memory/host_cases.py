@@ -42,6 +42,14 @@ def a_gradient_lacks_its_tail(fixed: bool) -> None:
     x.grad.add_(1)
 
 
+@buggy("unwritten_output", "o_ptr")
+def a_gradient_of_padding_reaches_the_weights(fixed: bool) -> None:
+    layer = torch.nn.Linear(40, 40)
+    layer.weight.requires_grad_(False)
+    Copied.apply(layer(torch.rand(40)), 0 if fixed else 7).square().sum().backward()
+    layer.zero_grad()
+
+
 def _tail_left(fixed: bool) -> torch.Tensor:
     out = torch.empty(64)
     copied[(2,)](torch.rand(64), out, 64 if fixed else 50, B=32)
@@ -92,3 +100,14 @@ doubled_and_restored = triton.autotune(
 def a_tuner_scales_what_it_times(fixed: bool) -> None:
     kernel = doubled_and_restored if fixed else doubled
     kernel[lambda c: (triton.cdiv(60, c["B"]),)](torch.ones(60), 60)
+
+
+@triton.jit
+def summed(x_ptr, o_ptr, B: tl.constexpr):
+    tl.store(o_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, B))))  # BUG: uninit_read
+
+
+@buggy("uninit_read", "x_ptr", missed="what the host computes element by element counts as written")
+def twice_nothing_is_summed(fixed: bool) -> None:
+    x = (torch.zeros(64) if fixed else torch.empty(64)) * 2
+    summed[(1,)](x, torch.empty(1), B=64)

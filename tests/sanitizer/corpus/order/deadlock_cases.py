@@ -113,6 +113,12 @@ def barrier_of_a_grid_that_may_not_fit(fixed: bool) -> None:
         everybody[(8,)](n, part, o, N=8)
 
 
+@buggy("deadlock", "n_ptr")
+def barrier_of_a_grid_that_is_no_cooperative_one(fixed: bool) -> None:
+    n, part, o = torch.zeros(1, dtype=torch.int32), torch.empty(8), torch.empty(8)
+    everybody[(8,)](n, part, o, N=8, launch_cooperative_grid=fixed)
+
+
 @triton.jit
 def too_few(n_ptr, o_ptr, EXPECTED: tl.constexpr):
     p = tl.program_id(0)

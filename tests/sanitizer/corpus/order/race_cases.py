@@ -299,3 +299,17 @@ def copied_rows(x_ptr, o_ptr, s, n, B: tl.constexpr):
 def rows_of_an_expanded_output(fixed: bool) -> None:
     o = torch.zeros(4 if fixed else 1, 16).expand(4, 16)
     copied_rows[(4,)](torch.rand(4, 16), o, o.stride(0), 16, B=16)
+
+
+@triton.jit
+def latest(o_ptr, FIXED: tl.constexpr):
+    p = tl.program_id(0)
+    if FIXED:
+        tl.atomic_max(o_ptr, p)
+    else:
+        tl.atomic_xchg(o_ptr, p)  # BUG: race
+
+
+@buggy("race", "o_ptr", missed="exchanges of different values are atomic, whichever comes last")
+def whoever_exchanges_last_wins(fixed: bool) -> None:
+    latest[(4,)](torch.zeros(1, dtype=torch.int32), FIXED=fixed)

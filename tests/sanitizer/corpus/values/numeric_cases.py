@@ -116,3 +116,86 @@ def difference(x_ptr, y_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
 def difference_of_infinities(fixed: bool) -> None:
     y = torch.full((16,), float("inf") if not fixed else 1.0)
     difference[(1,)](torch.full((16,), 100.0), y, torch.empty(16), FIXED=fixed, B=16)
+
+
+@triton.jit
+def normed(x_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    wide = x.to(tl.float32) if FIXED else x
+    square = wide * wide  # BUG: inf
+    mean = tl.sum(square.to(tl.float32), 0) / B
+    tl.store(o_ptr + i, (x * tl.rsqrt(mean + 1e-6)).to(tl.float16))
+
+
+@buggy("inf", "o_ptr", checks="default,numeric")
+def a_norm_in_half_precision_is_zero(fixed: bool) -> None:
+    x = torch.full((64,), 300.0, dtype=torch.float16)
+    normed[(2,)](x, torch.empty_like(x), FIXED=fixed, B=32)
+
+
+@triton.jit
+def quantised(x_ptr, o_ptr, scale, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i) / scale
+    if FIXED:
+        x = tl.clamp(x, -128.9, 127.9)
+    tl.store(o_ptr + i, x.to(tl.int8))  # BUG: int_overflow
+
+
+@buggy("int_overflow", "o_ptr", checks="default,numeric")
+def quantised_without_a_clamp(fixed: bool) -> None:
+    x = torch.linspace(-4, 4, 64)
+    quantised[(1,)](x, torch.empty(64, dtype=torch.int8), 0.03, FIXED=fixed, B=64)
+
+
+@triton.jit
+def squares(x_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, B))
+    if FIXED:
+        x = x.to(tl.int64)
+    tl.store(o_ptr, tl.sum(x * x, 0))  # BUG: int_overflow
+
+
+@buggy("int_overflow", "o_ptr", checks="default,numeric")
+def a_sum_of_squares_wraps(fixed: bool) -> None:
+    x = torch.full((64,), 60_000, dtype=torch.int32)
+    squares[(1,)](x, torch.empty(1, dtype=torch.int64), FIXED=fixed, B=64)
+
+
+@triton.jit
+def counted(x_ptr, o_ptr, seed, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    if FIXED:
+        total = x - 10
+    else:
+        total = x - 100  # BUG: int_overflow
+    tl.store(o_ptr + i, total.to(tl.float32) * 0.5)
+    hashed = i * 0x1E3779B1
+    tl.store(o_ptr + B + i, (hashed ^ (hashed >> 15)) % 1000)
+    random, other, _, _ = tl.randint4x(seed, i)
+    tl.store(o_ptr + 2 * B + i, random.to(tl.float32) + other.to(tl.float32))
+
+
+@buggy("int_overflow", "o_ptr", checks="default,numeric")
+def a_byte_is_too_small_for_a_sum(fixed: bool) -> None:
+    x = torch.full((32,), -100, dtype=torch.int8)
+    counted[(1,)](x, torch.empty(96), 5, FIXED=fixed, B=32)
+
+
+@triton.jit
+def brightened(x_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    if FIXED:
+        y = tl.minimum(x.to(tl.int32) + 100, 255).to(tl.uint8)
+    else:
+        y = x + 100  # BUG: int_overflow
+    tl.store(o_ptr + i, y)
+
+
+@buggy("int_overflow", "o_ptr", checks="numeric", missed="nothing says that the byte has no sign")
+def unsigned_bytes_are_brightened(fixed: bool) -> None:
+    x = torch.full((32,), 200, dtype=torch.uint8)
+    brightened[(1,)](x, torch.empty_like(x), FIXED=fixed, B=32)

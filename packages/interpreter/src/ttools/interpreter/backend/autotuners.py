@@ -97,7 +97,8 @@ class _Choice:
         self._original, self._twin = original, twin
         self._args, self._kwargs = args, kwargs
         self._named = dict(zip(twin.arg_names, args, strict=False))
-        self._configs = self._pruned()
+        self._key = tuning_key(twin, {**self._named, **self._kwargs})
+        self._configs = self._left()
         self._resets = self._is_new()
         self.config: Any = None
 
@@ -111,7 +112,7 @@ class _Choice:
             run=self._run,
             choose=self._choose,
             compiled=self._compiled,
-            key=tuning_key(self._twin, {**self._named, **self._kwargs}),
+            key=self._key,
         )
 
     def _choose(self, config: Any) -> None:
@@ -136,11 +137,18 @@ class _Choice:
         self.config = self.config or config
         return result
 
+    def _left(self) -> Sequence[Any]:
+        """Those among which the tuner has chosen for this key, whatever it would leave now."""
+        if len(self._twin.configs) <= 1:
+            return list(self._twin.configs)
+        by_key: dict[tuple[Any, ...], Sequence[Any]] = self._twin.left_by_key
+        if self._key not in by_key:
+            by_key[self._key] = self._pruned()
+        return by_key[self._key]
+
     def _pruned(self) -> Sequence[Any]:
         """The configurations that the tuner's own early pruning leaves."""
         twin = copy.copy(self._twin)
-        if len(twin.configs) <= 1:
-            return list(twin.configs)
         twin.perf_model = None  # it would rank for a GPU
         twin.nargs = self._named
         return list(twin.prune_configs(self._kwargs))
@@ -149,9 +157,8 @@ class _Choice:
         """Whether the tuner would tune now: it resets arguments before the launch that counts."""
         if len(self._configs) <= 1:
             return False
-        key = tuning_key(self._twin, {**self._named, **self._kwargs})
-        is_new = key not in self._twin.cache
-        self._twin.cache[key] = self._configs[0]
+        is_new = self._key not in self._twin.cache
+        self._twin.cache[self._key] = self._configs[0]
         return is_new
 
 

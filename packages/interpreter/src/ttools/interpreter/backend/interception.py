@@ -91,7 +91,7 @@ def _twin(tuner: Any, run: Run) -> Any:
     twin = tuners.get(tuner)
     if twin is None:
         twin = tuners[tuner] = copy.copy(tuner)
-        twin.cache = {}
+        twin.cache, twin.left_by_key = {}, {}
         twin.__dict__.pop("do_bench", None)
         # Timers given by the old arguments `warmup`, `rep`, `use_cuda_graph` time a GPU.
         twin._do_bench = None

@@ -129,6 +129,7 @@ class CPULauncher:
             source=self._source,
             eager_twin=self._eager_twin(),
             warps=int(self._metadata.num_warps),
+            cooperative=bool(getattr(self._metadata, "launch_cooperative_grid", False)),
         )
         function.variants = variants
         return self._kernel

@@ -44,6 +44,7 @@ class LaunchableKernel:
         source: what Triton compiled; None of a file's kernel.
         eager_twin: the same as Python; None where there is no Python source.
         warps: of a program, as the launch asks for them.
+        cooperative: whether it asks for all programs at once (`launch_cooperative_grid`).
         record: the file that it comes from if it is a stranger's, which is never let out of the
             memory of its arguments.
         facts: what the values of a launch decide.
@@ -58,6 +59,7 @@ class LaunchableKernel:
     source: Any = None
     eager_twin: EagerTwin | None = None
     warps: int = 4
+    cooperative: bool = False
     record: Path | None = None
     facts: Callable[[Sequence[Any]], Facts] = field(init=False, repr=False)
     _options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
@@ -125,7 +127,7 @@ def make_launch(
         params = kernel.plan.pack(arguments.values)
         report = run_launch(native, params, arguments.grid, run.launch_options)
     run.statistics.count_launch(kernel.name, report.programs, report.seconds)
-    for warning in report.warnings:
+    for warning in () if kernel.cooperative else report.warnings:
         run.warn(str(warning))
     return report
 
@@ -154,6 +156,7 @@ def _observed(
         eagerly=None if twin is None else partial(twin, grid, arguments.unflattened, values),
         source=kernel.source,
         warps=kernel.warps,
+        cooperative=kernel.cooperative,
         host_line=arguments.host_line,
         confined=kernel.record is not None,
     )

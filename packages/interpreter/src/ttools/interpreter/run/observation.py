@@ -71,6 +71,7 @@ class ObservedLaunch:
         source: what Triton compiled: signature, constants, attributes; None of a file's kernel.
         host_line: `file:line` of the launch, where it is known.
         warps: of a program, on a GPU.
+        cooperative: whether a GPU runs all programs at once, or refuses the launch.
         confined: whether accesses outside the arguments are never made, whoever observes: the
             kernel is a stranger's.
         monitor: what the last execution observed.
@@ -92,6 +93,7 @@ class ObservedLaunch:
     source: Any = None
     host_line: str | None = None
     warps: int = 4
+    cooperative: bool = False
     confined: bool = False
     monitor: Monitor | None = field(default=None, init=False)
     _raw_parameters: list[int] | None = field(default=None, init=False)

@@ -25,7 +25,10 @@ from ttools.sanitizer.races.lost_signals import lost_signal
 #: So many programs of a kernel whose programs wait run at once, whatever the host has: neighbours
 #: may count on each other, and who needs more of them is found on every machine.
 _SIDE_BY_SIDE = 2
-_HELP_CO_RESIDENCY = "launch no more programs than the GPU runs at once, or split the kernel in two"
+_HELP_CO_RESIDENCY = (
+    "launch no more programs than the GPU runs at once, which launch_cooperative_grid=True makes "
+    "sure of, or split the kernel in two"
+)
 _HELP_LOST = "let the program that sets the word wait until it has been taken"
 _HELP_ORDER = "take locks in the same order everywhere, for example by ascending index"
 
@@ -106,7 +109,7 @@ class Deadlock(Check):
         report = self.checked.report
         if report.warnings:
             self.checked.report = replace(report, warnings=())
-        for warning in report.warnings:
+        for warning in () if self.checked.launch.cooperative else report.warnings:
             yield self.finding(
                 "deadlock",
                 warning.message,

@@ -1,4 +1,4 @@
-"""numeric: the first NaN, infinity and division by zero of a launch that reach memory."""
+"""numeric: the first NaN, infinity, division by zero and wrong integer that reach memory."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ class Numeric(Check):
             meaning="The first division by zero of a launch whose result reaches memory or an "
             "address.",
             help="guard the division, for example with tl.where",
+        ),
+        "int_overflow": Kind(
+            severity="warning",
+            meaning="The first integer of a launch that reaches memory and is not what was "
+            "computed: a sum, difference or product wraps, or a float does not fit.",
+            help="compute in a wider type, or clamp before converting",
         ),
     }
 

@@ -30,9 +30,12 @@ def default_checks() -> frozenset[str]:
 
 
 def kinds() -> Mapping[str, str]:
-    """The kinds that checks report, with a sentence on each."""
-    every = [*(check.kinds for check in CHECKS.values()), SHARED_KINDS]
-    return {name: kind.meaning for known in every for name, kind in known.items()}
+    """The kinds that checks report, with a sentence on each, of several checks the first one's."""
+    found: dict[str, str] = {}
+    for known in (*(check.kinds for check in CHECKS.values()), SHARED_KINDS):
+        for name, kind in known.items():
+            found.setdefault(name, kind.meaning)
+    return found
 
 
 def kinds_table() -> str:

@@ -2,8 +2,9 @@
 
 Operators are seen by a dispatch mode, which only a thread with something to watch has. It lies
 beneath all modes of the program, so that those may end as they began, and TorchDynamo passes it
-over. A backward pass gives its thread the modes back that there were before, and may run in another
-one, so the mode is put there again behind it; and in threads that begin meanwhile. What leaves
+over. A backward pass gives each of its steps, in whatever thread, the modes that there were when it
+began: so a pass that calls Python, which may launch kernels, has the mode from its beginning, and
+behind each pass it is put into its thread again; and in threads that begin meanwhile. What leaves
 torch's dispatcher is seen at the methods that do so. Not seen are what threads read that run
 already, and code that TorchInductor has compiled.
 
@@ -63,7 +64,7 @@ class HostReads:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._passes, self._patches = Patches(self._follow), Patches(self._install)
-        self._threads = threading.local()
+        self._mode: Any = None
         self._open = self._patched = self._tells = False
 
     def open(self) -> None:
@@ -82,18 +83,16 @@ class HostReads:
 
     def _see(self) -> None:
         """Puts the mode into this thread, where it may have been before."""
-        mode = getattr(self._threads, "mode", None)
-        if mode is None:
-            mode = self._threads.mode = _mode(self._reader)
-        if mode not in _modes()._get_current_dispatch_mode_stack():
-            _put_beneath(mode)
+        if self._mode is None:
+            self._mode = _mode(self._reader, lambda: self._tells)
+        if self._mode not in _modes()._get_current_dispatch_mode_stack():
+            _put_beneath(self._mode)
 
     def end(self) -> None:
         """Ends that for the operators of this thread, which then take no longer than usual."""
         self._tells = False
-        mode = getattr(self._threads, "mode", None)
-        if mode is not None and _take_out(mode):
-            self._threads.mode = None
+        if self._mode is not None:
+            _take_out(self._mode)
 
     def close(self) -> None:
         """Ends all of it."""
@@ -112,13 +111,18 @@ class HostReads:
             if self._tells:
                 self._see()
 
-        def afterwards(original: Callable[..., Any]) -> Callable[..., Any]:
+        def throughout(original: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(original)
-            def backward(*args: Any, **kwargs: Any) -> Any:
+            def backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+                if _calls_python(outputs):
+                    self._see()
                 try:
-                    return original(*args, **kwargs)
+                    return original(outputs, *args, **kwargs)
                 finally:
-                    see()
+                    if self._tells:
+                        self._see()
+                    else:
+                        self.end()
 
             return backward
 
@@ -130,7 +134,7 @@ class HostReads:
 
             return begin
 
-        patches.wrap(torch.autograd, "_engine_run_backward", afterwards)
+        patches.wrap(torch.autograd, "_engine_run_backward", throughout)
         patches.wrap(threading.Thread, "_bootstrap_inner", before)
 
     def _install(self, patches: Patches) -> None:
@@ -150,8 +154,25 @@ class HostReads:
         patches.wrap(torch._tensor_str, "_str", telling)
 
 
-def _mode(reader: Reader) -> Any:
-    """A dispatch mode that tells a reader of what operators do, and does nothing else."""
+def _calls_python(outputs: Any) -> bool:
+    """Whether a backward pass from some tensors or edges comes to a function written in Python."""
+    import torch
+
+    pending = [getattr(each, "grad_fn", None) or getattr(each, "node", None) for each in outputs]
+    seen: set[Any] = set()
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        if isinstance(node, torch._C._FunctionBase):
+            return True
+        seen.add(node)
+        pending += [following for following, _ in node.next_functions]
+    return False
+
+
+def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
+    """A dispatch mode that, where it is to, tells a reader of what operators do, and no more."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -168,7 +189,7 @@ def _mode(reader: Reader) -> Any:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            use = _use_of(func)
+            use = _use_of(func) if tells() else None
             if use is None:
                 return func(*args, **kwargs)
             for tensor in _picked(args, kwargs, use.written):
@@ -240,13 +261,12 @@ def _put_beneath(mode: Any) -> None:
         _modes()._push_mode(each)
 
 
-def _take_out(mode: Any) -> bool:
-    """Takes a mode away, wherever it is; False where it cannot be, as it is being called."""
-    above = _pop_all()
-    for each in reversed(above):
-        if each is not mode:
-            _modes()._push_mode(each)
-    return mode in above
+def _take_out(mode: Any) -> None:
+    """Takes a mode away, wherever it is, but where it is being called."""
+    if mode in _modes()._get_current_dispatch_mode_stack():
+        for each in reversed(_pop_all()):
+            if each is not mode:
+                _modes()._push_mode(each)
 
 
 def _pop_all() -> list[Any]:

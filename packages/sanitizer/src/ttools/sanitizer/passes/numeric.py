@@ -1,16 +1,20 @@
-"""numeric (opt-in): where NaN, infinity and divisions by zero originate.
+"""numeric (opt-in): where NaN, infinity, divisions by zero and wrong integers originate.
 
 A NaN originates where the result of an operation is one and no operand was; infinity likewise.
 Origins are reported at the operation, but only if they get to memory: the lanes are followed to
 what is stored, which must still be NaN or infinite, and to addresses. What a mask leaves out or
 `tl.where` discards is no origin. The check of a NaN also shows, by a variable for each, which
 infinities that originated before are among its operands.
+
+An infinity may also be lost: a sum or product that overflows, and what is divided by it is zero. It
+is reported as the infinity that it was, where that zero gets to memory. An exponential that
+overflows is none: a sigmoid is right so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ttools.core.location import user_location
@@ -19,7 +23,6 @@ from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.declaration import Invalid
 from ttools.interpreter.dialects.traits import CHOOSES, CROSS_LANE, DIVIDES, ELEMENTWISE, PURE
 from ttools.interpreter.ir import (
-    Constant,
     FloatType,
     IntegerType,
     Module,
@@ -27,20 +30,35 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.sanitizer.analysis.dataflow import constant_of, is_access, operations, parameter_of
+from ttools.interpreter.ir.rewriting import Builder, Rewriter
+from ttools.sanitizer.analysis.dataflow import (
+    constant_of,
+    is_access,
+    is_read,
+    operations,
+    parameter_of,
+)
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
+from ttools.sanitizer.passes.lost_values import (
+    compare_floats,
+    float_constant,
+    hands_on,
+    is_lost,
+    may_lose,
+)
 from ttools.sanitizer.passes.sinks import Sink, sinks
-from ttools.sanitizer.passes.tracking import Key, Known, State, Tracking
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
 from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
-_Kind = Literal["nan", "inf", "div_by_zero"]
+#: `lost` is an infinity by which something was divided.
+_Kind = Literal["nan", "inf", "div_by_zero", "lost", "int_overflow"]
 _MESSAGES = {
     "nan": "a NaN originates here and reaches memory",
     "inf": "an infinity originates here and reaches memory",
     "div_by_zero": "a division by zero reaches memory",
+    "lost": "an infinity originates here, and what is divided by it reaches memory as zero",
 }
 _FINITE = "keep both finite, for example by subtracting the maximum before exp"
 #: How a NaN comes of operands that are none, and what to do about it.
@@ -67,7 +85,11 @@ _NANS: dict[Invalid, tuple[str, str]] = {
 #: How the variables begin that say of which origin an infinity is, by its number.
 BORN = "born "
 _MOST_BIRTHS = 4
+#: The kinds of origins of infinities.
+_INFINITE: tuple[_Kind, ...] = ("inf", "div_by_zero")
 _MOST_CHECKS = 96
+#: What bears infinities of numbers that have an exact result, by what else it may bear.
+_OVERFLOWING: tuple[Invalid, ...] = ("product", "sum", "difference")
 #: Exponent and fraction bits, for the pattern of infinity.
 _INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}
 
@@ -96,20 +118,23 @@ def apply(module: Module) -> list[Note]:
     provenance = Provenance(kernel)
     rewriter = Rewriter()
     tracking = Tracking(kernel, _Origins(), rewriter, _MOST_CHECKS)
-    found = [
+    found: list[tuple[Sink, _Origin]] = [
         (sink, key)
         for op in operations(kernel)
         if is_access(op)
         for sink in sinks(op)
         if sink.value is not sink.mask
         for key in tracking.state(sink.value)
+        if isinstance(key, _Origin)
+        # Addresses are for `overflow`, which knows what the numbers of the launch leave room for.
+        and not (key.kind == "int_overflow" and sink.value is op.address)
     ]
+    found.sort(key=lambda pair: pair[1].kind == "lost")  # the rest is checked first
     checked = tracking.affordable(
         [(sink.value, key), *_births(tracking, key)] for sink, key in found[:_MOST_CHECKS]
     )
     tracking.build()
     for sink, key in found[:checked]:
-        assert isinstance(key, _Origin)
         _check(rewriter, tracking, sink, key, provenance)
     rewriter.apply()
     what = "paths of NaN and infinity to memory"
@@ -138,7 +163,7 @@ def _check(
         condition,
         Defect(
             check="numeric",
-            kind=origin.kind,
+            kind="inf" if origin.kind == "lost" else origin.kind,
             message=message,
             location=origin.op.location,
             argument=parameter_of(sink.op.operands[0], provenance),
@@ -151,6 +176,8 @@ def _check(
 
 def _words(origin: _Origin) -> tuple[str, str]:
     """The message of an origin, and what helps if that is known better than of its kind."""
+    if origin.kind == "int_overflow":
+        return f"{may_lose(origin.op)} and reaches memory", ""
     known = _NANS.get(declared(origin.op.name).invalid)
     if origin.kind != "nan" or known is None:
         return _MESSAGES[origin.kind], ""
@@ -165,7 +192,7 @@ def _births(tracking: Tracking, key: Key) -> list[tuple[Value, _Origin]]:
     found: dict[_Origin, Value] = {}
     for value in key.op.operands:
         for born in tracking.state(value):
-            if isinstance(born, _Origin) and born.kind != "nan" and born.op is not key.op:
+            if isinstance(born, _Origin) and born.kind in _INFINITE and born.op is not key.op:
                 found.setdefault(born, value)
     # Origins follow each other as the operations do: the last ones are the nearest.
     return [(value, born) for born, value in found.items()][-_MOST_BIRTHS:]
@@ -177,19 +204,33 @@ class _Origins(UndefinedLanes):
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         # Origins have no masks, so that what is handed on need not be looked at one by one.
         handed = [v for n, v in self._flowing(op) if op.name != "tt.load" or n == 2]
-        origins = dict.fromkeys(_origins(op, index), UNMARKED)
-        if len(handed) == 1 and not origins:
+        origins = [*_origins(op, index), *_lost(op, known)]
+        if len(handed) == 1 and not origins and hands_on(op, handed[0]):
             return known.state(handed[0])
         found: dict[Key, Hashable] = {}
         for value in handed:
-            found.update(known.state(value))
-        return found | origins
+            keeps = is_read(op) or hands_on(op, value)
+            found.update(
+                (key, mark)
+                for key, mark in known.state(value).items()
+                if keeps or (isinstance(key, _Origin) and key.kind != "int_overflow")
+            )
+        return found | dict.fromkeys(origins, UNMARKED)
+
+    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+        yield from super().depends(op, index, key, known)
+        if isinstance(key, _Origin) and key in _lost(op, known):
+            yield op.operands[-1], replace(key, kind="inf")
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
         assert isinstance(key, _Origin)
         found = [_born(b, op, index, key.kind)] if key.op is op else []
         if self._comes_through(op, key, known):
             found.append(self._handed_on(b, op, index, key, known))
+        if key in _lost(op, known):
+            infinite = known.shadow(op.operands[-1], replace(key, kind="inf"))
+            assert infinite is not None
+            found.append(within(b, infinite, _is_of_kind(b, op.operands[-1], "inf")))
         return b.any_of(found)
 
     def _handed_on(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
@@ -210,7 +251,23 @@ def _origins(op: Operation, index: int) -> list[_Origin]:
     chooses = op.has(CHOOSES) or op.name in MOVES
     if computes and not chooses and _infinity(op.results[index]) is not None:
         kinds += ["nan", "inf"]
+    if may_lose(op):
+        kinds.append("int_overflow")
     return [_Origin(op, index, kind) for kind in kinds]
+
+
+def _lost(op: Operation, known: Known) -> list[_Origin]:
+    """The sums and products by whose infinity an operation may divide: its last operand."""
+    divides = _divides(op) and _infinity(op.results[0]) is not None
+    if not divides and not op.name.endswith("rsqrt"):
+        return []
+    return [
+        replace(key, kind="lost")
+        for key in known.state(op.operands[-1])
+        if isinstance(key, _Origin)
+        and key.kind == "inf"
+        and (key.op.has(CROSS_LANE) or declared(key.op.name).invalid in _OVERFLOWING)
+    ]
 
 
 def _is_nonzero(value: Value) -> bool:
@@ -226,6 +283,8 @@ def _infinity(value: Value) -> int | None:
 def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
     if kind == "div_by_zero":
         return _is_zero(b, op.operands[1])
+    if kind == "int_overflow":
+        return is_lost(b, op)
     fresh = _is_of_kind(b, op.results[index], kind)
     assert fresh is not None
     parts: Sequence[Value | None] = [_is_of_kind(b, v, kind) for v in op.operands]
@@ -246,21 +305,15 @@ def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
 def _is_of_kind(b: Builder, value: Value, kind: _Kind) -> Value | None:
     """Where a float is NaN or infinite; None for other values and kinds."""
     infinity = _infinity(value)
-    if infinity is None or kind == "div_by_zero":
+    if infinity is None or kind not in ("nan", "inf"):
         return None
-    type = with_element(value.type, BOOLEAN)
     if kind == "nan":
-        return b.value("arith.cmpf", [value, value], type, {"predicate": "uno"})
-    largest = b.value(
-        "arith.constant", [], value.type, {"value": Constant(value.type, (infinity,))}
-    )
+        return compare_floats(b, "uno", value, value)
     magnitude = b.value("math.absf", [value], value.type)
-    return b.value("arith.cmpf", [magnitude, largest], type, {"predicate": "oeq"})
+    return compare_floats(b, "oeq", magnitude, float_constant(b, value.type, infinity))
 
 
 def _is_zero(b: Builder, value: Value) -> Value:
     if isinstance(element_type(value.type), IntegerType):
         return b.compare("eq", value, b.constant(value.type, 0))
-    zero = b.value("arith.constant", [], value.type, {"value": Constant(value.type, (0,))})
-    type = with_element(value.type, BOOLEAN)
-    return b.value("arith.cmpf", [value, zero], type, {"predicate": "oeq"})
+    return compare_floats(b, "oeq", value, float_constant(b, value.type, 0))

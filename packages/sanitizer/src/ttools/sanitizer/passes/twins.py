@@ -179,7 +179,7 @@ class Twins:
     def default(self, b: Builder, value: Value, key: Key) -> Value:
         if key not in _TWINS:
             return unmarked(b, value)
-        return b.signed(value, 64) if key == _TWIN else _unsigned(b, value)
+        return b.signed(value, 64) if key == _TWIN else unsigned(b, value)
 
 
 def _combines_twins(op: Operation) -> bool:
@@ -238,11 +238,12 @@ def _differs(b: Builder, value: Value, key: str, known: Known) -> Value:
     twin = known.shadow(value, key)
     if twin is None:
         return unmarked(b, value)
-    real = b.signed(value, 64) if key == _TWIN else _unsigned(b, value)
+    real = b.signed(value, 64) if key == _TWIN else unsigned(b, value)
     return b.compare("ne", twin, real)
 
 
-def _unsigned(b: Builder, value: Value) -> Value:
+def unsigned(b: Builder, value: Value) -> Value:
+    """An integer extended to 64 bits without a sign, or as it is if it has them."""
     element = element_type(value.type)
     assert isinstance(element, IntegerType)
     return value if element.width >= 64 else b.cast(value, _LONG, _EXTENSION)

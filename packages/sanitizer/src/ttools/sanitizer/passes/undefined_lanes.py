@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ttools.interpreter.analysis.lane_swap import swapped_lanes
-from ttools.interpreter.dialects import OPERATIONS
+from ttools.interpreter.dialects import OPERATIONS, declared
 from ttools.interpreter.dialects.traits import CAST, GATHERS
 from ttools.interpreter.ir import (
     Block,
@@ -45,6 +45,7 @@ from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
 #: Operations that hand on a value, at most in another type.
 _COPIES = MOVES | {name for name, op in OPERATIONS.items() if CAST in op.traits}
 _COPIES |= {"arith.select", "tt.gather"}
+_AND = "arith.andi"
 #: Operand positions whose lanes decide rather than flow.
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
@@ -217,7 +218,7 @@ class UndefinedLanes:
         for position, value in flowing:
             for before in _keys_before(op, position, key, known.state(value)):
                 yield value, before
-                if _is_conjunction(op) or _is_disjunction(op):
+                if _is_absorbing(op):
                     others = [v for _, v in flowing if v is not value]
                     yield from ((v, k) for v in others for k in known.state(v))
 
@@ -225,7 +226,7 @@ class UndefinedLanes:
         if is_read(op):
             return self._build_access(b, op, key, known)
         parts = [self._part(b, op, position, key, known) for position in range(len(op.operands))]
-        if _is_conjunction(op) or _is_disjunction(op):
+        if _is_absorbing(op):
             return self._build_logic(b, op, parts, known)
         swap = swapped_lanes(op)
         if swap is not None:
@@ -288,12 +289,12 @@ class UndefinedLanes:
     def _build_logic(
         self, b: Builder, op: Operation, parts: list[Value | None], known: Known
     ) -> Value:
-        """`x & y` is defined where either is defined and false, `x | y` where one is true."""
+        """`x & y` and `x * y` are defined where either is defined and zero, `x | y` where true."""
         found = []
         for part, other in zip(parts, reversed(op.operands), strict=True):
             if part is None:
                 continue
-            undecided = [other if _is_conjunction(op) else b.negate(other)]
+            undecided = [b.negate(other) if _is_disjunction(op) else _is_set(b, other)]
             marks = (known.shadow(other, key) for key in known.state(other))
             undecided += [marked for marked in marks if marked is not None]
             found.append(b.binary("andi", part, b.any_of(undecided)))
@@ -321,8 +322,24 @@ def _keys_before(op: Operation, position: int, key: Key, state: State) -> list[K
     return [k for k in candidates if k in state and _key_after(op, position, k) == key]
 
 
+def _is_absorbing(op: Operation) -> bool:
+    """Whether one operand may decide the result, whatever the other one is."""
+    if op.name == _AND or _is_disjunction(op):
+        return True
+    # A float times zero may be NaN.
+    is_product = len(op.operands) == 2 and declared(op.name).noun == "product"
+    return is_product and isinstance(element_type(op.result.type), IntegerType)
+
+
+def _is_set(b: Builder, value: Value) -> Value:
+    """Where an integer is not zero."""
+    if element_type(value.type) == BOOLEAN:
+        return value
+    return b.compare("ne", value, b.constant(value.type, 0))
+
+
 def _is_conjunction(op: Operation) -> bool:
-    return op.name == "arith.andi" and element_type(op.result.type) == BOOLEAN
+    return op.name == _AND and element_type(op.result.type) == BOOLEAN
 
 
 def _is_disjunction(op: Operation) -> bool:
