@@ -37,7 +37,7 @@ from ttools.tuner.store.problem import gpu_device
 RIVALS = 3
 PROGRAM = str(Path(__file__).with_name("one_launch.py"))
 WAYS: Mapping[str, Sequence[str]] = {
-    "tuner": (sys.executable, "-m", "ttools.cli", "tune"),
+    "tuner": ("ttools", "tune"),
     "autotune": (sys.executable,),
 }
 
