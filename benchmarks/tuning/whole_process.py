@@ -1,7 +1,7 @@
 """Times `ttools tune` against `triton.autotune` as whole processes, cold, by default options.
 
     python benchmarks/tuning/whole_process.py --samples FILE --output FILE [--only conv2d,adam]
-        [--autotune conv2d] [--seconds 300]
+        [--autotune conv2d] [--shapes 1] [--seconds 300]
 
 For each shape of a problem `ttools tune one_launch.py` runs with caches and a store of its own;
 with `--autotune` so does the program by itself, which times all configurations, for the first
@@ -124,6 +124,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
     parser.add_argument("--autotune", default="", help="the same, of those that it tunes too")
+    parser.add_argument("--shapes", type=int, default=3, help="so many of each problem")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
     options = parser.parse_args()
     began = time.monotonic()
@@ -136,7 +137,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for name in names:
         problem = by_name[name]
-        for number, shape in enumerate(problem.shapes):
+        for number, shape in enumerate(problem.shapes[: options.shapes]):
             if time.monotonic() - began > options.seconds:
                 print("out of time at", name, dict(shape))
                 break
