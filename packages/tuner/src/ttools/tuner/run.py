@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.core import triton_versions
 from ttools.core.environment import gpu_usable
@@ -19,8 +19,6 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import Device, read_gpu
 from ttools.core.reports.report import config_text
 from ttools.core.reports.shown import Part, ShowsItself, Text
-from ttools.interpreter import interpret
-from ttools.interpreter.api import Interpretation
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.measure.gpu_launch import being_captured, tuning_on_gpu
@@ -43,9 +41,12 @@ from ttools.tuner.store.problem import (
 )
 from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
 from ttools.tuner.tuning import AnyBench, Tuning, TuningResult
-from ttools.tuner.workers.remote_bench import RemoteBench
+from ttools.tuner.workers.remote_bench import RemoteBench, most_early
 from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool, start_pools
+
+if TYPE_CHECKING:
+    from ttools.interpreter.api import Interpretation
 
 
 class TuningRun(ShowsItself):
@@ -120,6 +121,8 @@ class TuningRun(ShowsItself):
             names = None if only is None else frozenset(only)
             self._tuning = tuning_on_gpu(lambda name: names is None or name in names, self.tune)
         else:
+            from ttools.interpreter import interpret
+
             self._tuning = self._interpretation = interpret(
                 only=only, threads=threads, observer=self.clock, tune=self.tune
             )
@@ -131,7 +134,14 @@ class TuningRun(ShowsItself):
 
     def planned(self, result: TuningResult) -> int:
         """How many configurations of a problem are tried at most."""
-        return self._options.budget(result.space)
+        return self._most(result.space)
+
+    def _most(self, space: int) -> int:
+        """The most configurations that are tried: all, where trying them costs little."""
+        sweeps = self.on_gpu and self._options.workers != 0 and self._options.is_default
+        if sweeps and space <= most_early(self._start_workers()):
+            return space
+        return self._options.budget(space)
 
     @property
     def warnings(self) -> list[str]:
@@ -252,7 +262,7 @@ class TuningRun(ShowsItself):
         known = self._store.entry(problem) if self._store else TuningEntry(problem=problem)
         stored = [] if self._store is None else self._store.entries(problem.kernel)
         result.present = self._present(problem, stored)
-        self._announce(f"{problem}: {self._options.plan(len(space))}")
+        self._announce(f"{problem}: {self._options.plan(len(space), self._most(len(space)))}")
         is_done = known.complete and known.winner is not None  # hardly anything is left to try
         bench = self._bench(launch, result, [] if is_done else space)
         try:

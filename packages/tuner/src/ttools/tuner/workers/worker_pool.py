@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from queue import PriorityQueue
 
 from ttools.tuner.workers.fork_server import ForkServer
@@ -31,10 +32,14 @@ class WorkerPool:
     Args:
         slots: each does one job at a time.
         end: ends all workers, whatever they do.
+        begin: what each slot does before its first job, in its thread.
     """
 
     def __init__(
-        self, slots: Sequence[Callable[[Job], Answer]], end: Callable[[], None] = lambda: None
+        self,
+        slots: Sequence[Callable[[Job], Answer]],
+        end: Callable[[], None] = lambda: None,
+        begin: Sequence[Callable[[], None]] = (),
     ) -> None:
         self.slots = len(slots)
         self._end = end
@@ -42,7 +47,8 @@ class WorkerPool:
         self._order = itertools.count()
         # Daemons: a script has ended when its own threads have.
         self._threads = [
-            threading.Thread(target=self._work, args=(slot,), daemon=True) for slot in slots
+            threading.Thread(target=self._work, args=each, daemon=True)
+            for each in zip_longest(slots, begin)
         ]
         for thread in self._threads:
             thread.start()
@@ -53,7 +59,9 @@ class WorkerPool:
         self._waiting.put((_LATER if job.later else _SOON, next(self._order), job, future))
         return future
 
-    def _work(self, slot: Callable[[Job], Answer]) -> None:
+    def _work(self, slot: Callable[[Job], Answer], begin: Callable[[], None] | None) -> None:
+        if begin is not None:
+            begin()
         while True:
             _, _, job, future = self._waiting.get()
             if job is None:
@@ -84,7 +92,8 @@ def local_workers(servers: Sequence[ForkServer]) -> WorkerPool:
         for server in servers:
             server.close()
 
-    return WorkerPool([WorkerSlot(each).do for each in servers], end)
+    slots = [WorkerSlot(each) for each in servers]
+    return WorkerPool([each.do for each in slots], end, [each.begin for each in slots])
 
 
 def gpu_workers(devices: Sequence[int]) -> WorkerPool:
