@@ -160,14 +160,14 @@ def rope_kernel(
 
 @triton.jit
 def cumsum_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr, ROWS: tl.constexpr):
-    """Sums of each row up to each of its elements."""
+    """Sums of each row up to each of its elements, none of which is negative."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     start = row[:, None].to(tl.int64) * columns
     so_far = tl.zeros((ROWS,), tl.float32)
     for offset in range(0, columns, BLOCK):
         at = offset + tl.arange(0, BLOCK)[None, :]
         inside = (row[:, None] < rows) & (at < columns)
-        x = tl.load(x_ptr + start + at, mask=inside, other=0.0)
-        y = tl.cumsum(x, 1) + so_far[:, None]
+        y = tl.cumsum(tl.load(x_ptr + start + at, mask=inside, other=0.0), 1) + so_far[:, None]
         tl.store(out_ptr + start + at, y, mask=inside)
-        so_far += tl.sum(x, 1)
+        # A sum of what was loaded ends Triton 3.6: `loopResult.hasOneUse()`.
+        so_far = tl.max(tl.where(inside, y, 0.0), 1)

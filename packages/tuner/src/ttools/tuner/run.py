@@ -7,10 +7,11 @@ of launches that cannot be tuned. Must not know how a problem is tuned.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.core import triton_versions
@@ -41,6 +42,7 @@ from ttools.tuner.store.problem import (
 )
 from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
 from ttools.tuner.tuning import AnyBench, Tuning, TuningResult
+from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.remote_bench import RemoteBench, most_early
 from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool, start_pools
@@ -64,6 +66,7 @@ class TuningRun(ShowsItself):
         measures: makes the pool that runs configurations, such as `workers.worker_pool.gpu_workers`
             or `workers.ray_workers.ray_workers`; by default one process of this machine.
         announce: called with the text of each problem before anything of it runs.
+        servers: of worker processes on a GPU, started already; see `workers.fork_server`.
 
     Attributes:
         results: in the order of the launches.
@@ -89,6 +92,7 @@ class TuningRun(ShowsItself):
         on: Literal["cpu", "gpu"] | None = None,
         measures: Callable[[], WorkerPool] | None = None,
         announce: Callable[[str], None] = lambda text: None,
+        servers: Mapping[str, ForkServer] = MappingProxyType({}),
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
@@ -102,7 +106,7 @@ class TuningRun(ShowsItself):
         self.locked, self._lock_path = locked, lock
         self._lock = read_lock(lock) if lock is not None and (locked or lock.exists()) else None
         self._store = None if locked or store is None else TuningStore(store)
-        self._make_measuring, self._announce = measures, announce
+        self._make_measuring, self._announce, self._servers = measures, announce, servers
         self._pools: Pools | None = None
         self.results: list[TuningResult] = []
         self.clock = self._measuring.clock()
@@ -324,7 +328,7 @@ class TuningRun(ShowsItself):
         """The worker processes of the run, started once."""
         if self._pools is None:
             self._pools = start_pools(
-                self._options.workers, self._make_measuring, self._measuring.on_gpu
+                self._options.workers, self._make_measuring, self._measuring.on_gpu, self._servers
             )
         return self._pools
 

@@ -27,7 +27,7 @@ from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate
 
 #: A configuration is timed for so long, within these limits. Those that may win are compared again.
-SAMPLING_S, FEWEST, MOST = 0.02, 10, 40
+SAMPLING_S, FEWEST, MOST = 0.002, 10, 25
 #: After so many samples it is clear that a configuration cannot win which takes so many times as
 #: long as the best one did; it is timed no further.
 FIRST, HOPELESS = 3, 1.5

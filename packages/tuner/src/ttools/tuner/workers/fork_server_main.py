@@ -75,6 +75,8 @@ def _fork(control: socket.socket, descriptor: int, kind: str) -> int:
     status = 1
     try:
         control.close()
+        # Received, so it would be inherited: a compiler that outlives the worker would hold it.
+        os.set_inheritable(descriptor, False)
         _die_with(parent)
         _silence_output()
         from ttools.tuner.workers.serving import serve, wake_gpu

@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
 from queue import PriorityQueue
+from types import MappingProxyType
 
-from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.fork_server import ForkServer, Kind
 from ttools.tuner.workers.serving import Answer
 from ttools.tuner.workers.worker_slot import Job, WorkerSlot
 
@@ -129,6 +130,7 @@ def start_pools(
     compiling: int | None = None,
     measuring: Callable[[], WorkerPool] | None = None,
     on_gpu: bool = False,
+    servers: Mapping[str, ForkServer] = MappingProxyType({}),
 ) -> Pools:
     """Starts the processes of a run, which take seconds until they answer.
 
@@ -136,12 +138,17 @@ def start_pools(
         compiling: how many processes compile ahead; by default one for each processor.
         measuring: makes the pool that runs and times configurations; by default one process.
         on_gpu: whether that is done on a GPU.
+        servers: started already, by kind.
     """
-    server = cache(ForkServer)  # on the CPU one is for both
-    runs, compiles = ("gpu", "compile") if on_gpu else ("cpu", "cpu")
-    measures = measuring() if measuring is not None else local_workers([server(kind=runs)])
+
+    @cache  # on the CPU one is for both
+    def server(kind: Kind) -> ForkServer:
+        return servers[kind] if kind in servers else ForkServer(kind=kind)
+
+    runs: Kind = "gpu" if on_gpu else "cpu"
+    measures = measuring() if measuring is not None else local_workers([server(runs)])
     if compiling is None:
         compiling = min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
     if compiling < 2:
         return Pools(measures)
-    return Pools(measures, local_workers([server(kind=compiles)] * compiling))
+    return Pools(measures, local_workers([server("compile" if on_gpu else "cpu")] * compiling))
