@@ -196,7 +196,7 @@ def _require_both(
 
 
 def _servers() -> Mapping[str, ForkServer]:
-    """What worker processes are forked from, where there is a GPU: it imports while this one does."""
+    """What workers are forked from, where there is a GPU: it imports while this process does."""
     from ttools.core.environment import gpu_usable
     from ttools.tuner.workers.fork_server import gpu_servers
 

@@ -30,6 +30,8 @@ _MOST_WAITING_S = 30.0
 #: Once so many of them are compiled, it waits as long again for the rest, and no longer: a kernel
 #: that takes several times as long as others to compile has too many instructions to be fast.
 _MOST_OF_THEM, _AS_LONG = 0.75, 2.0
+#: Before it rejects what takes longer it waits for so long in any case: most may be in a cache.
+_LEAST_WAITING_S = 3.0
 
 
 def most_early(pools: Pools) -> int:
@@ -138,7 +140,12 @@ class RemoteBench:
         compiling = {self._begun[each.key]: each for each in candidates}
         for each in candidates:
             self._compiling.pop(each.key, None)
-        yield from self._measure((), compiling, stop, self._patience)
+        least = self._start + _LEAST_WAITING_S
+
+        def patience() -> float:
+            return max(self._patience(), least - time.monotonic())
+
+        yield from self._measure((), compiling, stop, patience)
         for future, each in compiling.items():
             future.cancel()
             if not stop():
@@ -237,10 +244,11 @@ class RemoteBench:
         while True:
             begin()
             left = patience()
-            if not running and (stop() or not compiling or left <= 0):
+            awaited = [each for each in compiling if left > 0 or each.done()]
+            if not running and (stop() or not awaited):
                 return
-            awaited = [*running, *(compiling if left > 0 else ())]
-            timeout = max(left, 0.0) if math.isfinite(left) and left > 0 else None
+            timeout = left if 0 < left < math.inf else None
+            awaited += running
             done, _ = wait(awaited, timeout=timeout, return_when="FIRST_COMPLETED")
             for future in [each for each in running if each in done]:
                 candidate = running.pop(future)
