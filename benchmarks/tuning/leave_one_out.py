@@ -1,11 +1,12 @@
 """How near to the best a search comes on kernels that nothing of it was chosen on.
 
     python benchmarks/tuning/leave_one_out.py benchmarks/spaces/*.json [--seeds 3] [--jobs 2]
-        [--budgets 16,24,32,48] [--only conv2d,adam] [--in-turn]
+        [--budgets 16,24,32,48] [--only conv2d,adam] [--in-turn] [--hint kernel|family|all|none]
 
 Replays recorded spaces, a kernel's first three shapes each on its own (`--in-turn`: one after the
 other, as a program has them). What compilation lets expect is weighed by weights that were fitted
-without the kernel. A row per kernel and a column per budget: the shares of runs whose best is within
+without the kernel (`--hint family`: without those like it, `all`: by the tuner's own, `none`: not
+at all). A row per kernel and a column per budget: the shares of runs whose best is within
 2% and within 5% of the best of all, and the worst. `default` is what is tried of the space when
 nothing is asked for.
 """
@@ -44,12 +45,16 @@ def curve(row: Recorded, found: Known, budgets: Sequence[str]) -> Gaps:
 
 
 def curves(
-    files: tuple[Path, ...], budgets: Sequence[str], in_turn: bool, task: tuple[str, str, int]
+    files: tuple[Path, ...],
+    budgets: Sequence[str],
+    in_turn: bool,
+    hint: str,
+    task: tuple[str, str, int],
 ) -> list[Gaps]:
     """The gaps of a kernel's shapes in one of the files, by a seed."""
     file, kernel, seed = task
     rows = [row for row in read_samples(Path(file)) if row.kernel == kernel][:SHAPES]
-    weights = weights_without(files, kernel, "kernel")
+    weights = weights_without(files, kernel, hint)
     known: list[tuple[Recorded, Known]] = []
     gaps = []
     for row in rows:
@@ -77,6 +82,7 @@ def main() -> None:
     parser.add_argument("--budgets", default=f"16,24,{DEFAULT},48")
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
     parser.add_argument("--in-turn", action="store_true", help="shapes know of those before")
+    parser.add_argument("--hint", default="kernel", choices=("none", "kernel", "family", "all"))
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()
     budgets = options.budgets.split(",")
@@ -91,7 +97,7 @@ def main() -> None:
     every: list[Gaps] = []
     print(f"{'left out: within 2%, 5%, worst':34}" + "".join(f"{each:>20}" for each in budgets))
     with ProcessPoolExecutor(options.jobs) as executor:
-        work = partial(curves, tuple(options.files), budgets, options.in_turn)
+        work = partial(curves, tuple(options.files), budgets, options.in_turn, options.hint)
         results = executor.map(work, tasks)
         for file, kernel in kernels:
             own = [gaps for _ in range(options.seeds) for gaps in next(results)]
