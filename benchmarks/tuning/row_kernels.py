@@ -94,7 +94,7 @@ def layer_norm_backward_kernel(
     w = tl.load(w_ptr + lanes, mask=there, other=0.0).to(tl.float32)
     by_weight = tl.zeros((WIDTH,), tl.float32)
     for row in range(tl.program_id(0), rows, PROGRAMS):
-        at = row.to(tl.int64) * columns + lanes
+        at = tl.cast(row, tl.int64) * columns + lanes
         grad = tl.load(grad_ptr + at, mask=there, other=0.0).to(tl.float32)
         x = tl.load(x_ptr + at, mask=there, other=0.0).to(tl.float32)
         mean, spread = tl.load(mean_ptr + row), tl.load(spread_ptr + row)
