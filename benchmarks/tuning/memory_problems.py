@@ -26,7 +26,11 @@ def _adam(n: int) -> Any:
     import torch
 
     p, m, v = (torch.rand(n, device="cuda") for _ in range(3))
-    arguments = {"p_ptr": p, "g_ptr": torch.randn(n, device="cuda").bfloat16(), "m_ptr": m}
+    arguments: dict[str, Any] = {
+        "p_ptr": p,
+        "g_ptr": torch.randn(n, device="cuda").bfloat16(),
+        "m_ptr": m,
+    }
     return arguments | {"v_ptr": v, "n": n, "rate": 1e-3}, lambda meta: (
         triton.cdiv(n, meta["BLOCK"] * meta["TURNS"]),
     )
@@ -37,7 +41,12 @@ def _conv1d(batch: int, length: int, channels: int) -> Any:
 
     x = torch.randn(batch, length, channels, device="cuda").bfloat16()
     w = torch.randn(4, channels, device="cuda").bfloat16()
-    arguments = {"x_ptr": x, "w_ptr": w, "out_ptr": torch.empty_like(x), "length": length}
+    arguments: dict[str, Any] = {
+        "x_ptr": x,
+        "w_ptr": w,
+        "out_ptr": torch.empty_like(x),
+        "length": length,
+    }
     return arguments | {"channels": channels, "TAPS": 4}, lambda meta: (
         triton.cdiv(length, meta["BLOCK_L"]),
         triton.cdiv(channels, meta["BLOCK_C"]),
@@ -49,7 +58,12 @@ def _stencil(height: int, width: int) -> Any:
     import torch
 
     x = torch.randn(height, width, device="cuda")
-    arguments = {"x_ptr": x, "out_ptr": torch.empty_like(x), "height": height, "width": width}
+    arguments: dict[str, Any] = {
+        "x_ptr": x,
+        "out_ptr": torch.empty_like(x),
+        "height": height,
+        "width": width,
+    }
     return arguments, lambda meta: (
         triton.cdiv(width, meta["BLOCK_X"]),
         triton.cdiv(height, meta["BLOCK_Y"]),
@@ -60,14 +74,19 @@ def _histogram(n: int) -> Any:
     import torch
 
     counts = torch.zeros(256, device="cuda", dtype=torch.int32)
-    arguments = {"x_ptr": torch.rand(n, device="cuda"), "count_ptr": counts, "n": n, "BINS": 256}
+    arguments: dict[str, Any] = {
+        "x_ptr": torch.rand(n, device="cuda"),
+        "count_ptr": counts,
+        "n": n,
+        "BINS": 256,
+    }
     return arguments, lambda meta: (triton.cdiv(n, meta["BLOCK"] * meta["TURNS"]),)
 
 
 def _embedding_backward(tokens: int, words: int, columns: int) -> Any:
     import torch
 
-    arguments = {
+    arguments: dict[str, Any] = {
         "grad_ptr": torch.randn(tokens, columns, device="cuda").half(),
         "index_ptr": torch.randint(0, words, (tokens,), device="cuda"),
         "table_ptr": torch.zeros(words, columns, device="cuda"),
@@ -83,7 +102,7 @@ def _paged_gather(sequences: int, length: int, width: int) -> Any:
 
     pages = triton.cdiv(length, _PAGE)
     table = torch.randperm(sequences * pages, device="cuda").to(torch.int32)
-    arguments = {
+    arguments: dict[str, Any] = {
         "pages_ptr": torch.randn(sequences * pages, _PAGE, width, device="cuda").half(),
         "table_ptr": table.reshape(sequences, pages),
         "out_ptr": torch.empty(sequences, length, width, device="cuda", dtype=torch.float16),

@@ -40,7 +40,7 @@ def _all_tiles(m: int, n: int, *more: int) -> Callable[[Mapping[str, Any]], tupl
 def _rms_int8(m: int, n: int, k: int) -> Any:
     import torch
 
-    arguments = {
+    arguments: dict[str, Any] = {
         "x_ptr": torch.randn(m, k, device="cuda").half(),
         "w_ptr": torch.randint(-127, 128, (n, k), device="cuda", dtype=torch.int8),
         "scale_ptr": torch.rand(n, device="cuda") / 64,
@@ -53,7 +53,7 @@ def _int4(m: int, n: int, k: int) -> Any:
     import torch
 
     words = torch.randint(-(1 << 31), 1 << 31, (k // 8, n), device="cuda", dtype=torch.int64)
-    arguments = {
+    arguments: dict[str, Any] = {
         "x_ptr": torch.randn(m, k, device="cuda").half(),
         "w_ptr": words.to(torch.int32),
         "scale_ptr": (torch.rand(k // _GROUP, n, device="cuda") / 16).half(),
@@ -65,7 +65,7 @@ def _int4(m: int, n: int, k: int) -> Any:
 def _conv2d(batch: int, side: int, channels: int, filters: int) -> Any:
     import torch
 
-    arguments = {
+    arguments: dict[str, Any] = {
         "x_ptr": torch.randn(batch, side, side, channels, device="cuda").half(),
         "w_ptr": (torch.randn(3, 3, channels, filters, device="cuda") / channels**0.5).half(),
         "out_ptr": torch.empty(batch, side, side, filters, device="cuda", dtype=torch.float16),
@@ -85,7 +85,7 @@ def _batched(batch: int, m: int, n: int, k: int) -> Any:
     def stack(rows: int, columns: int) -> Any:
         return torch.randn(batch, rows, columns, device="cuda").bfloat16()
 
-    arguments = {"a_ptr": stack(m, k), "b_ptr": stack(k, n), "c_ptr": stack(m, n)}
+    arguments: dict[str, Any] = {"a_ptr": stack(m, k), "b_ptr": stack(k, n), "c_ptr": stack(m, n)}
     return arguments | {"batch": batch, "M": m, "N": n, "K": k}, _all_tiles(m, n, batch)
 
 
@@ -114,7 +114,7 @@ def _experts(tokens: int, experts: int, n: int, k: int) -> Any:
         own += [tokens] * (-len(own) % _ALIGNED)
         order += own
         owners += [expert] * (len(own) // _ALIGNED)
-    arguments = {
+    arguments: dict[str, Any] = {
         "x_ptr": torch.randn(tokens, k, device="cuda").half(),
         "w_ptr": (torch.randn(experts, n, k, device="cuda") / k**0.5).half(),
         "out_ptr": torch.empty(tokens, n, device="cuda", dtype=torch.float16),

@@ -35,7 +35,7 @@ def _cross_entropy(rows: int, columns: int) -> Any:
     import torch
 
     x = torch.randn(rows, columns, device="cuda").bfloat16()
-    arguments = {
+    arguments: dict[str, Any] = {
         "x_ptr": x,
         "target_ptr": torch.randint(0, columns, (rows,), device="cuda"),
         "loss_ptr": torch.empty(rows, device="cuda"),
@@ -48,7 +48,11 @@ def _kl(rows: int, columns: int) -> Any:
     import torch
 
     x, y = (torch.randn(rows, columns, device="cuda").bfloat16() for _ in range(2))
-    arguments = {"x_ptr": x, "y_ptr": y, "loss_ptr": torch.empty(rows, device="cuda")}
+    arguments: dict[str, Any] = {
+        "x_ptr": x,
+        "y_ptr": y,
+        "loss_ptr": torch.empty(rows, device="cuda"),
+    }
     return arguments | {"rows": rows, "columns": columns}, lambda meta: (
         triton.cdiv(rows, meta["ROWS"]),
     )
@@ -61,7 +65,10 @@ def _swiglu_backward(rows: int, columns: int) -> Any:
         return torch.randn(rows, columns, device="cuda").bfloat16()
 
     names = ("grad_ptr", "gate_ptr", "up_ptr", "grad_gate_ptr", "grad_up_ptr")
-    arguments = {name: matrix() for name in names} | {"rows": rows, "columns": columns}
+    arguments: dict[str, Any] = {name: matrix() for name in names} | {
+        "rows": rows,
+        "columns": columns,
+    }
     return arguments, lambda meta: (
         triton.cdiv(rows, meta["ROWS"]),
         triton.cdiv(columns, meta["BLOCK"]),
@@ -72,7 +79,7 @@ def _layer_norm_backward(rows: int, columns: int) -> Any:
     import torch
 
     grad, x = (torch.randn(rows, columns, device="cuda").half() for _ in range(2))
-    arguments = {
+    arguments: dict[str, Any] = {
         "grad_ptr": grad,
         "x_ptr": x,
         "w_ptr": torch.randn(columns, device="cuda").half(),
@@ -89,7 +96,7 @@ def _group_norm(images: int, channels: int, pixels: int) -> Any:
     import torch
 
     x = torch.randn(images, channels, pixels, device="cuda").half()
-    arguments = {
+    arguments: dict[str, Any] = {
         "x_ptr": x,
         "w_ptr": torch.randn(channels, device="cuda").half(),
         "out_ptr": torch.empty_like(x),
@@ -103,7 +110,7 @@ def _rope(tokens: int, heads: int, head: int) -> Any:
 
     x = torch.randn(tokens, heads, head, device="cuda").bfloat16()
     angles = torch.rand(tokens, head // 2, device="cuda") * 6
-    arguments = {
+    arguments: dict[str, Any] = {
         "x_ptr": x,
         "cos_ptr": angles.cos(),
         "sin_ptr": angles.sin(),
@@ -119,7 +126,12 @@ def _cumsum(rows: int, columns: int) -> Any:
     import torch
 
     x = torch.rand(rows, columns, device="cuda")
-    arguments = {"x_ptr": x, "out_ptr": torch.empty_like(x), "rows": rows, "columns": columns}
+    arguments: dict[str, Any] = {
+        "x_ptr": x,
+        "out_ptr": torch.empty_like(x),
+        "rows": rows,
+        "columns": columns,
+    }
     return arguments, lambda meta: (triton.cdiv(rows, meta["ROWS"]),)
 
 

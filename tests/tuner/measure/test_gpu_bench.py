@@ -11,6 +11,10 @@ from ttools.tuner.measure.gpu_bench import FEWEST, FIRST, MOST, GpuBench
 from ttools.tuner.measure.timing import Timing
 
 
+#: Whatever is launched, the timer does not ask.
+ANY: Any = None
+
+
 class Timer:
     """Each launch takes as long as it was told."""
 
@@ -48,11 +52,11 @@ def test_what_cannot_win_is_timed_no_further(times: list[float], counts: list[in
     bench, timer = bench_of(Timing())
     found = []
     for timer.each in times:
-        found.append(len(bench._sample(None)))
+        found.append(len(bench._sample(ANY)))
     assert found == counts
 
 
 def test_a_decorator_that_says_how_long_is_heeded() -> None:
     bench, timer = bench_of(Timing(rep=20.0))
     for timer.each in (1e-3, 2e-3):
-        assert len(bench._sample(None)) == round(20e-3 / timer.each)
+        assert len(bench._sample(ANY)) == round(20e-3 / timer.each)
