@@ -10,7 +10,6 @@ import pytest
 from ttools.tuner.measure.gpu_bench import FEWEST, FIRST, MOST, GpuBench
 from ttools.tuner.measure.timing import Timing
 
-
 #: Whatever is launched, the timer does not ask.
 ANY: Any = None
 
