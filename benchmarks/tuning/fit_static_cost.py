@@ -31,10 +31,14 @@ PROCESSORS = DEVICES["h100"].multiprocessors
 MOST = 4.0
 #: Kernels that are much alike.
 FAMILIES: Sequence[Collection[str]] = (
-    {"matmul_fp16", "matmul_fp8", "grouped_matmul"},
-    {"softmax", "layer_norm"},
-    {"gelu"},
-    {"attention"},
+    {"matmul_fp16", "matmul_fp8", "grouped_matmul", "batched", "experts", "conv2d", "split_k"},
+    {"rms_int8", "int4"},
+    {"attention", "decode"},
+    {"softmax", "layer_norm", "group_norm", "cross_entropy", "kl", "cumsum"},
+    {"layer_norm_backward"},
+    {"gelu", "adam", "swiglu_backward", "rope"},
+    {"conv1d", "stencil"},
+    {"histogram", "embedding_backward", "paged_gather"},
 )
 #: The first shapes of a kernel that are fitted, where not all: further ones are for rules, and
 #: would outweigh the other kernels.

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import torch
 import triton
-from tuning_problems import PROBLEMS, TuningProblem
+from tuning_problem import TuningProblem
+from tuning_problems import PROBLEMS
 from tuning_samples import SamplesFile
 
 from ttools.tuner import TuneOptions, TuningRun
@@ -27,7 +28,7 @@ from ttools.tuner.store.problem import gpu_device
 
 def record(problem: TuningProblem, file: SamplesFile, until: float) -> None:
     """Adds a row per shape."""
-    tuner = triton.autotune(problem.configs(), list(problem.key))(problem.kernel)
+    tuner = problem.autotuned()
     space = candidates(problem.configs())
     with TuningRun(TuneOptions(search="exhaustive"), on="gpu") as run:
         for shape in (*problem.shapes, *problem.more_shapes):

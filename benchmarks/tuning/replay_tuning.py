@@ -53,7 +53,7 @@ def _recorded(files: tuple[Path, ...]) -> list[Recorded]:
 
 
 @cache
-def _weights(files: tuple[Path, ...], kernel: str, hint: str) -> Weights | None:
+def weights_without(files: tuple[Path, ...], kernel: str, hint: str) -> Weights | None:
     if hint == "none":
         return None
     return WEIGHTS if hint == "all" else without(_recorded(files), kernel, hint)
@@ -158,7 +158,7 @@ def main() -> None:
         if options.cold:
             groups = [[row] for group in groups for row in group]
         groups = [group[:SHAPES] for group in groups]
-        weights = {k: _weights(tuple(options.files), k, options.hint) for k in kernels}
+        weights = {k: weights_without(tuple(options.files), k, options.hint) for k in kernels}
         with ProcessPoolExecutor(options.jobs) as executor:
             if options.repeats:
                 report_repeats(file, groups, options.repeats, weights, executor)

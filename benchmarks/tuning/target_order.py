@@ -22,7 +22,8 @@ import numpy as np
 import torch
 import triton
 from scipy.stats import spearmanr
-from tuning_problems import PROBLEMS, TuningProblem
+from tuning_problem import TuningProblem
+from tuning_problems import PROBLEMS
 from tuning_samples import Recorded, read_samples
 
 from ttools.core.errors import TtoolsError

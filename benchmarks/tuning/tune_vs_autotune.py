@@ -30,7 +30,8 @@ from typing import Any
 
 import torch
 import triton
-from tuning_problems import PROBLEMS, TuningProblem
+from tuning_problem import TuningProblem
+from tuning_problems import PROBLEMS
 from tuning_samples import read_samples
 
 from ttools.tuner import TuneOptions, TuningRun
@@ -51,7 +52,7 @@ WAYS: Mapping[str, tuple[int | None, bool]] = {
 
 def autotuned(problem: TuningProblem) -> Any:
     """The kernel as no process has compiled it."""
-    return triton.autotune(problem.configs(), list(problem.key))(triton.jit(problem.kernel.fn))
+    return problem.autotuned(triton.jit(problem.kernel.fn))
 
 
 def timed(work: Callable[[], Any]) -> float:

@@ -5,13 +5,14 @@ Must not know who tunes them.
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import triton
+from memory_problems import MEMORY_PROBLEMS
+from product_problems import PRODUCT_PROBLEMS
+from row_problems import ROW_PROBLEMS
 from tuning_kernels import (
     attention_kernel,
     gelu_kernel,
@@ -20,54 +21,8 @@ from tuning_kernels import (
     matmul_kernel,
     softmax_kernel,
 )
+from tuning_problem import TuningProblem, Values
 from tuning_shapes import MORE_SHAPES
-
-Values = Mapping[str, Sequence[Any]]
-_OPTIONS = ("num_warps", "num_stages")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningProblem:
-    """A kernel with the space it is tuned over.
-
-    Attributes:
-        name: of the comparison.
-        kernel: a jit function.
-        key: what is tuned apart.
-        space: values by parameter; all combinations that `keeps` keeps are configurations.
-        shapes: sizes by name, each a launch.
-        more_shapes: further ones, for rules and for searches that know other shapes.
-        inputs: arguments by name, and the grid, of a shape.
-        keeps: whether a combination is one that somebody would write down.
-        sizes: what the key calls the sizes of a shape, where that is not their names.
-    """
-
-    name: str
-    kernel: Any
-    key: Sequence[str]
-    space: Values
-    shapes: Sequence[Mapping[str, int]]
-    more_shapes: Sequence[Mapping[str, int]]
-    inputs: Callable[..., tuple[dict[str, Any], Callable[[Mapping[str, Any]], tuple[int, ...]]]]
-    keeps: Callable[[Mapping[str, Any]], bool] = lambda values: True
-    sizes: Callable[..., Mapping[str, int]] = dict
-
-    def key_of(self, shape: Mapping[str, int]) -> dict[str, int]:
-        """The key of a shape's launch, without its dtypes."""
-        sizes = {name.lower(): size for name, size in self.sizes(**shape).items()}
-        return {name: sizes[name.lower()] for name in self.key}
-
-    def configs(self) -> list[Any]:
-        """All configurations, the last parameter running fastest."""
-        chosen = itertools.product(*self.space.values())
-        values = (dict(zip(self.space, each, strict=True)) for each in chosen)
-        return [config_of(each) for each in values if self.keeps(each)]
-
-
-def config_of(values: Mapping[str, Any]) -> Any:
-    """A `triton.Config` of parameters and launch options."""
-    own = {name: value for name, value in values.items() if name not in _OPTIONS}
-    return triton.Config(own, **{n: values[n] for n in _OPTIONS if n in values})
 
 
 def _matmul(dtype: str) -> Callable[..., Any]:
@@ -280,4 +235,7 @@ PROBLEMS = (
         inputs=_grouped,
         sizes=_grouped_sizes,
     ),
+    *PRODUCT_PROBLEMS,
+    *ROW_PROBLEMS,
+    *MEMORY_PROBLEMS,
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuning_problems import config_of
+from tuning_problem import config_of
 
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.trial import Trial

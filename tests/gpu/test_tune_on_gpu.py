@@ -12,6 +12,7 @@ import triton.language as tl
 import ttools.tuner
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
+from ttools.tuner.measure.gpu_bench import FEWEST, FIRST, MOST
 from ttools.tuner.measure.gpu_timer import GpuTimer
 from ttools.tuner.space.candidate import candidates
 from ttools.tuner.store.store import TuningStore
@@ -61,14 +62,25 @@ def test_planted_configurations_are_rejected(tmp_path: Path) -> None:
     assert statuses == ["ok", "wrong", "crashed", "timed_out", "failed", "ok", "ok"]
     for trial in result.trials.values():
         if trial.status == "ok":
-            assert 10 <= len(trial.samples) <= 100
+            assert len(trial.samples) in (FIRST, *range(FEWEST, MOST + 1))
             assert 1e-6 < (trial.seconds or 0) < 1e-3
-            assert trial.interval is not None
+            assert (trial.interval is None) == (len(trial.samples) == FIRST)
     assert kernel.best_config.kwargs["KIND"] == "right"
     kept = TuningStore(tmp_path / "store.sqlite")
     (entry,) = kept.entries()
     kept.close()
     assert len(entry.trials) == 7
+
+
+def test_all_configurations_of_a_short_launch_are_tried(tmp_path: Path) -> None:
+    space = [config(16 << n, num_warps=warps) for n in range(9) for warps in (1, 2, 4, 8)]
+    kernel = triton.autotune(space, key=["n"])(scale_kernel)
+    options = TuneOptions(workers=8)
+    with TuningRun(options, store=tmp_path / "store.sqlite") as run:
+        assert launch(kernel)
+    (result,) = run.results
+    assert len(result.trials) == len(space) > options.budget(len(space))
+    assert {trial.status for trial in result.trials.values()} == {"ok"}
 
 
 @pytest.mark.parametrize("workers", [0, 2])

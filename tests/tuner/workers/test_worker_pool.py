@@ -12,11 +12,13 @@ import torch
 import triton
 import triton.language as tl
 
+from ttools.core.errors import TtoolsError
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.store.store import TuningStore
+from ttools.tuner.workers import worker_pool
 from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serving import Answer, Request
-from ttools.tuner.workers.worker_pool import WorkerPool, local_workers
+from ttools.tuner.workers.worker_pool import WorkerPool, local_workers, start_pools
 from ttools.tuner.workers.worker_slot import Job
 
 
@@ -133,3 +135,29 @@ def test_a_local_ray_cluster(tmp_path: Path) -> None:
     kept = TuningStore(store)
     assert len(kept.entries()[0].trials) == 4
     kept.close()
+
+
+class Server:
+    """Forks nothing."""
+
+    def __init__(self) -> None:
+        self.forks = self.closed = 0
+
+    def fork(self) -> Any:
+        self.forks += 1
+        raise TtoolsError("no worker")
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_servers_that_were_started_before_are_used_and_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_pool, "ForkServer", None)
+    servers: dict[str, Any] = {"gpu": Server(), "compile": Server()}
+    pools = start_pools(3, on_gpu=True, servers=servers)
+    pools.close()
+    assert servers["gpu"].forks == servers["gpu"].closed == 1
+    # Each slot has forked its first worker before it was told to end.
+    assert servers["compile"].forks == servers["compile"].closed == 3

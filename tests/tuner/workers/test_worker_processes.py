@@ -117,6 +117,35 @@ def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
         server.close()
 
 
+class LeavesACompiler:
+    """Unpickled, it ends the process, but not what that has started, as Triton starts `ptxas`."""
+
+    def __init__(self, number: Path) -> None:
+        self.number = number
+
+    def __reduce__(self):
+        text = f"""
+import os, pathlib, signal, subprocess
+child = subprocess.Popen(["sleep", "20"], close_fds=False)
+pathlib.Path({str(self.number)!r}).write_text(str(child.pid))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+        return exec, (text,)
+
+
+def test_the_end_of_a_worker_is_seen_although_its_compiler_runs_on(tmp_path: Path) -> None:
+    server = ForkServer(kind="compile")
+    number = tmp_path / "number"
+    try:
+        with pytest.raises(WorkerEndedError, match="Killed"):
+            WorkerSlot(server).ask(LeavesACompiler(number), 60.0)
+        compiler = int(number.read_text())
+        assert Path(f"/proc/{compiler}/cmdline").read_bytes()  # it still runs
+        os.kill(compiler, signal.SIGKILL)
+    finally:
+        server.close()
+
+
 def kill_once(arguments: dict) -> None:
     marker = Path(os.environ["TTOOLS_TEST_MARKER"])
     if not marker.exists():

@@ -50,9 +50,14 @@ class TuneOptions:
             return space
         return min(space, max(SMALL_SPACE, -(-space // SHARE)))
 
-    def plan(self, space: int) -> str:
-        """What is tried of a space of this size, as people read it."""
-        most = self.budget(space)
+    @property
+    def is_default(self) -> bool:
+        """Whether a guided search is limited by nothing but its own budget."""
+        asked = (self.trials, self.seconds, self.within)
+        return self.search == DEFAULT_SEARCH and asked == (None, None, None)
+
+    def plan(self, space: int, most: int) -> str:
+        """What is tried of a space of this size, at most so many, as people read it."""
         limits = [f"at most {most} of them"] if most < space else []
         limits += [] if self.seconds is None else [f"none begun after {self.seconds:g} s"]
         limits += [] if self.within is None else [f"until within {self.within:g}%"]

@@ -7,11 +7,12 @@ of launches that cannot be tuned. Must not know how a problem is tuned.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.core import triton_versions
 from ttools.core.environment import gpu_usable
@@ -19,8 +20,6 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import Device, read_gpu
 from ttools.core.reports.report import config_text
 from ttools.core.reports.shown import Part, ShowsItself, Text
-from ttools.interpreter import interpret
-from ttools.interpreter.api import Interpretation
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.measure.gpu_launch import being_captured, tuning_on_gpu
@@ -43,9 +42,13 @@ from ttools.tuner.store.problem import (
 )
 from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
 from ttools.tuner.tuning import AnyBench, Tuning, TuningResult
-from ttools.tuner.workers.remote_bench import RemoteBench
+from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.remote_bench import RemoteBench, most_early
 from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool, start_pools
+
+if TYPE_CHECKING:
+    from ttools.interpreter.api import Interpretation
 
 
 class TuningRun(ShowsItself):
@@ -63,6 +66,7 @@ class TuningRun(ShowsItself):
         measures: makes the pool that runs configurations, such as `workers.worker_pool.gpu_workers`
             or `workers.ray_workers.ray_workers`; by default one process of this machine.
         announce: called with the text of each problem before anything of it runs.
+        servers: of worker processes on a GPU, started already; see `workers.fork_server`.
 
     Attributes:
         results: in the order of the launches.
@@ -88,6 +92,7 @@ class TuningRun(ShowsItself):
         on: Literal["cpu", "gpu"] | None = None,
         measures: Callable[[], WorkerPool] | None = None,
         announce: Callable[[str], None] = lambda text: None,
+        servers: Mapping[str, ForkServer] = MappingProxyType({}),
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
@@ -101,7 +106,7 @@ class TuningRun(ShowsItself):
         self.locked, self._lock_path = locked, lock
         self._lock = read_lock(lock) if lock is not None and (locked or lock.exists()) else None
         self._store = None if locked or store is None else TuningStore(store)
-        self._make_measuring, self._announce = measures, announce
+        self._make_measuring, self._announce, self._servers = measures, announce, servers
         self._pools: Pools | None = None
         self.results: list[TuningResult] = []
         self.clock = self._measuring.clock()
@@ -120,6 +125,8 @@ class TuningRun(ShowsItself):
             names = None if only is None else frozenset(only)
             self._tuning = tuning_on_gpu(lambda name: names is None or name in names, self.tune)
         else:
+            from ttools.interpreter import interpret
+
             self._tuning = self._interpretation = interpret(
                 only=only, threads=threads, observer=self.clock, tune=self.tune
             )
@@ -131,7 +138,14 @@ class TuningRun(ShowsItself):
 
     def planned(self, result: TuningResult) -> int:
         """How many configurations of a problem are tried at most."""
-        return self._options.budget(result.space)
+        return self._most(result.space)
+
+    def _most(self, space: int) -> int:
+        """The most configurations that are tried: all, where trying them costs little."""
+        sweeps = self.on_gpu and self._options.workers != 0 and self._options.is_default
+        if sweeps and space <= most_early(self._start_workers()):
+            return space
+        return self._options.budget(space)
 
     @property
     def warnings(self) -> list[str]:
@@ -252,7 +266,7 @@ class TuningRun(ShowsItself):
         known = self._store.entry(problem) if self._store else TuningEntry(problem=problem)
         stored = [] if self._store is None else self._store.entries(problem.kernel)
         result.present = self._present(problem, stored)
-        self._announce(f"{problem}: {self._options.plan(len(space))}")
+        self._announce(f"{problem}: {self._options.plan(len(space), self._most(len(space)))}")
         is_done = known.complete and known.winner is not None  # hardly anything is left to try
         bench = self._bench(launch, result, [] if is_done else space)
         try:
@@ -314,7 +328,7 @@ class TuningRun(ShowsItself):
         """The worker processes of the run, started once."""
         if self._pools is None:
             self._pools = start_pools(
-                self._options.workers, self._make_measuring, self._measuring.on_gpu
+                self._options.workers, self._make_measuring, self._measuring.on_gpu, self._servers
             )
         return self._pools
 

@@ -25,6 +25,9 @@ from ttools.tuner.store.store import TuningEntry
 from ttools.tuner.workers.remote_bench import RemoteBench
 
 Save = Callable[[Trial], None]
+#: Of launches as long as this and shorter, all configurations are timed that are compiled anyway:
+#: that takes no longer than to wait for all of it and to choose.
+_SHORT_S = 5e-3
 #: What runs configurations, here or elsewhere.
 AnyBench = Bench | RemoteBench
 
@@ -113,6 +116,7 @@ class Tuning:
         references = (each.reference for each in self._known.values())
         result.reference = next((key for key in references if key in self._by_key), "")
         self._began = time.monotonic()
+        self._sweeps = False
 
     def run(self) -> None:
         """Tries candidates as long as the budget lasts, then compares the best, interleaved."""
@@ -131,6 +135,10 @@ class Tuning:
         for candidate in self._space:  # the first that runs is the reference
             if self._exhausted() or self._costs([candidate])[0] is not None:
                 break
+        self._sweeps = self._may_sweep()
+        if self._sweeps:
+            self._costs(self._space)
+            return
         strategy = read_strategy(self._options.search)
         search = strategy(self._space, self._options.seed, self._others, self._hint)
         try:
@@ -145,13 +153,23 @@ class Tuning:
         except StopIteration:
             return
 
+    def _may_sweep(self) -> bool:
+        """Whether all are tried: launches are short, and all is being compiled."""
+        costs = [trial.cost for trial in self._result.trials.values() if trial.cost is not None]
+        if not (self._options.is_default and costs and isinstance(self._bench, RemoteBench)):
+            return False
+        known = {*self._known, *self._result.trials}
+        untried = [each for each in self._space if each.key not in known]
+        return costs[0] <= _SHORT_S and (self._stored.complete or self._bench.can_sweep(untried))
+
     def _exhausted(self) -> bool:
         return self._out_of_time() or self._left() <= 0
 
     def _left(self) -> int:
         """How many configurations may still be run; those that share a trial cost none."""
         own = sum(not trial.same_as for trial in self._result.trials.values())
-        return self._options.budget(len(self._space)) - own
+        most = len(self._space) if self._sweeps else self._options.budget(len(self._space))
+        return most - own
 
     def _out_of_time(self) -> bool:
         seconds = self._options.seconds
@@ -189,11 +207,17 @@ class Tuning:
         reference = self._by_key.get(self._result.reference)
         if reference is not None:  # that known trials were compared with
             self._bench.establish(reference)
-        for _, trial in self._bench.attempts(candidates, self._out_of_time):
+        for _, trial in self._measured(candidates):
             self._result.new.add(trial.key)
             self._add(trial)
             if trial.status != "killed":  # the configuration may be as good as any
                 self._save(trial)
+
+    def _measured(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Trial]]:
+        bench = self._bench
+        if self._sweeps and isinstance(bench, RemoteBench) and bench.can_sweep(candidates):
+            return bench.sweep(candidates, self._out_of_time)
+        return self._bench.attempts(candidates, self._out_of_time)
 
     def _add(self, trial: Trial) -> None:
         self._result.trials[trial.key] = trial

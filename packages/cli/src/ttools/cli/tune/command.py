@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,7 @@ from ttools.core.patches import Patches
 if TYPE_CHECKING:
     from ttools.tuner.run import TuningRun
     from ttools.tuner.tuning import TuningResult
+    from ttools.tuner.workers.fork_server import ForkServer
 
 STORE = Path("ttools-tunings.sqlite")
 
@@ -93,6 +94,10 @@ def tune_command(
     configs = read_configs(space)
     require_folder(output, store, lock)
     take_over_from_upstream("ttools tunes")
+    measures = read_executor(gpus, ray, workers)
+    predicted = given_device(target, device_file)
+    timed = on != "cpu" and predicted is None and measures is None and not locked
+    servers = _servers() if timed and workers != 0 else {}
     from ttools.tuner.measure.checks import Checks
     from ttools.tuner.options import TuneOptions
     from ttools.tuner.run import TuningRun
@@ -118,12 +123,13 @@ def tune_command(
         store=store,
         lock=lock,
         locked=locked,
-        device=given_device(target, device_file),
+        device=predicted,
         only=only or None,
         threads=threads,
         on=on,
-        measures=read_executor(gpus, ray, workers),
+        measures=measures,
         announce=lambda text: say("note", text),
+        servers=servers,
     )
     failure: TtoolsError | None = None
     status = exit_codes.OK
@@ -187,6 +193,14 @@ def _require_both(
         raise UsageError(f"`{words[0]}` takes no arguments, but got `{words[1]}`")
     elif inputs is None:
         raise UsageError(f"`{words[0]}` needs --inputs FILE.py, which defines inputs()")
+
+
+def _servers() -> Mapping[str, ForkServer]:
+    """What workers are forked from, where there is a GPU: it imports while this process does."""
+    from ttools.core.environment import gpu_usable
+    from ttools.tuner.workers.fork_server import gpu_servers
+
+    return gpu_servers() if gpu_usable() else {}
 
 
 def _work(words: Sequence[str], module: str | None, code: str | None) -> Work:

@@ -16,7 +16,6 @@ from typing import Any
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.sanitizer import sanitize
 from ttools.sanitizer.memory.launch_state import LaunchState
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.cost.static_cost import StaticFacts
@@ -284,6 +283,8 @@ class Bench:
         compiled = self._launch.compiled(candidate.config)
         require_known_writes(self._launch.kernel, compiled.asm["ttir"], self._pointees)
         self.restore()  # of what hooks did
+        from ttools.sanitizer import sanitize
+
         with sanitize(only=[self._launch.kernel]) as checked:
             reached = self._pointees.tensors.values()
             for each in reached:

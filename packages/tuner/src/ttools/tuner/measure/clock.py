@@ -6,15 +6,18 @@ Must not know what is launched or why.
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
-from ttools.profiler.counting.counter import LaunchCounter
-from ttools.profiler.counting.counts import LaunchCounts
 from ttools.tuner.measure.outputs import require_restorable
 from ttools.tuner.measure.pointees import Pointees
+
+if TYPE_CHECKING:
+    from ttools.profiler.counting.counter import LaunchCounter
+    from ttools.profiler.counting.counts import LaunchCounts
 
 _PLAIN = Instruments()
 _NO_POINTEES = Pointees()

@@ -6,6 +6,7 @@ configurations are tried.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,8 +26,11 @@ from ttools.tuner.measure.outputs import CannotTuneError, require_known_writes
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate
 
-#: A configuration is timed for so long, within these limits.
-SAMPLING_S, FEWEST, MOST = 0.02, 10, 100
+#: A configuration is timed for so long, within these limits. Those that may win are compared again.
+SAMPLING_S, FEWEST, MOST = 0.002, 10, 25
+#: After so many samples it is clear that a configuration cannot win which takes so many times as
+#: long as the best one did; it is timed no further.
+FIRST, HOPELESS = 3, 1.5
 #: Samples of a configuration in each round of the comparison; of a short one, whose samples differ
 #: by several percent.
 PER_ROUND, PER_SHORT_ROUND = 5, 20
@@ -51,6 +55,7 @@ class GpuBench(Bench):
         self._timer = GpuTimer()
         self._writes_known = False
         self._loaded: Any = None
+        self._least = math.inf
 
     @cached_property
     def _conditions(self) -> Conditions:
@@ -85,9 +90,12 @@ class GpuBench(Bench):
     def _sample(self, candidate: Candidate) -> list[float]:
         prepare, work = self._parts(candidate)
         self._timer.warm_up(prepare, work)
-        first = self._timer.seconds(prepare, work, 3)
+        first = self._timer.seconds(prepare, work, FIRST)
         typical = max(statistics.median(first), 1e-9)
         warmup, rep = self._timing.warmup, self._timing.rep
+        self._least = min(self._least, typical)
+        if warmup is None and rep is None and typical > HOPELESS * self._least:
+            return first
         if warmup:
             self._timer.seconds(prepare, work, min(MOST_SAMPLES_ASKED, int(warmup / 1e3 / typical)))
         wanted, most = (SAMPLING_S, MOST) if rep is None else (rep / 1e3, MOST_SAMPLES_ASKED)

@@ -1,7 +1,8 @@
 """How configurations are measured: on which device, how strictly, and which bench does it.
 
 Owns the choice of the bench, so that this process and a worker choose alike. Must not know which
-configurations are tried.
+configurations are tried. What only the CPU needs is imported where it is used: it takes long, and
+a GPU waits.
 """
 
 from __future__ import annotations
@@ -11,16 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttools.core.gpus.devices import Device
-from ttools.interpreter import interpret
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.profiler.counting.counter import LaunchCounter
 from ttools.tuner.cost.static_cost import StaticFacts, expected_costs
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.gpu_bench import GpuBench
 from ttools.tuner.measure.gpu_launch import GpuTunedLaunch, gpu_launch
-from ttools.tuner.measure.predicted_bench import PredictedBench
 from ttools.tuner.search.guided import Hint, no_hint
 
 
@@ -42,13 +40,19 @@ class Measuring:
 
     def clock(self) -> Clock:
         """What observes the launches of a run on the CPU."""
-        return Clock(LaunchCounter() if self.predicted else None)
+        if self.predicted is None:
+            return Clock(None)
+        from ttools.profiler.counting.counter import LaunchCounter
+
+        return Clock(LaunchCounter())
 
     def bench(self, launch: TunedLaunch, clock: Clock) -> Bench:
         """What runs the configurations of a launch in this process."""
         if isinstance(launch, GpuTunedLaunch):
             return GpuBench(launch, self.checks)
         if self.predicted is not None:
+            from ttools.tuner.measure.predicted_bench import PredictedBench
+
             return PredictedBench(launch, clock, self.checks, self.predicted)
         return Bench(launch, clock, self.checks)
 
@@ -86,6 +90,8 @@ class Measuring:
             launch = gpu_launch(tuner, (), {**arguments, "warmup": False})
             use(launch, self.bench(launch, self.clock()))
             return
+        from ttools.interpreter import interpret
+
         clock = self.clock()
 
         def tune(launch: TunedLaunch) -> None:

@@ -22,10 +22,21 @@ _PROGRAM = (
     "import sys; sys.path[:] = list(filter(None, sys.path)); "
     "from ttools.tuner.workers.fork_server_main import main; main(int(sys.argv[1]), sys.argv[2])"
 )
+#: See `fork_server_main.IMPORTS`.
+Kind = Literal["cpu", "gpu", "compile"]
 #: Importing everything takes seconds; on a busy machine many.
 _START_S = 120.0
 #: A server whose connection is closed is about to end.
 _DEATH_S = 5.0
+
+
+def gpu_servers() -> dict[str, ForkServer]:
+    """What a run on a GPU forks its workers from, by kind, to begin before the run is imported.
+
+    Those that the run does not use end with this process.
+    """
+    kinds: tuple[Kind, ...] = ("gpu", "compile")
+    return {kind: ForkServer(kind=kind) for kind in kinds}
 
 
 class ForkServer:
@@ -42,7 +53,7 @@ class ForkServer:
     def __init__(
         self,
         environment: Mapping[str, str] | None = None,
-        kind: Literal["cpu", "gpu", "compile"] = "cpu",
+        kind: Kind = "cpu",
     ) -> None:
         self._lock = threading.Lock()
         self._environment, self._kind = environment, kind

@@ -53,7 +53,7 @@ def main(descriptor: int, kind: str) -> None:
             if not request:
                 return
             if request[:1] == FORK:
-                child = _fork(control, descriptors[0])
+                child = _fork(control, descriptors[0], kind)
                 children.add(child)
                 control.send(NUMBER.pack(child))
             else:
@@ -66,7 +66,7 @@ def main(descriptor: int, kind: str) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
-def _fork(control: socket.socket, descriptor: int) -> int:
+def _fork(control: socket.socket, descriptor: int, kind: str) -> int:
     parent = os.getpid()
     child = os.fork()
     if child:
@@ -75,10 +75,14 @@ def _fork(control: socket.socket, descriptor: int) -> int:
     status = 1
     try:
         control.close()
+        # Received, so it would be inherited: a compiler that outlives the worker would hold it.
+        os.set_inheritable(descriptor, False)
         _die_with(parent)
         _silence_output()
-        from ttools.tuner.workers.serving import serve
+        from ttools.tuner.workers.serving import serve, wake_gpu
 
+        if kind == "gpu":
+            wake_gpu()
         serve(Connection(descriptor))
         status = 0
     finally:

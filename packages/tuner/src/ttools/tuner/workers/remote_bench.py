@@ -30,6 +30,13 @@ _MOST_WAITING_S = 30.0
 #: Once so many of them are compiled, it waits as long again for the rest, and no longer: a kernel
 #: that takes several times as long as others to compile has too many instructions to be fast.
 _MOST_OF_THEM, _AS_LONG = 0.75, 2.0
+#: Before it rejects what takes longer it waits for so long in any case: most may be in a cache.
+_LEAST_WAITING_S = 3.0
+
+
+def most_early(pools: Pools) -> int:
+    """How many configurations are compiled before anybody wants them."""
+    return 0 if pools.compiles is None else _EARLY * pools.compiles.slots
 
 
 class RemoteBench:
@@ -53,6 +60,7 @@ class RemoteBench:
         target = current_target() if opening.measuring.on_gpu else None
         self._empty = replace(opening, launch=empty, compiles_only=True, target=target)
         self._measures, self._compiles = pools.measures, pools.compiles
+        self._most_early = most_early(pools)
         self._compiling: dict[str, Future[Answer]] = {}
         self._begun: dict[str, Future[Answer]] = {}
         self._start = time.monotonic()
@@ -90,7 +98,7 @@ class RemoteBench:
         """
         if self._compiles is None or not self._opening.measuring.on_gpu:
             return
-        early = candidates[: _EARLY * self._compiles.slots]
+        early = candidates[: self._most_early]
         for each in [*early[:1], *sorted(early[1:], key=lambda one: -one.work)]:
             self._compiling[each.key] = self._submit_compilation(each, later=True)
 
@@ -113,6 +121,35 @@ class RemoteBench:
         ended = sorted(self._ended)
         most = _AS_LONG * ended[enough - 1] if len(ended) >= enough else _MOST_WAITING_S
         return self._start + min(most, _MOST_WAITING_S) - time.monotonic()
+
+    def can_sweep(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether all of them are compiled early."""
+        return all(each.key in self._begun for each in candidates)
+
+    def sweep(
+        self, candidates: Sequence[Candidate], stop: Callable[[], bool]
+    ) -> Iterator[tuple[Candidate, Trial]]:
+        """Measures all that are compiled early, each when it is compiled.
+
+        What takes far longer to compile than the rest is rejected, see `_AS_LONG`.
+
+        Args:
+            candidates: of which none was attempted.
+            stop: asked before each is begun.
+        """
+        compiling = {self._begun[each.key]: each for each in candidates}
+        for each in candidates:
+            self._compiling.pop(each.key, None)
+        least = self._start + _LEAST_WAITING_S
+
+        def patience() -> float:
+            return max(self._patience(), least - time.monotonic())
+
+        yield from self._measure((), compiling, stop, patience)
+        for future, each in compiling.items():
+            future.cancel()
+            if not stop():
+                yield each, self._rejected(each, WorkerEndedError("timed_out", _TOO_LONG), "")
 
     def close(self) -> None:
         """Cancels what is not wanted any more."""
@@ -188,8 +225,9 @@ class RemoteBench:
         chunk: Sequence[Candidate],
         compiling: dict[Future[Answer], Candidate],
         stop: Callable[[], bool],
+        patience: Callable[[], float] = lambda: math.inf,
     ) -> Iterator[tuple[Candidate, Trial]]:
-        """Measures configurations as they are compiled.
+        """Measures configurations as they are compiled, those that are within so many seconds.
 
         Those whose compilation crashed or hung are rejected. An exception is no reason: the attempt
         will meet it, and report it.
@@ -205,9 +243,13 @@ class RemoteBench:
 
         while True:
             begin()
-            if not running and (stop() or not compiling):
+            left = patience()
+            awaited = [each for each in compiling if left > 0 or each.done()]
+            if not running and (stop() or not awaited):
                 return
-            done, _ = wait([*running, *compiling], return_when="FIRST_COMPLETED")
+            timeout = left if 0 < left < math.inf else None
+            awaited += running
+            done, _ = wait(awaited, timeout=timeout, return_when="FIRST_COMPLETED")
             for future in [each for each in running if each in done]:
                 candidate = running.pop(future)
                 trial = self._trial(candidate, future.result())
@@ -245,6 +287,7 @@ class RemoteBench:
         )
 
 
+_TOO_LONG = "takes far longer to compile than the others"
 _TWICE = ", twice: not by itself, perhaps for want of memory; it is not stored"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -93,6 +93,20 @@ def serve(connection: Connection) -> None:
             message = _Service(connection, message).run()
     except (EOFError, OSError):
         return
+
+
+def wake_gpu() -> None:
+    """Has the driver, torch and Triton load what every launch needs, before there is one.
+
+    What fails here fails again, and is reported, when a launch is made.
+    """
+    import torch
+
+    with suppress(Exception):
+        some = torch.ones(1024, device="cuda")
+        torch.equal(some, some.clone())
+        some.double().square().mean().isnan().item()
+        triton_versions.active_driver()
 
 
 class _Service:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from queue import PriorityQueue
+from types import MappingProxyType
 
-from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.fork_server import ForkServer, Kind
 from ttools.tuner.workers.serving import Answer
 from ttools.tuner.workers.worker_slot import Job, WorkerSlot
 
@@ -31,10 +33,14 @@ class WorkerPool:
     Args:
         slots: each does one job at a time.
         end: ends all workers, whatever they do.
+        begin: what each slot does before its first job, in its thread.
     """
 
     def __init__(
-        self, slots: Sequence[Callable[[Job], Answer]], end: Callable[[], None] = lambda: None
+        self,
+        slots: Sequence[Callable[[Job], Answer]],
+        end: Callable[[], None] = lambda: None,
+        begin: Sequence[Callable[[], None]] = (),
     ) -> None:
         self.slots = len(slots)
         self._end = end
@@ -42,7 +48,8 @@ class WorkerPool:
         self._order = itertools.count()
         # Daemons: a script has ended when its own threads have.
         self._threads = [
-            threading.Thread(target=self._work, args=(slot,), daemon=True) for slot in slots
+            threading.Thread(target=self._work, args=each, daemon=True)
+            for each in zip_longest(slots, begin)
         ]
         for thread in self._threads:
             thread.start()
@@ -53,7 +60,9 @@ class WorkerPool:
         self._waiting.put((_LATER if job.later else _SOON, next(self._order), job, future))
         return future
 
-    def _work(self, slot: Callable[[Job], Answer]) -> None:
+    def _work(self, slot: Callable[[Job], Answer], begin: Callable[[], None] | None) -> None:
+        if begin is not None:
+            begin()
         while True:
             _, _, job, future = self._waiting.get()
             if job is None:
@@ -84,7 +93,8 @@ def local_workers(servers: Sequence[ForkServer]) -> WorkerPool:
         for server in servers:
             server.close()
 
-    return WorkerPool([WorkerSlot(each).do for each in servers], end)
+    slots = [WorkerSlot(each) for each in servers]
+    return WorkerPool([each.do for each in slots], end, [each.begin for each in slots])
 
 
 def gpu_workers(devices: Sequence[int]) -> WorkerPool:
@@ -120,6 +130,7 @@ def start_pools(
     compiling: int | None = None,
     measuring: Callable[[], WorkerPool] | None = None,
     on_gpu: bool = False,
+    servers: Mapping[str, ForkServer] = MappingProxyType({}),
 ) -> Pools:
     """Starts the processes of a run, which take seconds until they answer.
 
@@ -127,12 +138,17 @@ def start_pools(
         compiling: how many processes compile ahead; by default one for each processor.
         measuring: makes the pool that runs and times configurations; by default one process.
         on_gpu: whether that is done on a GPU.
+        servers: started already, by kind.
     """
-    server = cache(ForkServer)  # on the CPU one is for both
-    runs, compiles = ("gpu", "compile") if on_gpu else ("cpu", "cpu")
-    measures = measuring() if measuring is not None else local_workers([server(kind=runs)])
+
+    @cache  # on the CPU one is for both
+    def server(kind: Kind) -> ForkServer:
+        return servers[kind] if kind in servers else ForkServer(kind=kind)
+
+    runs: Kind = "gpu" if on_gpu else "cpu"
+    measures = measuring() if measuring is not None else local_workers([server(runs)])
     if compiling is None:
         compiling = min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
     if compiling < 2:
         return Pools(measures)
-    return Pools(measures, local_workers([server(kind=compiles)] * compiling))
+    return Pools(measures, local_workers([server("compile" if on_gpu else "cpu")] * compiling))

@@ -59,7 +59,7 @@ class Job:
 
 
 class WorkerSlot:
-    """One worker at a time; the next one is forked by the next job that needs it.
+    """One worker at a time; after the first, the next is forked by the next job that needs it.
 
     Args:
         server: forks the workers.
@@ -69,6 +69,11 @@ class WorkerSlot:
         self._server = server
         self._process: tuple[int, Connection] | None = None
         self._open = self._reference = ""
+
+    def begin(self) -> None:
+        """Starts the first worker, so that it is there, and its GPU awake, when a job comes."""
+        with contextlib.suppress(TtoolsError):  # the first job meets it, and says so
+            self._process = self._process or self._server.fork()
 
     def do(self, job: Job) -> Answer:
         """Does a job, with the launch open and the reference established that it needs.

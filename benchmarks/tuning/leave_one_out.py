@@ -1,0 +1,116 @@
+"""How near to the best a search comes on kernels that nothing of it was chosen on.
+
+    python benchmarks/tuning/leave_one_out.py benchmarks/spaces/*.json [--seeds 3] [--jobs 2]
+        [--budgets 16,24,32,48] [--only conv2d,adam] [--in-turn] [--hint kernel|family|all|none]
+
+Replays recorded spaces, a kernel's first three shapes each on its own (`--in-turn`: one after the
+other, as a program has them). What compilation lets expect is weighed by weights that were fitted
+without the kernel (`--hint family`: without those like it, `all`: by the tuner's own, `none`: not
+at all). A row per kernel and a column per budget: the shares of runs whose best is within
+2% and within 5% of the best of all, and the worst. `default` is what is tried of the space when
+nothing is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from replay_tuning import SHAPES, tried, weights_without
+from tuning_samples import Recorded, read_samples
+
+from ttools.tuner.options import TuneOptions
+from ttools.tuner.search.guided import Known
+from ttools.tuner.store.experience import distance
+
+DEFAULT = "default"
+#: What is near, and what is too far.
+NEAR, FAR = 0.02, 0.05
+#: Of each budget by name, how far the best one found is from the best of all.
+Gaps = Mapping[str, float]
+
+
+def trials_of(budget: str, space: int) -> int:
+    """How many configurations a budget is."""
+    return TuneOptions().budget(space) if budget == DEFAULT else min(int(budget), space)
+
+
+def curve(row: Recorded, found: Known, budgets: Sequence[str]) -> Gaps:
+    """The gaps of a search that tried all that the greatest budget allows, in this order."""
+    costs = [cost if cost is not None else float("inf") for cost in found.values()]
+    return {each: min(costs[: trials_of(each, len(row.space))]) / row.best - 1 for each in budgets}
+
+
+def curves(
+    files: tuple[Path, ...],
+    budgets: Sequence[str],
+    in_turn: bool,
+    hint: str,
+    task: tuple[str, str, int],
+) -> list[Gaps]:
+    """The gaps of a kernel's shapes in one of the files, by a seed."""
+    file, kernel, seed = task
+    rows = [row for row in read_samples(Path(file)) if row.kernel == kernel][:SHAPES]
+    weights = weights_without(files, kernel, hint)
+    known: list[tuple[Recorded, Known]] = []
+    gaps = []
+    for row in rows:
+        known.sort(key=lambda pair: distance(pair[0].shape, row.shape))
+        others = [costs for _, costs in known]
+        most = max(trials_of(each, len(row.space)) for each in budgets)
+        own = tried(row, row.costs, "guided", seed, most, others, weights)
+        gaps.append(curve(row, own, budgets))
+        if in_turn:
+            budget = TuneOptions().budget(len(row.space))
+            known.append((row, dict(list(own.items())[:budget])))
+    return gaps
+
+
+def cell(gaps: Sequence[float]) -> str:
+    """Shares that are near and not too far, and the worst."""
+    near, well = (sum(gap <= most for gap in gaps) / len(gaps) for most in (NEAR, FAR))
+    return f"{near:4.0%} {well:4.0%} {max(gaps):6.1%}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--budgets", default=f"16,24,{DEFAULT},48")
+    parser.add_argument("--only", default="", help="names of problems, separated by commas")
+    parser.add_argument("--in-turn", action="store_true", help="shapes know of those before")
+    parser.add_argument("--hint", default="kernel", choices=("none", "kernel", "family", "all"))
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    options = parser.parse_args()
+    budgets = options.budgets.split(",")
+    names = set(filter(None, options.only.split(",")))
+    kernels = [
+        (str(file), kernel)
+        for file in options.files
+        for kernel in dict.fromkeys(row.kernel for row in read_samples(file))
+        if not names or kernel in names
+    ]
+    tasks = [(*each, seed) for each in kernels for seed in range(options.seeds)]
+    every: list[Gaps] = []
+    print(f"{'left out: within 2%, 5%, worst':34}" + "".join(f"{each:>20}" for each in budgets))
+    with ProcessPoolExecutor(options.jobs) as executor:
+        work = partial(curves, tuple(options.files), budgets, options.in_turn, options.hint)
+        results = executor.map(work, tasks)
+        for file, kernel in kernels:
+            own = [gaps for _ in range(options.seeds) for gaps in next(results)]
+            every += own
+            print_row(f"{kernel} ({Path(file).stem})", own, budgets)
+    print_row("all", every, budgets)
+
+
+def print_row(name: str, own: Sequence[Gaps], budgets: Sequence[str]) -> None:
+    """A line of the table."""
+    cells = (cell([gaps[budget] for gaps in own]) for budget in budgets)
+    print(f"{name:34}" + "".join(f"{each:>20}" for each in cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()

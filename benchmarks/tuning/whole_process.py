@@ -1,0 +1,153 @@
+"""Times `ttools tune` against `triton.autotune` as whole processes, cold, by default options.
+
+    python benchmarks/tuning/whole_process.py --samples FILE --output FILE [--only conv2d,adam]
+        [--autotune conv2d] [--shapes 1] [--seconds 300]
+
+For each shape of a problem `ttools tune one_launch.py` runs with caches and a store of its own;
+with `--autotune` so does the program by itself, which times all configurations, for the first
+shape. Then the winners of both and the best three configurations of the samples (of
+`record_spaces.py`) are timed in turns. What all of them read from disk is read once before. Ends
+with how many times less time the tuner takes, and how far its winners are from the best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tune_vs_autotune import in_turns
+from tuning_problem import TuningProblem
+from tuning_problems import PROBLEMS
+from tuning_samples import Recorded, read_samples
+
+from ttools.tuner.space.candidate import config_key
+from ttools.tuner.store.problem import gpu_device
+
+#: So many of the best of what was recorded are timed again.
+RIVALS = 3
+PROGRAM = str(Path(__file__).with_name("one_launch.py"))
+WAYS: Mapping[str, Sequence[str]] = {
+    "tuner": ("ttools", "tune"),
+    "autotune": (sys.executable,),
+}
+
+
+def cold(way: str, name: str, shape: int, folder: Path) -> tuple[float, dict[str, Any]]:
+    """Seconds of a process whose caches are in a new folder, and the winner."""
+    own = folder / way
+    own.mkdir()
+    caches = {"TRITON_CACHE_DIR": str(own / "triton"), "TTOOLS_CACHE_DIR": str(own / "ttools")}
+    store = ["--store", str(own / "store.sqlite")] if way == "tuner" else []
+    output = own / "winner.json"
+    command = [*WAYS[way], *store, PROGRAM, name, str(shape), str(output)]
+    start = time.perf_counter()
+    done = subprocess.run(command, env={**os.environ, **caches}, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    if not output.exists():
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
+    return seconds, json.loads(output.read_text())
+
+
+def rivals(samples: Sequence[Recorded], kernel: str, shape: Mapping[str, int]) -> list[str]:
+    """Keys of the best of what was recorded, the best first."""
+    for row in samples:
+        if (row.kernel, row.shape) == (kernel, shape):
+            costs = {key: cost for key, cost in row.costs.items() if cost is not None}
+            return sorted(costs, key=lambda key: costs[key])[:RIVALS]
+    return []
+
+
+def compare(
+    problem: TuningProblem, number: int, known: Sequence[str], autotunes: bool
+) -> dict[str, Any]:
+    """Seconds of both ways, and the winners timed in turns, for a shape."""
+    shape = problem.shapes[number]
+    seconds: dict[str, float] = {}
+    keys: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for way in ("tuner", "autotune") if autotunes else ("tuner",):
+            seconds[way], values = cold(way, problem.name, number, Path(folder))
+            keys[way] = config_key(values)
+        keys |= {f"best {place}": key for place, key in enumerate(known, start=1)}
+        os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "tuner" / "triton")
+        medians = in_turns(problem, *problem.inputs(**shape), set(keys.values()))
+    return {
+        "kernel": problem.name,
+        "shape": dict(shape),
+        "space": len(problem.configs()),
+        "seconds": seconds,
+        "winners": {name: json.loads(key) for name, key in keys.items()},
+        "medians": {name: medians[key] for name, key in keys.items()},
+    }
+
+
+def gap(row: Mapping[str, Any]) -> float:
+    """How much slower the tuner's winner is than the best."""
+    return float(row["medians"]["tuner"] / min(row["medians"].values()) - 1)
+
+
+def told(row: Mapping[str, Any]) -> str:
+    """A row as people read it."""
+    taken = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in row["seconds"].items())
+    return f"{row['kernel']} {tuple(row['shape'].values())}: {taken}; +{gap(row):.1%}"
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What all of it comes to."""
+    gaps = [gap(row) for row in rows]
+    times = [
+        row["seconds"]["autotune"] / row["seconds"]["tuner"]
+        for row in rows
+        if "autotune" in row["seconds"]
+    ]
+    near = [sum(each <= most for each in gaps) for most in (0.02, 0.05)]
+    lines = [f"within 2%: {near[0]} of {len(gaps)}, 5%: {near[1]}; the worst +{max(gaps):.1%}"]
+    if times:
+        mean = math.exp(statistics.fmean(map(math.log, times)))
+        lines.append(f"times less: {mean:.1f} on average (geometric), {min(times):.1f} at least")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--samples", type=Path, nargs="*", default=[])
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--only", default="", help="names of problems, separated by commas")
+    parser.add_argument("--autotune", default="", help="the same, of those that it tunes too")
+    parser.add_argument("--shapes", type=int, default=3, help="so many of each problem")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
+    options = parser.parse_args()
+    began = time.monotonic()
+    names = list(filter(None, options.only.split(","))) or [each.name for each in PROBLEMS]
+    by_name = {each.name: each for each in PROBLEMS}
+    autotunes = set(filter(None, options.autotune.split(",")))
+    samples = [row for file in options.samples for row in read_samples(file)]
+    with tempfile.TemporaryDirectory() as folder:  # what is read from disk is read now
+        cold("tuner", "rope", 1, Path(folder))
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        problem = by_name[name]
+        for number, shape in enumerate(problem.shapes[: options.shapes]):
+            if time.monotonic() - began > options.seconds:
+                print("out of time at", name, dict(shape))
+                break
+            known = rivals(samples, name, shape)
+            rows.append(compare(problem, number, known, number == 0 and name in autotunes))
+            print(told(rows[-1]), flush=True)
+            data = {"device": gpu_device(), "rows": rows}
+            options.output.write_text(json.dumps(data) + "\n")
+    print(summary(rows))
+
+
+if __name__ == "__main__":
+    main()

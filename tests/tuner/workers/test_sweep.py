@@ -1,0 +1,115 @@
+"""All configurations of a short launch are timed as they are compiled; the workers are made up."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+import triton
+from tests.tuner.workers.test_remote_bench import FACTS, Workers, bench_of
+
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.options import TuneOptions
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import TuningEntry
+from ttools.tuner.tuning import Tuning, TuningResult
+from ttools.tuner.workers.serving import Answer
+from ttools.tuner.workers.worker_slot import Job
+
+SPACE = candidates([triton.Config({"BLOCK": 16 * n}) for n in range(1, 41)])
+#: The fastest one is where no search would look.
+BEST = SPACE[23]
+PROBLEM = Problem(kernel="k", source="s", key='{"n": 1, "dtypes": []}', device="d", versions="v")
+
+
+class Measures(Workers):
+    """Times configurations: each takes a multiple of `shortest`."""
+
+    def __init__(self, shortest: float) -> None:
+        super().__init__(1, lambda job: self.tried(job))
+        self.shortest = shortest
+
+    def tried(self, job: Job) -> Answer:
+        seconds = {each.key: self.shortest * (1 if each is BEST else 2) for each in SPACE}
+        if job.request.name == "final":
+            return Answer(value={key: [seconds[key]] * 45 for key in job.request.keys})
+        (key,) = job.request.keys
+        values = next(each.values for each in SPACE if each.key == key)
+        samples = (seconds[key],)
+        return Answer(value=Trial(values=values, status="ok", samples=samples, reference="first"))
+
+
+class Compiles(Workers):
+    """Never done with some configurations."""
+
+    def __init__(self, stuck: tuple[str, ...] = ()) -> None:
+        super().__init__(8, lambda job: Answer(value={job.request.keys[0]: FACTS}))
+        self.stuck = stuck
+
+    def submit(self, job: Job) -> Future[Answer]:
+        return Future() if job.request.keys[0] in self.stuck else super().submit(job)
+
+
+def tune(
+    measures: Measures,
+    compiles: Compiles,
+    options: TuneOptions | None = None,
+    known: TuningEntry | None = None,
+    expects: bool = True,
+) -> TuningResult:
+    result = TuningResult(problem=PROBLEM, space=len(SPACE), location=("f.py", 1))
+    bench = bench_of(measures, compiles)
+    if expects:
+        bench.expect(SPACE)
+    entry = known or TuningEntry(problem=PROBLEM)
+    save: Any = lambda trial: None  # noqa: E731
+    Tuning(result, SPACE, bench, options or TuneOptions(), entry, save).run()
+    return result
+
+
+def test_all_configurations_of_a_short_launch_are_tried() -> None:
+    measures = Measures(1e-4)
+    result = tune(measures, Compiles())
+    attempts = [key for name, *key in measures.asked if name == "attempt"]
+    assert len(result.trials) == len(attempts) == len(SPACE)
+    assert result.winner is BEST
+
+
+@pytest.mark.parametrize(
+    ("shortest", "options", "tried"),
+    [
+        (0.1, TuneOptions(), 32),
+        (1e-4, TuneOptions(trials=7), 7),
+        (1e-4, TuneOptions(search="exhaustive"), 40),
+    ],
+)
+def test_of_long_launches_and_of_fewer_trials_some_are(
+    shortest: float, options: TuneOptions, tried: int
+) -> None:
+    assert len(tune(Measures(shortest), Compiles(), options).trials) == tried
+
+
+def test_what_takes_far_longer_to_compile_is_rejected_and_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ttools.tuner.workers.remote_bench._LEAST_WAITING_S", 0.1)
+    stuck = SPACE[3], SPACE[-1]
+    result = tune(Measures(1e-4), Compiles(tuple(each.key for each in stuck)))
+    left_out = {key: trial for key, trial in result.trials.items() if trial.status != "ok"}
+    assert {*left_out} == {each.key for each in stuck}
+    assert all(trial.status == "timed_out" for trial in left_out.values())
+    assert all("far longer to compile" in trial.reason for trial in left_out.values())
+    again = Measures(1e-4)
+    assert tune(again, Compiles(), known=result.entry(), expects=False).winner is BEST
+    assert again.asked == []
+
+
+def test_a_configuration_that_is_new_to_the_store_is_the_only_one_tried() -> None:
+    result = tune(Measures(1e-4), Compiles())
+    del result.trials[SPACE[7].key]
+    again = Measures(1e-4)
+    assert len(tune(again, Compiles(), known=result.entry(), expects=False).trials) == 40
+    attempts = [key for name, *key in again.asked if name == "attempt"]
+    assert attempts == [[SPACE[7].key]]
