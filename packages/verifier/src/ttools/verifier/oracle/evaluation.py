@@ -2,7 +2,9 @@
 
 The spread is how far results in double precision move when each input moves by a rounding error of
 its type: what any sound algorithm may lose, whatever the lengths of its sums and the condition of
-the problem. Where results jump because two arguments are equal, nothing may be lost: decisions
+the problem. Or, if that is more, how far they move when each function of the reference rounds
+(see `rounding`), on the average of its functions: what an algorithm loses that does as the
+reference says. Where results jump because two arguments are equal, nothing may be lost: decisions
 about values that nothing was computed from are those of the undisturbed ones (see `decisions`).
 """
 
@@ -22,11 +24,12 @@ from ttools.verifier.oracle.precision import (
     is_disturbed,
     least_precise,
 )
+from ttools.verifier.oracle.rounding import Rounding
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import Seen, watched
 
-#: How often inputs are disturbed.
-PROBES = 6
+#: How often inputs are disturbed, and what is computed of them.
+PROBES, _ROUNDING_PROBES = 6, 3
 #: Relative size of a disturbance, by type.
 _STEP = {
     torch.float64: 2.0**-40,
@@ -110,7 +113,36 @@ def _spread(
             one if other is None else other if one is None else torch.maximum(one, other)
             for one, other in zip(found, finer, strict=True)
         ]
-    return [None if each is None else image_of(each) for each in found]
+    rounded = _rounded(function, mapped, inplace, exact, least)
+    return [
+        None if one is None else image_of(one if other is None else torch.maximum(one, other))
+        for one, other in zip(found, rounded, strict=True)
+    ]
+
+
+def _rounded(
+    function: Callable[..., Any],
+    mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
+    inplace: list[str],
+    exact: list[tuple[str, Any]],
+    least: torch.dtype,
+) -> list[torch.Tensor | None]:
+    """The spread by what each function of the reference rounds; of floats only."""
+    step = _STEP[torch.float32]
+    sums: list[torch.Tensor | None] = [None] * len(exact)
+    generator = torch.Generator().manual_seed(21)
+    for _ in range(_ROUNDING_PROBES):
+        rounding = Rounding(step, generator)
+        with DoublePrecision(least), rounding:
+            moved = _parts(function, mapped(in_double), inplace)
+        if rounding.count < 2:
+            return sums  # a relative error, which is always allowed
+        for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
+            if _is_float(one) and _shape(one) == _shape(other):
+                change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
+                square, known = (change / step) ** 2 / rounding.count, sums[index]
+                sums[index] = square if known is None else known + square
+    return [None if each is None else (each / _ROUNDING_PROBES).sqrt() for each in sums]
 
 
 def _moves(
@@ -186,6 +218,10 @@ def _parts(
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
     copy = tensor.detach().clone()
     return copy.requires_grad_() if tensor.requires_grad else copy
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _shape(value: Any) -> object:

@@ -127,7 +127,7 @@ class Candidate:
                 parts = [*results.flat(found), *gradients]
                 answer["results"] = [self._described(name, each, owners) for name, each in parts]
                 answer["copied"] = [[name, work.origin(each)] for name, each in parts]
-                before = [[name, given.kernel_of(each)] for name, each in parts]
+                before = [[name, *given.kernel_of(each)] for name, each in parts]
                 answer["given"] = [each for each in before if each[1]]
                 if request.get("keep"):
                     self._keep(parts)
