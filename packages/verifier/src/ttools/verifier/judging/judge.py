@@ -36,7 +36,7 @@ _MORE_CASES, _ENOUGH_FAILED = 24, 6
 _TRIES_OF_ENDLESS = 4
 #: Random cases at the end of the plan.
 _MIXTURES = 12
-_MOST_CONFIGS = 8
+_MOST_CONFIGS = 32
 
 
 @dataclass
@@ -133,10 +133,13 @@ class Judge:
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []
+        graded: tuple[list[str], dict[str, int]] = [], {}
         for case in plan.begin():
             trial = self._try("ordinary sizes", case)
             if trial is not None and not trial.skipped:
                 first.append(trial)
+                if len(trial.graded) > len(graded[0]):
+                    graded = trial.graded, case.choices
         constants = sorted({c for each in first for c in each.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
@@ -148,7 +151,8 @@ class Judge:
         blocks = _named("sizes about blocks", plan.blocks(constants))
         unequal = _named("unequal special values", plan.unequal_values(arguments))
         shared = _named("one tensor as two arguments", plan.shared(alike))
-        yield from _interleaved(edges, views, values, blocks, unequal, shared)
+        alone = _named("gradients of one argument", plan.gradients(*graded))
+        yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
         yield from _named(
             "configurations", plan.configurations(self._processes.configs[:_MOST_CONFIGS])
         )

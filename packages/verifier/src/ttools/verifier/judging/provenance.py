@@ -56,6 +56,8 @@ def work_of_torch(
             size = max(results) if "[" not in part else _FEWEST
             detail = f"{part} is what torch's `{name}` computed"
             return [_not_computed(detail, operator=[name, size])]
+    for part in answer["lazy"]:
+        return [_not_computed(f"{part} is of a class of tensors that compute when looked at")]
     if is_right and not answer["launches"] and is_telling(right):
         return [_not_computed("no kernel was launched for these inputs", launches=False)]
     for part, kernel, is_moved in answer["given"]:

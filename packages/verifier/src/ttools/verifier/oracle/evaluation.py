@@ -38,12 +38,16 @@ _STEP = {
     torch.bfloat16: 2.0**-9,
 }
 
+#: A function's results by its arguments.
+_Parts = Callable[..., list[tuple[str, Any]]]
+
 
 def evaluate(
     function: Callable[..., Any],
     arguments: dict[str, Any],
     inplace: list[str],
     shared: tuple[str, str] | None = None,
+    weights: str = "contiguous",
 ) -> dict[str, Any]:
     """The results of a reference, part by part.
 
@@ -52,7 +56,9 @@ def evaluate(
         arguments: of the call; not changed.
         inplace: arguments whose values after the call are results, too.
         shared: two arguments of which the second is the first.
+        weights: how what gradients are weighted by lies in memory.
     """
+    parts: _Parts = partial(_parts, function, inplace, weights)
 
     def mapped(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
         found: dict[str, Any] = map_tensors(change, arguments, torch.Tensor)
@@ -69,7 +75,7 @@ def evaluate(
     seen = Seen()
     given_arguments = mapped(_copied)
     with watched(seen):
-        given = _parts(function, given_arguments, inplace)
+        given = parts(given_arguments)
     owners = results.owners_of(given_arguments)
     answer: dict[str, Any] = {
         "given": [results.described(name, each, owners) for name, each in given],
@@ -81,7 +87,7 @@ def evaluate(
         return answer
     try:
         with DoublePrecision(least):
-            exact = _parts(function, mapped(in_double), inplace)
+            exact = parts(mapped(in_double))
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         # It insists on its types; what it loses by them shows in the spread.
         exact = None
@@ -89,14 +95,13 @@ def evaluate(
         answer["double"] = None
         return answer
     answer["double"] = [_sent(each) for _, each in exact]
-    answer["spread"] = _spread(function, mapped, inplace, exact, least)
+    answer["spread"] = _spread(parts, mapped, exact, least)
     return answer
 
 
 def _spread(
-    function: Callable[..., Any],
+    parts: _Parts,
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
-    inplace: list[str],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
 ) -> list[Any]:
@@ -105,7 +110,7 @@ def _spread(
     What jumps changes as much by a small step as by a large one. A kernel that computes in f32 may
     miss such a place by its rounding errors, whatever the type of its arguments.
     """
-    moves = partial(_moves, function, mapped, inplace, exact, least)
+    moves = partial(_moves, parts, mapped, exact, least)
     found, jumps = moves(_STEP[least])
     if jumps and _STEP[least] > _STEP[torch.float32]:
         finer, _ = moves(_STEP[torch.float32])
@@ -113,7 +118,7 @@ def _spread(
             one if other is None else other if one is None else torch.maximum(one, other)
             for one, other in zip(found, finer, strict=True)
         ]
-    rounded = _rounded(function, mapped, inplace, exact, least)
+    rounded = _rounded(parts, mapped, exact, least)
     return [
         None if one is None else image_of(one if other is None else torch.maximum(one, other))
         for one, other in zip(found, rounded, strict=True)
@@ -121,9 +126,8 @@ def _spread(
 
 
 def _rounded(
-    function: Callable[..., Any],
+    parts: _Parts,
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
-    inplace: list[str],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
 ) -> list[torch.Tensor | None]:
@@ -134,7 +138,7 @@ def _rounded(
     for _ in range(_ROUNDING_PROBES):
         rounding = Rounding(step, generator)
         with DoublePrecision(least), rounding:
-            moved = _parts(function, mapped(in_double), inplace)
+            moved = parts(mapped(in_double))
         if rounding.count < 2:
             return sums  # a relative error, which is always allowed
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
@@ -146,9 +150,8 @@ def _rounded(
 
 
 def _moves(
-    function: Callable[..., Any],
+    parts: _Parts,
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
-    inplace: list[str],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
     step: float,
@@ -177,7 +180,7 @@ def _moves(
         state = generator.get_state()
         moved_arguments = mapped(disturbed)
         with DoublePrecision(least), decisions:
-            moved = _parts(function, moved_arguments, inplace, disturbed)
+            moved = parts(moved_arguments, disturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
@@ -197,13 +200,15 @@ def _moves(
 
 def _parts(
     function: Callable[..., Any],
-    arguments: dict[str, Any],
     inplace: list[str],
+    view: str,
+    arguments: dict[str, Any],
     disturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
 ) -> list[tuple[str, Any]]:
+    """The results of a function, gradients by them, and arguments that it may change."""
     found = function(**arguments)
     # What gradients are weighted by is an argument of the backward pass.
-    weights = [disturbed(each) for each in results.weights_of(found)]
+    weights = [disturbed(each) for each in results.weights_of(found, view)]
     parts = [*results.flat(found), *results.gradients(found, arguments, weights)]
     after = [
         (f"{name} after the call", each)
