@@ -26,6 +26,13 @@ def test_copies_and_conversions_of_arguments_are_anyones() -> None:
     assert [given.kernel_of(each.clone())[0] for each in copies] == ["", "", ""]
 
 
+def test_what_gradients_are_weighted_by_is_an_argument() -> None:
+    given, weights = Given([X]), X.exp()
+    given.take([weights])
+    given.note("backward", [weights, weights.clone()])
+    assert given.kernel_of(weights.clone()) == ("", False)
+
+
 def test_elements_that_were_moved_are_told_from_others() -> None:
     given = Given([X.reshape(4, 4)])
     moved = [X.flip(0), X.roll(1), torch.cat([X, torch.zeros(4)]), X.reshape(4, 4).t().contiguous()]

@@ -47,7 +47,8 @@ def _changed(
     by = answer["touched"].get(name, "")
     if data == image.data:
         if fixed and by:
-            return [Mismatch("input_modified", f"{by} changes `{name}`, which is put back later")]
+            detail = f"{by} changes `{name}`, which is put back later"
+            return [Mismatch("input_modified", detail, {"touched": True})]
         return []
     if fixed:
         now = elements(image, data)

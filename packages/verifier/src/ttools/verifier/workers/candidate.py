@@ -115,6 +115,7 @@ class Candidate:
                 with watched(work):
                     found = self._function(**arguments)
                 weights = results.weights_of(found, request.get("weights", "contiguous"))
+                given.take(weights)
                 with watched(work):
                     gradients = results.gradients(found, arguments, weights)
             except UnsupportedError as error:

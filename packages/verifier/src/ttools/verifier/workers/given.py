@@ -26,9 +26,16 @@ class Given:
     """
 
     def __init__(self, arguments: Iterable[torch.Tensor]) -> None:
-        self._arguments = list(arguments)
-        self._met = {each.untyped_storage().data_ptr() for each in self._arguments}
+        self._arguments: list[torch.Tensor] = []
+        self._met: set[int] = set()
         self._kernels: dict[tuple[str, bytes], str] = {}
+        self.take(arguments)
+
+    def take(self, arguments: Iterable[torch.Tensor]) -> None:
+        """More arguments, as what gradients are weighted by: those of the backward pass."""
+        taken = list(arguments)
+        self._arguments += taken
+        self._met |= {each.untyped_storage().data_ptr() for each in taken}
 
     def note(self, kernel: str, arguments: Iterable[Any]) -> None:
         """Notes the contents of tensors that no launch got before."""
