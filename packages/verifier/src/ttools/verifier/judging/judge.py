@@ -34,6 +34,8 @@ from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
 #: Once a launch or a call did not end in its time, so few smaller inputs are tried.
 _TRIES_OF_ENDLESS = 4
+#: How often a call that was wrong after others is made by itself: it may be wrong now and then.
+_FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Random cases at the end of the plan.
 _MIXTURES = 12
 _MOST_CONFIGS = 32
@@ -225,14 +227,16 @@ class Judge:
         if trial.classes == {"stale_state"}:
             return trial.problems
         alone = replace(case, after=(), reuse=False)
-        again = [self._anew(alone)]
-        if again[0].problems:
-            problems = again[0].problems if case.after == () else trial.problems
-            return [*problems, *self._undetermined(alone, again[0])]
-        again.append(self._anew(alone))
-        if again[1].problems:
-            detail = "equal calls in new processes: one is right, one is not: "
-            return [Mismatch("nondeterministic", detail + again[1].problems[0].detail)]
+        again = self._anew(alone)
+        if again.problems:
+            problems = again.problems if case.after == () else trial.problems
+            return [*problems, *self._undetermined(alone, again)]
+        tries = _FEW_ALONE if "stale_state" in self._failed else _OFTEN_ALONE
+        for _ in range(tries):
+            again = self._anew(alone)
+            if again.problems:
+                detail = "equal calls in new processes: one is right, one is not: "
+                return [Mismatch("nondeterministic", detail + again.problems[0].detail)]
         if trial.drew:
             detail = "equal calls, which draw random numbers, are right or not: "
             return [Mismatch("nondeterministic", detail + trial.problems[0].detail)]
