@@ -23,6 +23,22 @@ META = {
         "inputs": [{"name": "input", "dims": ["B", "H"]}],
     },
 }
+MATMUL = {
+    "name": "matmul_triton_buggy",
+    "dtypes": ["float16"],
+    "op_schema": {
+        "dims": [{"name": "N", "candidates": [2]}],
+        "inputs": [{"name": "a", "dims": ["N", "N"]}, {"name": "b", "dims": ["N", "N"]}],
+    },
+}
+
+
+def test_references_compute_in_f32_and_return_the_type_of_arguments() -> None:
+    made: dict[str, object] = {}
+    exec(candidate_file(MATMUL, "def run(inputs): ..."), made)
+    a, b = made["inputs"](2, "float16", 0).values()  # type: ignore[operator]
+    found = made["reference"](a, b)  # type: ignore[operator]
+    assert found.equal((a.float() @ b.float()).half())
 
 
 def test_host_code_takes_tensors() -> None:

@@ -60,8 +60,9 @@ def inputs($sizes, dtype, seed):
 
 
 def reference($names):
+    dtype = $first.dtype
     ($own,) = (each.float() for each in ($names,))
-    return ($right).to($first.dtype)
+    return ($right).to(dtype)
 
 
 def candidate($names):
