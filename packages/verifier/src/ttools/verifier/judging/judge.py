@@ -17,12 +17,13 @@ from typing import Any
 import torch
 
 from ttools.core.environment import gpu_usable
-from ttools.verifier.cases.domain import Domain, domain_of
+from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.gpu import Gpu
+from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
 from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.judging.shrinking import shrunk
-from ttools.verifier.judging.trial import Trial, Trials
+from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
@@ -39,6 +40,7 @@ _FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Random cases at the end of the plan.
 _MIXTURES = 12
 _MOST_CONFIGS = 32
+_STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
 
 @dataclass
@@ -93,14 +95,12 @@ class Judge:
 
     # ---- the run
     def _run(self) -> Verification:
-        reference, loaded = self._processes.reference()
-        self._domain = domain_of(loaded["domain"])
-        self._trials = Trials(reference, self._domain, loaded)
-        for each in loaded["patched"]:
+        self._domain, self._trials, patched = loaded_reference(self._processes, self._options.seed)
+        for each in patched:
             self._note(f"loading the reference replaces `{each}`, which was put back")
         plan = Plan(self._domain, self._options.seed)
         try:
-            self._candidate = self._processes.fresh()
+            self._candidate = loaded_candidate(self._processes)
         except (NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
             case = next(plan.begin())
             self._failed["exception"] = _Failed(Mismatch("exception", error.message), case)
@@ -120,6 +120,9 @@ class Judge:
 
     def _choose_device(self) -> None:
         """Gives the candidate tensors of a GPU that the CPU stands in for, if it needs some."""
+        if self._processes.device == "cuda":
+            self._note(_STANDS_IN)
+            return
         case = next(Plan(self._domain, self._options.seed).begin())
         trial = self._trials.run(case, self._candidate)
         if gpu_usable() or not trial.classes & {"exception", "not_computed_by_kernel"}:
@@ -130,7 +133,7 @@ class Judge:
         if not is_better or other.unsupported or not other.launches:
             self._processes.device = "cpu"
         else:
-            self._note("the candidate asks for CUDA tensors: the CPU stands in for the GPU")
+            self._note(_STANDS_IN)
         self._renew()
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
