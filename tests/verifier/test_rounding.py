@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch.nn.functional import softplus
+from torch.nn.functional import gelu, softplus
 
 from ttools.verifier.cases.tensors import elements
 from ttools.verifier.oracle.comparison import compare
@@ -40,6 +40,8 @@ def allowed(reference: Callable[..., torch.Tensor], x: torch.Tensor, found: torc
         (softplus, SMALL - 15, lambda x: x.exp() * 0.93, False),
         (naive_variance, SMALL + 100, lambda x: naive_variance(x) + 0.01, True),
         (lambda x: x.var(correction=0), SMALL + 100, lambda x: naive_variance(x) + 0.01, False),
+        (gelu, SMALL - 4, lambda x: gelu(x.double()).float() + 5e-7, True),
+        (gelu, SMALL - 1, lambda x: gelu(x) * 1.0001, False),
         (lambda x: torch.softmax(x, 0), SMALL, lambda x: torch.softmax(x, 0) * 1.0001, False),
         (long_chain, SMALL, lambda x: long_chain(x) * 1.0001, False),
     ],
@@ -57,6 +59,6 @@ def test_each_part_of_a_result_has_a_spread() -> None:
     x = torch.tensor([1e-6, 3.0])
     parts = evaluate(lambda x: (x.exp() - 1, x.sort()), {"x": x}, [])["spread"]
     first, values, indices = map(elements, parts)
-    assert first[0] > 0.5
+    assert first[0] > 0.01
     assert values[0] < 1e-5
     assert not indices.any()

@@ -22,8 +22,8 @@ from strided_views import add_one as add_in_place
 from vector_add import add as add
 
 #: What the examples' docstrings ask for.
-CONTIGUOUS = ["x", "y", "weight", "bias", "q", "k", "v"]
-FINITE = ["q", "k", "v"]
+CONTIGUOUS = ["x", "y", "wide", "scale", "shift", "q", "k", "v"]
+FINITE = ["wide", "scale", "shift", "q", "k", "v"]
 INPLACE = ["view"]
 Rows = Annotated[int, (1, 40)]
 Columns = Annotated[int, (1, 300)]
@@ -97,16 +97,18 @@ def matmul_reference(a: Tensor, b: Tensor) -> Tensor:
 
 
 def normalised(M: Rows, N: Columns, grad: Gradients, seed: int) -> dict[str, Any]:
-    x = drawn(seed, M, N, grad=grad)
-    return {"x": x, "weight": drawn(seed + 1, N, grad=grad), "bias": drawn(seed + 2, N, grad=grad)}
+    wide, scale, shift = (
+        drawn(seed + step, *shape, grad=grad) for step, shape in enumerate([(M, N), (N,), (N,)])
+    )
+    return {"wide": wide, "scale": scale, "shift": shift}
 
 
-def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
-    return LayerNorm.apply(x, weight, bias, 1e-5)
+def layer_norm(wide: Tensor, scale: Tensor, shift: Tensor) -> Any:
+    return LayerNorm.apply(wide, scale, shift, 1e-5)
 
 
-def layer_norm_reference(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
-    return F.layer_norm(x, weight.shape, weight, bias, 1e-5)
+def layer_norm_reference(wide: Tensor, scale: Tensor, shift: Tensor) -> Any:
+    return F.layer_norm(wide, scale.shape, scale, shift, 1e-5)
 
 
 def heads(
@@ -114,12 +116,9 @@ def heads(
     N: Annotated[int, (1, 150)],
     D: Annotated[int, [16, 64]],
     dtype: Types,
-    grad: Gradients,
     seed: int,
 ) -> dict[str, Any]:
-    return {
-        name: drawn(seed + step, H, N, D, dtype=dtype, grad=grad) for step, name in enumerate("qkv")
-    }
+    return {name: drawn(seed + step, H, N, D, dtype=dtype) for step, name in enumerate("qkv")}
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Any:

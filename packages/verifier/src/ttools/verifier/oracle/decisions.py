@@ -174,12 +174,6 @@ class Decisions(TorchFunctionMode):
                 self._follow(one, other, is_moved)
 
 
-def makes_or_moves(name: str) -> bool:
-    """Whether results of a function are exact: constants, elements that were there, jumps."""
-    exact = name in _CREATING or name in _MOVING or name.rstrip("_") in _JUMPING
-    return exact or _changes(name)
-
-
 def _changes(name: str) -> bool:
     """Whether a function changes a tensor, of which others may be views."""
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))

@@ -2,10 +2,10 @@
 
 The spread is how far results in double precision move when each input moves by a rounding error of
 its type: what any sound algorithm may lose, whatever the lengths of its sums and the condition of
-the problem. Or, if that is more, how far they move when each function of the reference rounds
-(see `rounding`), on the average of its functions: what an algorithm loses that does as the
-reference says. Where results jump because two arguments are equal, nothing may be lost: decisions
-about values that nothing was computed from are those of the undisturbed ones (see `decisions`).
+the problem. Or, if that is more, what the reference itself loses in f32: `exp(x) - 1` near 0, and
+`gelu` where it is one plus nearly minus one. Where results jump because two arguments are equal,
+nothing may be lost: decisions about values that nothing was computed from are those of the
+undisturbed ones (see `decisions`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from typing import Any
 import torch
 
 from ttools.verifier.cases.tensors import image_of, map_tensors
+from ttools.verifier.oracle.comparison import RELATIVE
 from ttools.verifier.oracle.decisions import Decisions
 from ttools.verifier.oracle.precision import (
-    DoublePrecision,
+    InPrecision,
     in_double,
     is_disturbed,
     least_precise,
 )
-from ttools.verifier.oracle.rounding import Rounding
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import Seen, watched
 
-#: How often inputs are disturbed, and what is computed of them.
-PROBES, _ROUNDING_PROBES = 6, 3
+#: How often inputs are disturbed, and how often what f32 loses is looked at.
+PROBES, _LOSS_PROBES = 6, 3
+#: By how much more than a reference a kernel may lose.
+_SLACK_OF_LOSS = 48.0
 #: Relative size of a disturbance, by type.
 _STEP = {
     torch.float64: 2.0**-40,
@@ -86,7 +88,7 @@ def evaluate(
         answer["double"] = None
         return answer
     try:
-        with DoublePrecision(least):
+        with InPrecision(least):
             exact = parts(mapped(in_double))
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         # It insists on its types; what it loses by them shows in the spread.
@@ -95,7 +97,9 @@ def evaluate(
         answer["double"] = None
         return answer
     answer["double"] = [_sent(each) for _, each in exact]
-    answer["spread"] = _spread(parts, mapped, exact, least)
+    spread = _spread(parts, mapped, exact, least)
+    lost = _lost(parts, mapped, given, least)
+    answer["spread"] = [_sent(_larger(*each)) for each in zip(spread, lost, strict=True)]
     return answer
 
 
@@ -104,7 +108,7 @@ def _spread(
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
-) -> list[Any]:
+) -> list[torch.Tensor | None]:
     """By part: the root of the mean square of what disturbances change, over their size.
 
     What jumps changes as much by a small step as by a large one. A kernel that computes in f32 may
@@ -114,39 +118,57 @@ def _spread(
     found, jumps = moves(_STEP[least])
     if jumps and _STEP[least] > _STEP[torch.float32]:
         finer, _ = moves(_STEP[torch.float32])
-        found = [
-            one if other is None else other if one is None else torch.maximum(one, other)
-            for one, other in zip(found, finer, strict=True)
-        ]
-    rounded = _rounded(parts, mapped, exact, least)
-    return [
-        None if one is None else image_of(one if other is None else torch.maximum(one, other))
-        for one, other in zip(found, rounded, strict=True)
-    ]
+        found = [_larger(*each) for each in zip(found, finer, strict=True)]
+    return found
 
 
-def _rounded(
+def _larger(one: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return torch.maximum(one, other)
+
+
+def _lost(
     parts: _Parts,
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
-    exact: list[tuple[str, Any]],
+    given: list[tuple[str, Any]],
     least: torch.dtype,
 ) -> list[torch.Tensor | None]:
-    """The spread by what each function of the reference rounds; of floats only."""
-    step = _STEP[torch.float32]
-    sums: list[torch.Tensor | None] = [None] * len(exact)
+    """What the reference itself loses in f32, as a spread; of floats only.
+
+    Its results in f32 and f64 are compared near the arguments, as it may lose little at them.
+    """
+    squares: list[torch.Tensor | None] = [None] * len(given)
+    if least == torch.float64:
+        return squares
     generator = torch.Generator().manual_seed(21)
-    for _ in range(_ROUNDING_PROBES):
-        rounding = Rounding(step, generator)
-        with DoublePrecision(least), rounding:
-            moved = parts(mapped(in_double))
-        if rounding.count < 2:
-            return sums  # a relative error, which is always allowed
-        for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
-            if _is_float(one) and _shape(one) == _shape(other):
-                change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
-                square, known = (change / step) ** 2 / rounding.count, sums[index]
-                sums[index] = square if known is None else known + square
-    return [None if each is None else (each / _ROUNDING_PROBES).sqrt() for each in sums]
+
+    def near(tensor: torch.Tensor) -> torch.Tensor:
+        moved = in_double(tensor)
+        if is_disturbed(tensor):
+            noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device="cpu")
+            with torch.no_grad():
+                moved *= 1 + _STEP[torch.float32] * (2 * noise - 1)
+        return in_double(moved, torch.float32)
+
+    for _ in range(_LOSS_PROBES):
+        state = generator.get_state()
+        try:
+            with InPrecision(least, torch.float32):
+                single = parts(mapped(near))
+        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+            return squares  # it insists on its types
+        generator.set_state(state)
+        with InPrecision(least):
+            double = parts(mapped(lambda tensor: in_double(near(tensor))))
+        for index, (_, part) in enumerate(given):
+            one, other = single[index][1], double[index][1]
+            if _is_float(part) and _shape(part) == _shape(one) == _shape(other):
+                loss = (one.detach().double() - other.detach().double()).nan_to_num(0.0, 0.0, 0.0)
+                unit = _SLACK_OF_LOSS / RELATIVE.get(part.dtype, 1.0)
+                square, known = (loss * unit) ** 2 / _LOSS_PROBES, squares[index]
+                squares[index] = square if known is None else known + square
+    return [None if each is None else each.sqrt() for each in squares]
 
 
 def _moves(
@@ -179,7 +201,7 @@ def _moves(
         decisions = Decisions()
         state = generator.get_state()
         moved_arguments = mapped(disturbed)
-        with DoublePrecision(least), decisions:
+        with InPrecision(least), decisions:
             moved = parts(moved_arguments, disturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
