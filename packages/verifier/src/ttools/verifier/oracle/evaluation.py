@@ -30,6 +30,8 @@ from ttools.verifier.workers.operators import Seen, watched
 
 #: How often inputs are disturbed, and how often what f32 loses is looked at.
 PROBES, _LOSS_PROBES = 6, 3
+#: How far from the arguments: by less, what is nearly one would be rounded as it is at them.
+_NEAR = 2.0**-6
 #: By how much more than a reference a kernel may lose.
 _SLACK_OF_LOSS = 48.0
 #: Relative size of a disturbance, by type.
@@ -136,7 +138,8 @@ def _lost(
 ) -> list[torch.Tensor | None]:
     """What the reference itself loses in f32, as a spread; of floats only.
 
-    Its results in f32 and f64 are compared near the arguments, as it may lose little at them.
+    Its results in f32 and f64 are compared near the arguments: at them it may lose little by
+    chance.
     """
     squares: list[torch.Tensor | None] = [None] * len(given)
     if least == torch.float64:
@@ -148,7 +151,7 @@ def _lost(
         if is_disturbed(tensor):
             noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device="cpu")
             with torch.no_grad():
-                moved *= 1 + _STEP[torch.float32] * (2 * noise - 1)
+                moved *= 1 + _NEAR * (2 * noise - 1)
         return in_double(moved, torch.float32)
 
     for _ in range(_LOSS_PROBES):
