@@ -406,6 +406,7 @@ class Judge:
             values_of=case.values_of,
             views=case.views,
             shared=case.shared,
+            only_grad=case.only_grad,
             config=case.config,
             after=after,
             issue=failed.problem.evidence.get("issue", ""),
