@@ -62,3 +62,13 @@ def test_each_part_of_a_result_has_a_spread() -> None:
     assert first[0] > 0.01
     assert values[0] < 1e-5
     assert not indices.any()
+
+
+def test_a_reference_may_refuse_what_is_near_its_arguments() -> None:
+    def asks_for_four(x: torch.Tensor) -> torch.Tensor:
+        if bool((x.float().round(decimals=2) != 4).any()):
+            raise IndexError("x must be 4")
+        return x.exp()
+
+    right = evaluate(asks_for_four, {"x": torch.full((9,), 4.0)}, [])
+    assert right["spread"] is not None
