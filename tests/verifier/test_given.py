@@ -15,15 +15,29 @@ def test_what_a_kernel_copies_is_told() -> None:
     given = Given([X])
     made = X.double().exp().float()
     given.note("copy", [made, 3, X])
-    assert given.kernel_of(made.clone()) == "copy"
-    assert given.kernel_of(made + 1) == ""
+    assert given.kernel_of(made.clone()) == ("copy", False)
+    assert given.kernel_of(made + 1) == ("", False)
 
 
-def test_what_moves_or_converts_arguments_is_none() -> None:
-    given = Given([X])
-    copies = [X.flip(0), X.half(), torch.cat([X, torch.zeros(4)]), torch.ones(9)]
+def test_copies_and_conversions_of_arguments_are_anyones() -> None:
+    given = Given([X.reshape(4, 4)])
+    copies = [X.clone(), X.half(), torch.ones(9)]
     given.note("copy", copies)
-    assert [given.kernel_of(each.clone()) for each in copies] == ["", "", "", ""]
+    assert [given.kernel_of(each.clone())[0] for each in copies] == ["", "", ""]
+
+
+def test_what_gradients_are_weighted_by_is_an_argument() -> None:
+    given, weights = Given([X]), X.exp()
+    given.take([weights])
+    given.note("backward", [weights, weights.clone()])
+    assert given.kernel_of(weights.clone()) == ("", False)
+
+
+def test_elements_that_were_moved_are_told_from_others() -> None:
+    given = Given([X.reshape(4, 4)])
+    moved = [X.flip(0), X.roll(1), torch.cat([X, torch.zeros(4)]), X.reshape(4, 4).t().contiguous()]
+    given.note("copy", moved)
+    assert {given.kernel_of(each.clone()) for each in moved} == {("copy", True)}
 
 
 def test_what_an_earlier_launch_got_it_may_have_written() -> None:
@@ -31,7 +45,7 @@ def test_what_an_earlier_launch_got_it_may_have_written() -> None:
     given.note("first", [out])
     out.copy_(X.exp())
     given.note("second", [out])
-    assert given.kernel_of(out.clone()) == ""
+    assert given.kernel_of(out.clone()) == ("", False)
 
 
 def test_new_tensors_lie_where_freed_ones_lay() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 from ttools.verifier.judging.provenance import work_of_torch
 from ttools.verifier.workers.operators import Seen, watched
-from ttools.verifier.workers.results import described
+from ttools.verifier.workers.results import described, is_lazy
 
 
 def in_thread(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -60,6 +61,7 @@ def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tenso
         "given": [],
         "copied": [["result", seen.origin(wanted)]],
         "launches": 1,
+        "lazy": [],
     }
     part = described("result", wanted, {})
     right = {"given": [part], "operators": ["isnan"]}
@@ -97,3 +99,32 @@ def test_threads_are_left_as_they_were() -> None:
     with watched(Seen()):
         pass
     assert threading.Thread.run is run
+
+
+@pytest.mark.parametrize(
+    ("is_moved", "operators", "count"),
+    [(False, ["exp"], 1), (True, ["exp"], 0), (False, [], 1), (True, [], 1)],
+)
+def test_moving_elements_is_the_work_where_nothing_else_is(
+    is_moved: bool, operators: list[str], count: int
+) -> None:
+    x = torch.randn(16)
+    answer = {"operators": [], "copied": [], "launches": 1, "lazy": []}
+    answer["given"] = [["result", "copy", is_moved]]
+    right = {"given": [described("result", x.flip(0), {})], "operators": operators}
+    image = described("x", x, {})["image"]
+    assert len(work_of_torch(answer, right, [image], is_right=True)) == count
+
+
+class Lazy(torch.Tensor):
+    """Computes when it is looked at."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*(each.as_subclass(torch.Tensor).exp() for each in args), **(kwargs or {}))
+
+
+def test_tensors_that_compute_when_looked_at() -> None:
+    x = torch.randn(16)
+    assert is_lazy(x.as_subclass(Lazy))
+    assert not any(map(is_lazy, [x, torch.nn.Parameter(x), x[1:], 3]))

@@ -98,3 +98,20 @@ def test_one_argument_may_have_other_values_or_be_another() -> None:
     assert [(case.reuse, case.seed == case.after[0].seed) for case in again] == [(True, True)]
     (case,) = plan.shared([("x", "y")])
     assert case.shared == ("x", "y")
+
+
+def test_gradients_of_one_argument_alone() -> None:
+    plan = Plan(Domain({"N": (1, 40)}, {"grad": ["False", "True"]}, True))
+    cases = list(plan.gradients(["x", "w"], {"grad": 1}))
+    assert [(each.only_grad, each.choices) for each in cases] == [
+        ("x", {"grad": 1}),
+        ("w", {"grad": 1}),
+    ]
+    assert not list(plan.gradients(["x"], {}))
+
+
+def test_every_one_of_many_configurations_is_tried() -> None:
+    plan = Plan(Domain({"N": (1, 4000)}, {}, True))
+    cases = list(plan.configurations([[16]] * 20))
+    assert {each.config for each in cases} == set(range(20))
+    assert len(cases) < 60

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from ttools.core.errors import UsageError
 from ttools.verifier.api import verify
@@ -124,6 +125,20 @@ def test_a_candidate_that_asks_for_cuda_tensors_gets_some() -> None:
     found = verify(f"{FILE}:needs_cuda", f"{FILE}:reference", f"{FILE}:inputs")
     assert (found.verdict, found.failures) == ("pass", ())
     assert found.notes == ("the candidate asks for CUDA tensors: the CPU stands in for the GPU",)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the CPU stands in for a GPU")
+def test_files_that_ask_for_a_gpu_as_they_are_loaded(tmp_path: Path) -> None:
+    text = FILE.read_text("utf-8").replace(
+        "generator=generator)", 'generator=generator).to("cuda")'
+    )
+    text += "\n\nSMS = torch.cuda.get_device_properties(0).multi_processor_count\n"
+    (tmp_path / "kernel.py").write_text(text)
+    word = f"{tmp_path}/kernel.py"
+    found = verify(f"{word}:right", f"{word}:reference", f"{word}:inputs", cases=3)
+    assert (found.verdict, found.failures) == ("inconclusive", ())
+    assert found.covered["ordinary sizes"] == 2
+    assert "the candidate asks for CUDA tensors: the CPU stands in for the GPU" in found.notes
 
 
 def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:

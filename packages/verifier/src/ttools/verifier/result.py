@@ -42,6 +42,7 @@ class Failure:
         values_of: the same by argument, for those that have others.
         views: by argument, how it lay in memory.
         shared: two arguments that were one tensor.
+        only_grad: the only argument of which a gradient was asked for; empty for all.
         config: number of the autotuner's configuration.
         after: what was called before, the same as here for each call.
         where: the line of the user's concerned.
@@ -59,6 +60,7 @@ class Failure:
     values_of: dict[str, str] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
     shared: tuple[str, str] | None = None
+    only_grad: str = ""
     config: int | None = None
     after: tuple[dict[str, Any], ...] = ()
     where: str = ""

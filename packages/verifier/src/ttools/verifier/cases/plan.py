@@ -20,6 +20,8 @@ from ttools.verifier.cases.values import KINDS
 _ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
 #: Values that tell types apart: what is lost, and what overflows.
 _OF_EVERY_TYPE = ("nan", "infinities", "scaled", "shifted", "large negative")
+#: So many configurations are tried at several sizes, others at one.
+_WELL_TRIED = 8
 #: The product of a case's sizes is at most this, where the domain allows it.
 _MOST_ELEMENTS = 4_000_000
 
@@ -40,6 +42,8 @@ class Case:
         reuse: whether the tensors of the call before are used again, with other values; or, as
             `address`, new tensors where those were.
         shared: two arguments that are one tensor: the second is the first.
+        only_grad: the only argument of which a gradient is asked for; empty for all that `inputs`
+            wants.
         order: in which programs run, and the seed of a random one.
     """
 
@@ -53,6 +57,7 @@ class Case:
     after: tuple[Case, ...] = ()
     reuse: bool | Literal["address"] = False
     shared: tuple[str, str] | None = None
+    only_grad: str = ""
     order: tuple[str, int] | None = None
 
     @property
@@ -63,6 +68,7 @@ class Case:
             + (self.views != {})
             + (self.config is not None)
             + (self.shared is not None)
+            + (self.only_grad != "")
         )
         return (len(self.after) + plain, sum(self.sizes.values()), self.seed)
 
@@ -192,6 +198,17 @@ class Plan:
         for pair in list(pairs)[:6]:
             yield self._case(self.ordinary(), shared=pair)
 
+    def gradients(self, arguments: Sequence[str], choices: dict[str, int]) -> Iterator[Case]:
+        """Gradients of one argument alone, which others' kernels may be left out for.
+
+        Args:
+            arguments: of which gradients can be asked for.
+            choices: by which they are.
+        """
+        if len(arguments) > 1:
+            for name in arguments[:4]:
+                yield self._case(self.ordinary(), choices=choices, only_grad=name)
+
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
         """Every argument as another view, and single ones.
 
@@ -257,6 +274,9 @@ class Plan:
             constants: of each configuration, integers that its kernels are compiled for.
         """
         for index, own in enumerate(constants):
+            if index >= _WELL_TRIED:
+                yield self._case(self.ordinary(_LARGER), config=index)
+                continue
             found = [self.ordinary(_LARGER), self.ordinary()]
             blocks = sorted({each for each in own if 2 <= each <= 8192})
             for block in blocks[-2:]:

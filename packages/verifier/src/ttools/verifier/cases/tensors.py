@@ -42,11 +42,11 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
     """The bytes of the whole storage."""
-    return _whole(tensor).cpu().numpy().tobytes()
+    return whole_storage(tensor).cpu().numpy().tobytes()
 
 
-def _whole(tensor: torch.Tensor) -> torch.Tensor:
-    """The storage of a tensor as bytes."""
+def whole_storage(tensor: torch.Tensor) -> torch.Tensor:
+    """The storage of a tensor as a tensor of bytes."""
     storage = tensor.untyped_storage()
     whole = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     return whole.set_(storage, 0, (storage.nbytes(),), (1,))
@@ -92,7 +92,7 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
         if not is_new:
             tensor.detach().zero_()
         held = torch.frombuffer(bytearray(image.data), dtype=torch.uint8)
-        _whole(tensor).copy_(held)
+        whole_storage(tensor).copy_(held)
 
 
 def elements(image: TensorImage, data: bytes | None = None) -> torch.Tensor:

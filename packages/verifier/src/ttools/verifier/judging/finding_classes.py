@@ -21,6 +21,9 @@ MEMORY = frozenset(
     ]
 )
 RACES = frozenset(["race", "overlapping_store", "deadlock", "divergent_barrier"])
+#: A warning of the sanitizer, since the compiler may happen to give both accesses to one thread. A
+#: kernel that is right by such luck is not right.
+_MISSING_BARRIER = "intra_program_race"
 
 
 def of_findings(findings: list[dict[str, Any]]) -> list[Mismatch]:
@@ -33,6 +36,8 @@ def of_findings(findings: list[dict[str, Any]]) -> list[Mismatch]:
             # A warning, as the script may put it back; here results are judged, and on a GPU those
             # of a first call are what is left of the launches that were timed.
             problems.append(Mismatch("stale_state", detail))
+        if each["kind"] == _MISSING_BARRIER and each["severity"] != "note":
+            problems.append(Mismatch("race", detail, {"checks": [_MISSING_BARRIER]}))
         if each["severity"] != "error":
             continue
         if each["kind"] in MEMORY:
@@ -53,16 +58,13 @@ def explained(wrong: list[Mismatch], findings: list[dict[str, Any]]) -> list[Mis
         where = f" ({each['where']})" if each["where"] else ""
         if each["kind"] in ("uninit_read", "unwritten_output"):
             problems.append(Mismatch("unwritten", f"{each['message']}{where}"))
-        elif each["kind"] == "intra_program_race":
-            kinds = {"checks": [each["kind"]]}
-            problems.append(Mismatch("race", f"{each['message']}{where}", kinds))
     return problems
 
 
 def of_doubtful(findings: list[dict[str, Any]]) -> list[Mismatch]:
     """Races and uninitialised memory of any severity: with them, no result is the compiler's."""
     classes = {"uninit_read": "unwritten", "unwritten_output": "unwritten"}
-    classes |= dict.fromkeys(RACES | {"intra_program_race"}, "race")
+    classes |= dict.fromkeys(RACES | {_MISSING_BARRIER}, "race")
     return [
         Mismatch(classes[each["kind"]], each["message"])
         for each in findings

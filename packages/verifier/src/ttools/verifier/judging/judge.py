@@ -17,12 +17,13 @@ from typing import Any
 import torch
 
 from ttools.core.environment import gpu_usable
-from ttools.verifier.cases.domain import Domain, domain_of
+from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.gpu import Gpu
+from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
 from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
 from ttools.verifier.judging.shrinking import shrunk
-from ttools.verifier.judging.trial import Trial, Trials
+from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
@@ -34,9 +35,12 @@ from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
 #: Once a launch or a call did not end in its time, so few smaller inputs are tried.
 _TRIES_OF_ENDLESS = 4
+#: How often a call that was wrong after others is made by itself: it may be wrong now and then.
+_FEW_ALONE, _OFTEN_ALONE = 1, 6
 #: Random cases at the end of the plan.
 _MIXTURES = 12
-_MOST_CONFIGS = 8
+_MOST_CONFIGS = 32
+_STANDS_IN = "the candidate asks for CUDA tensors: the CPU stands in for the GPU"
 
 
 @dataclass
@@ -91,14 +95,12 @@ class Judge:
 
     # ---- the run
     def _run(self) -> Verification:
-        reference, loaded = self._processes.reference()
-        self._domain = domain_of(loaded["domain"])
-        self._trials = Trials(reference, self._domain, loaded)
-        for each in loaded["patched"]:
+        self._domain, self._trials, patched = loaded_reference(self._processes, self._options.seed)
+        for each in patched:
             self._note(f"loading the reference replaces `{each}`, which was put back")
         plan = Plan(self._domain, self._options.seed)
         try:
-            self._candidate = self._processes.fresh()
+            self._candidate = loaded_candidate(self._processes)
         except (NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
             case = next(plan.begin())
             self._failed["exception"] = _Failed(Mismatch("exception", error.message), case)
@@ -118,6 +120,9 @@ class Judge:
 
     def _choose_device(self) -> None:
         """Gives the candidate tensors of a GPU that the CPU stands in for, if it needs some."""
+        if self._processes.device == "cuda":
+            self._note(_STANDS_IN)
+            return
         case = next(Plan(self._domain, self._options.seed).begin())
         trial = self._trials.run(case, self._candidate)
         if gpu_usable() or not trial.classes & {"exception", "not_computed_by_kernel"}:
@@ -128,15 +133,18 @@ class Judge:
         if not is_better or other.unsupported or not other.launches:
             self._processes.device = "cpu"
         else:
-            self._note("the candidate asks for CUDA tensors: the CPU stands in for the GPU")
+            self._note(_STANDS_IN)
         self._renew()
 
     def _cases(self, plan: Plan) -> Iterator[tuple[str, Case]]:
         first: list[Trial] = []
+        graded: tuple[list[str], dict[str, int]] = [], {}
         for case in plan.begin():
             trial = self._try("ordinary sizes", case)
             if trial is not None and not trial.skipped:
                 first.append(trial)
+                if len(trial.graded) > len(graded[0]):
+                    graded = trial.graded, case.choices
         constants = sorted({c for each in first for c in each.constants})
         arguments = first[0].arguments if first else []
         alike = first[0].alike if first else []
@@ -148,7 +156,8 @@ class Judge:
         blocks = _named("sizes about blocks", plan.blocks(constants))
         unequal = _named("unequal special values", plan.unequal_values(arguments))
         shared = _named("one tensor as two arguments", plan.shared(alike))
-        yield from _interleaved(edges, views, values, blocks, unequal, shared)
+        alone = _named("gradients of one argument", plan.gradients(*graded))
+        yield from _interleaved(edges, views, values, blocks, unequal, shared, alone)
         yield from _named(
             "configurations", plan.configurations(self._processes.configs[:_MOST_CONFIGS])
         )
@@ -221,14 +230,16 @@ class Judge:
         if trial.classes == {"stale_state"}:
             return trial.problems
         alone = replace(case, after=(), reuse=False)
-        again = [self._anew(alone)]
-        if again[0].problems:
-            problems = again[0].problems if case.after == () else trial.problems
-            return [*problems, *self._undetermined(alone, again[0])]
-        again.append(self._anew(alone))
-        if again[1].problems:
-            detail = "equal calls in new processes: one is right, one is not: "
-            return [Mismatch("nondeterministic", detail + again[1].problems[0].detail)]
+        again = self._anew(alone)
+        if again.problems:
+            problems = again.problems if case.after == () else trial.problems
+            return [*problems, *self._undetermined(alone, again)]
+        tries = _FEW_ALONE if "stale_state" in self._failed else _OFTEN_ALONE
+        for _ in range(tries):
+            again = self._anew(alone)
+            if again.problems:
+                detail = "equal calls in new processes: one is right, one is not: "
+                return [Mismatch("nondeterministic", detail + again.problems[0].detail)]
         if trial.drew:
             detail = "equal calls, which draw random numbers, are right or not: "
             return [Mismatch("nondeterministic", detail + trial.problems[0].detail)]
@@ -395,6 +406,7 @@ class Judge:
             values_of=case.values_of,
             views=case.views,
             shared=case.shared,
+            only_grad=case.only_grad,
             config=case.config,
             after=after,
             issue=failed.problem.evidence.get("issue", ""),

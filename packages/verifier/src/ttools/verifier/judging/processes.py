@@ -71,13 +71,17 @@ class Processes:
         self._workers.append(worker)
         return worker
 
-    def reference(self) -> tuple[Worker, dict[str, Any]]:
+    def reference(self, is_mapped: bool = False) -> tuple[Worker, dict[str, Any]]:
         """A process in which the reference was loaded, and what its files say.
+
+        Args:
+            is_mapped: whether the CPU stands in for a GPU there.
 
         Raises:
             UsageError: reference or inputs cannot be loaded.
         """
-        worker = self._start(Reference(self._subject.reference, self._subject.inputs).serve)
+        files = self._subject.reference, self._subject.inputs
+        worker = self._start(Reference(*files, is_mapped).serve)
         try:
             loaded = worker.ask({"do": "load"})
         except (WorkerGoneError, WorkerSlowError) as error:

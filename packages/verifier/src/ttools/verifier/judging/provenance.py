@@ -56,10 +56,14 @@ def work_of_torch(
             size = max(results) if "[" not in part else _FEWEST
             detail = f"{part} is what torch's `{name}` computed"
             return [_not_computed(detail, operator=[name, size])]
+    for part in answer["lazy"]:
+        return [_not_computed(f"{part} is of a class of tensors that compute when looked at")]
     if is_right and not answer["launches"] and is_telling(right):
         return [_not_computed("no kernel was launched for these inputs", launches=False)]
-    for part, kernel in answer["given"]:
-        if is_right:
+    for part, kernel, is_moved in answer["given"]:
+        # Where the reference computes, moving elements is preparation; where it only moves them,
+        # that is the work.
+        if is_right and not (is_moved and needed):
             detail = f"{part} was there before `{kernel}` ran, which it was given to"
             return [_not_computed(detail, given=True)]
     return []

@@ -9,13 +9,12 @@ import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
-
 from ttools.core.errors import UsageError
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.cases.tensors import elements, image_of, laid_out, map_tensors, storage_bytes
+from ttools.verifier.cases.tensors import elements, image_of, laid_out, map_tensors
 from ttools.verifier.cases.values import changed
+from ttools.verifier.judging.arguments import changed_arguments
 from ttools.verifier.judging.finding_classes import explained, of_findings
 from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare
@@ -37,6 +36,7 @@ class Trial:
         launches: how many there were.
         arguments: names of the arguments that are tensors.
         alike: pairs of them that could be one tensor.
+        graded: names of arguments of which gradients were asked for.
         findings: what the checks found, also where it is no failure.
         results: those of the candidate, and arguments that it may change.
         drew: whether the candidate drew random numbers.
@@ -52,6 +52,7 @@ class Trial:
     launches: int = 0
     arguments: list[str] = field(default_factory=list)
     alike: list[tuple[str, str]] = field(default_factory=list)
+    graded: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
     drew: bool = False
@@ -121,7 +122,8 @@ class Trials:
             layout = view
             if view == "expanded" and (key in self.inplace or not values.is_floating_point()):
                 layout = "contiguous"
-            return replace(laid_out(values, layout), requires_grad=image.requires_grad)
+            is_graded = image.requires_grad and case.only_grad in ("", key)
+            return replace(laid_out(values, layout), requires_grad=is_graded)
 
         return map_tensors(change, value, TensorImage)
 
@@ -149,11 +151,13 @@ class Trials:
         request.setdefault("hold", bool(case.after))
         request.setdefault("keep", True)
         request.setdefault("config", case.config)
+        request.setdefault("weights", case.views.get("*", "contiguous"))
         if case.order is not None:
             request["order"], request["seed"] = case.order
         plain = map_tensors(_plain, sent, TensorImage)
-        asked = {"arguments": plain, "inplace": self.inplace, "shared": case.shared}
-        self._reference.send({"do": "evaluate", **asked})
+        asked = {key: request[key] for key in ("shared", "weights")}
+        asked |= {"do": "evaluate", "arguments": plain, "inplace": self.inplace}
+        self._reference.send(asked)
         gone: Mismatch | None = None
         slow = False
         answer = {}
@@ -220,6 +224,7 @@ class Trials:
             launches=answer["launches"],
             arguments=[key for key, each in sent.items() if _has_tensor(each)],
             alike=self._alike(sent),
+            graded=[key for key, each in sent.items() if _is_graded(each)],
             findings=answer["findings"],
             drew=answer.get("drew", False),
         )
@@ -240,7 +245,7 @@ class Trials:
             if not trial.problems or error["kind"] != "KernelError":
                 trial.problems.append(Mismatch("exception", detail))
             return trial
-        trial.problems += self._changed_arguments(sent, answer["arguments"])
+        trial.problems += changed_arguments(sent, answer, self.inplace)
         trial.results = self._found(sent, right, answer)
         wrong = compare(right, trial.results)
         trial.problems += wrong
@@ -292,27 +297,6 @@ class Trials:
                     return image_of(elements(image, data))
         return None
 
-    def _changed_arguments(self, sent: dict[str, Any], after: dict[str, Any]) -> list[Mismatch]:
-        problems = []
-        changeable = [sent[key] for key in self.inplace if key in sent]
-        for key, value in sent.items():
-            images, stores = flat(value, key), flat(after[key], key)
-            for (name, image), (_, data) in zip(images, stores, strict=True):
-                if not isinstance(image, TensorImage) or data == image.data:
-                    continue
-                now = elements(image, data)
-                if not any(value is each for each in changeable):
-                    before = elements(image)
-                    moved = _differ(before, now)
-                    if moved:
-                        detail = f"changes {moved} of {now.numel()} elements of `{name}`"
-                        problems.append(Mismatch("input_modified", detail))
-                        continue
-                if _with_elements(image, now) != data:
-                    detail = f"writes between the elements of `{name}`, which is a view"
-                    problems.append(Mismatch("memory", detail))
-        return problems
-
     # ---- results that are kept
     def _remember(self, candidate: Worker, answer: dict[str, Any]) -> None:
         if "results" not in answer:
@@ -357,6 +341,10 @@ def _has_tensor(value: Any) -> bool:
     return any(isinstance(each, TensorImage) for _, each in flat(value))
 
 
+def _is_graded(value: Any) -> bool:
+    return isinstance(value, TensorImage) and value.requires_grad
+
+
 def _is_empty(image: TensorImage) -> bool:
     return 0 in image.shape
 
@@ -369,30 +357,3 @@ def _layouts(arguments: dict[str, Any]) -> list[Any]:
         for key, value in arguments.items()
         for name, each in flat(value, key)
     ]
-
-
-def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
-    """How many elements have other bytes."""
-    item = before.element_size()
-    one, other = (
-        (each.reshape(-1).view(torch.uint8).reshape(-1, item) for each in (before, now))
-        if before.numel()
-        else (torch.empty(0, 1, device="cpu"), torch.empty(0, 1, device="cpu"))
-    )
-    return int((one != other).any(dim=1).sum())
-
-
-def _with_elements(image: TensorImage, now: torch.Tensor) -> bytes:
-    """The bytes of a storage as sent, with other elements."""
-    if 0 in image.strides:
-        return storage_bytes(now) if not now.numel() else _expanded_bytes(image, now)
-    from ttools.verifier.cases.tensors import tensor_of
-
-    tensor = tensor_of(replace(image, requires_grad=False))
-    tensor.copy_(now)
-    return storage_bytes(tensor)
-
-
-def _expanded_bytes(image: TensorImage, now: torch.Tensor) -> bytes:
-    first = now[tuple(slice(0, 1) if s == 0 else slice(None) for s in image.strides)]
-    return storage_bytes(first.contiguous().clone())

@@ -37,7 +37,8 @@ class Mismatch:
         detail: a sentence.
         evidence: by what a test shows it without the judge, where values do not: `checks` by which
             findings are of its class, `order` of programs, `operator` of torch's and how many
-            elements it met, `replaced` function, `launches` left out, `given` to a launch.
+            elements it met, `replaced` function, `launches` left out, `given` to a launch, an
+            argument `touched` on the way.
     """
 
     failure: str

@@ -2,8 +2,10 @@
 
 The spread is how far results in double precision move when each input moves by a rounding error of
 its type: what any sound algorithm may lose, whatever the lengths of its sums and the condition of
-the problem. Where results jump because two arguments are equal, nothing may be lost: decisions
-about values that nothing was computed from are those of the undisturbed ones (see `decisions`).
+the problem. Or, if that is more, what the reference itself loses in f32: `exp(x) - 1` near 0, and
+`gelu` where it is one plus nearly minus one. Where results jump because two arguments are equal,
+nothing may be lost: decisions about values that nothing was computed from are those of the
+undisturbed ones (see `decisions`).
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from typing import Any
 import torch
 
 from ttools.verifier.cases.tensors import image_of, map_tensors
+from ttools.verifier.oracle.comparison import RELATIVE
 from ttools.verifier.oracle.decisions import Decisions
 from ttools.verifier.oracle.precision import (
-    DoublePrecision,
+    InPrecision,
     in_double,
     is_disturbed,
     least_precise,
@@ -25,8 +28,12 @@ from ttools.verifier.oracle.precision import (
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import Seen, watched
 
-#: How often inputs are disturbed.
-PROBES = 6
+#: How often inputs are disturbed, and how often what f32 loses is looked at.
+PROBES, _LOSS_PROBES = 6, 3
+#: How far from the arguments: by less, what is nearly one would be rounded as it is at them.
+_NEAR = 2.0**-6
+#: By how much more than a reference a kernel may lose.
+_SLACK_OF_LOSS = 48.0
 #: Relative size of a disturbance, by type.
 _STEP = {
     torch.float64: 2.0**-40,
@@ -35,12 +42,16 @@ _STEP = {
     torch.bfloat16: 2.0**-9,
 }
 
+#: A function's results by its arguments.
+_Parts = Callable[..., list[tuple[str, Any]]]
+
 
 def evaluate(
     function: Callable[..., Any],
     arguments: dict[str, Any],
     inplace: list[str],
     shared: tuple[str, str] | None = None,
+    weights: str = "contiguous",
 ) -> dict[str, Any]:
     """The results of a reference, part by part.
 
@@ -49,7 +60,9 @@ def evaluate(
         arguments: of the call; not changed.
         inplace: arguments whose values after the call are results, too.
         shared: two arguments of which the second is the first.
+        weights: how what gradients are weighted by lies in memory.
     """
+    parts: _Parts = partial(_parts, function, inplace, weights)
 
     def mapped(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
         found: dict[str, Any] = map_tensors(change, arguments, torch.Tensor)
@@ -66,7 +79,7 @@ def evaluate(
     seen = Seen()
     given_arguments = mapped(_copied)
     with watched(seen):
-        given = _parts(function, given_arguments, inplace)
+        given = parts(given_arguments)
     owners = results.owners_of(given_arguments)
     answer: dict[str, Any] = {
         "given": [results.described(name, each, owners) for name, each in given],
@@ -77,8 +90,8 @@ def evaluate(
         answer["double"] = None
         return answer
     try:
-        with DoublePrecision(least):
-            exact = _parts(function, mapped(in_double), inplace)
+        with InPrecision(least):
+            exact = parts(mapped(in_double))
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         # It insists on its types; what it loses by them shows in the spread.
         exact = None
@@ -86,37 +99,84 @@ def evaluate(
         answer["double"] = None
         return answer
     answer["double"] = [_sent(each) for _, each in exact]
-    answer["spread"] = _spread(function, mapped, inplace, exact, least)
+    spread = _spread(parts, mapped, exact, least)
+    lost = _lost(parts, mapped, given, least)
+    answer["spread"] = [_sent(_larger(*each)) for each in zip(spread, lost, strict=True)]
     return answer
 
 
 def _spread(
-    function: Callable[..., Any],
+    parts: _Parts,
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
-    inplace: list[str],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
-) -> list[Any]:
+) -> list[torch.Tensor | None]:
     """By part: the root of the mean square of what disturbances change, over their size.
 
     What jumps changes as much by a small step as by a large one. A kernel that computes in f32 may
     miss such a place by its rounding errors, whatever the type of its arguments.
     """
-    moves = partial(_moves, function, mapped, inplace, exact, least)
+    moves = partial(_moves, parts, mapped, exact, least)
     found, jumps = moves(_STEP[least])
     if jumps and _STEP[least] > _STEP[torch.float32]:
         finer, _ = moves(_STEP[torch.float32])
-        found = [
-            one if other is None else other if one is None else torch.maximum(one, other)
-            for one, other in zip(found, finer, strict=True)
-        ]
-    return [None if each is None else image_of(each) for each in found]
+        found = [_larger(*each) for each in zip(found, finer, strict=True)]
+    return found
+
+
+def _larger(one: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return torch.maximum(one, other)
+
+
+def _lost(
+    parts: _Parts,
+    mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
+    given: list[tuple[str, Any]],
+    least: torch.dtype,
+) -> list[torch.Tensor | None]:
+    """What the reference itself loses in f32, as a spread; of floats only.
+
+    Its results in f32 and f64 are compared near the arguments: at them it may lose little by
+    chance.
+    """
+    squares: list[torch.Tensor | None] = [None] * len(given)
+    if least == torch.float64:
+        return squares
+    generator = torch.Generator().manual_seed(21)
+
+    def near(tensor: torch.Tensor) -> torch.Tensor:
+        moved = in_double(tensor)
+        if is_disturbed(tensor):
+            noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device="cpu")
+            with torch.no_grad():
+                moved *= 1 + _NEAR * (2 * noise - 1)
+        return in_double(moved, torch.float32)
+
+    for _ in range(_LOSS_PROBES):
+        state = generator.get_state()
+        try:
+            with InPrecision(least, torch.float32):
+                single = parts(mapped(near))
+            generator.set_state(state)
+            with InPrecision(least):
+                double = parts(mapped(lambda tensor: in_double(near(tensor))))
+        except Exception:  # noqa: BLE001 - the user's code, which may refuse what is only near
+            return squares
+        for index, (_, part) in enumerate(given):
+            one, other = single[index][1], double[index][1]
+            if _is_float(part) and _shape(part) == _shape(one) == _shape(other):
+                loss = (one.detach().double() - other.detach().double()).nan_to_num(0.0, 0.0, 0.0)
+                unit = _SLACK_OF_LOSS / RELATIVE.get(part.dtype, 1.0)
+                square, known = (loss * unit) ** 2 / _LOSS_PROBES, squares[index]
+                squares[index] = square if known is None else known + square
+    return [None if each is None else each.sqrt() for each in squares]
 
 
 def _moves(
-    function: Callable[..., Any],
+    parts: _Parts,
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
-    inplace: list[str],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
     step: float,
@@ -144,8 +204,8 @@ def _moves(
         decisions = Decisions()
         state = generator.get_state()
         moved_arguments = mapped(disturbed)
-        with DoublePrecision(least), decisions:
-            moved = _parts(function, moved_arguments, inplace, disturbed)
+        with InPrecision(least), decisions:
+            moved = parts(moved_arguments, disturbed)
         for index, ((_, one), (_, other)) in enumerate(zip(exact, moved, strict=True)):
             if isinstance(one, torch.Tensor) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
@@ -165,13 +225,15 @@ def _moves(
 
 def _parts(
     function: Callable[..., Any],
-    arguments: dict[str, Any],
     inplace: list[str],
+    view: str,
+    arguments: dict[str, Any],
     disturbed: Callable[[torch.Tensor], torch.Tensor] = lambda weights: weights,
 ) -> list[tuple[str, Any]]:
+    """The results of a function, gradients by them, and arguments that it may change."""
     found = function(**arguments)
     # What gradients are weighted by is an argument of the backward pass.
-    weights = [disturbed(each) for each in results.weights_of(found)]
+    weights = [disturbed(each) for each in results.weights_of(found, view)]
     parts = [*results.flat(found), *results.gradients(found, arguments, weights)]
     after = [
         (f"{name} after the call", each)
@@ -186,6 +248,10 @@ def _parts(
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
     copy = tensor.detach().clone()
     return copy.requires_grad_() if tensor.requires_grad else copy
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _shape(value: Any) -> object:

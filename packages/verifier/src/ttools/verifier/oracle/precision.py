@@ -1,4 +1,4 @@
-"""Evaluates a function of torch in double precision: what it converts up or creates is f64.
+"""Evaluates a function of torch in another precision: what it converts up or creates is f64 or f32.
 
 `x.float()` in a reference says "not in half precision"; in double precision it means `double`.
 Conversions to types that are less precise than the arguments are meant: they stay.
@@ -19,12 +19,17 @@ _BY_METHOD = {
 }
 
 
-class DoublePrecision(TorchFunctionMode):
-    """Replaces float types at least as precise as `least` by f64 while it is active."""
+class InPrecision(TorchFunctionMode):
+    """Replaces float types at least as precise as `least` by a wide one while it is active.
 
-    def __init__(self, least: torch.dtype) -> None:
+    Args:
+        least: the least precise type that is replaced.
+        wide: by which.
+    """
+
+    def __init__(self, least: torch.dtype, wide: torch.dtype = torch.float64) -> None:
         super().__init__()
-        self._least = _PRECISION.get(least, 24)
+        self._least, self._wide = _PRECISION.get(least, 24), wide
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {key: self._widened(value) for key, value in (kwargs or {}).items()}
@@ -36,7 +41,7 @@ class DoublePrecision(TorchFunctionMode):
 
     def _widened(self, value: Any) -> Any:
         if isinstance(value, torch.dtype) and _PRECISION.get(value, 99) < 53:
-            return torch.float64 if _PRECISION[value] >= self._least else value
+            return self._wide if _PRECISION[value] >= self._least else value
         return value
 
 
@@ -51,8 +56,8 @@ def is_disturbed(tensor: torch.Tensor) -> bool:
     return tensor.dtype in _PRECISION
 
 
-def in_double(value: torch.Tensor) -> torch.Tensor:
-    """A copy, in f64 if it is a float."""
-    copy = value.detach().to(torch.float64) if value.dtype in _PRECISION else value.detach()
+def in_double(value: torch.Tensor, wide: torch.dtype = torch.float64) -> torch.Tensor:
+    """A copy, in f64, or another type, if it is a float."""
+    copy = value.detach().to(wide) if value.dtype in _PRECISION else value.detach()
     copy = copy.clone()
     return copy.requires_grad_() if value.requires_grad else copy

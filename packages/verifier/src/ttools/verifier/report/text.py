@@ -45,12 +45,15 @@ def circumstances(failure: Failure) -> str:
         text += f"; values of {name}: {kind}"
     if failure.shared is not None:
         text += f"; {failure.shared[1]} is {failure.shared[0]}"
+    if failure.only_grad:
+        text += f"; the gradient of {failure.only_grad} alone"
     for name, view in failure.views.items():
         text += f"; {'all arguments' if name == '*' else name} as a view: {view}"
     if failure.config is not None:
         text += f"; configuration {failure.config}"
     if failure.after:
-        text += f"; after {len(failure.after)} other calls"
+        count = len(failure.after)
+        text += "; after another call" if count == 1 else f"; after {count} other calls"
     return text
 
 

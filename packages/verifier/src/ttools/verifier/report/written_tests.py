@@ -78,6 +78,7 @@ def write_test(
         inplace=repr(inplace),
         shared=repr(failure.shared),
         config=repr(failure.config),
+        weights=repr(failure.views.get("*", "contiguous")),
         name=name,
         reference=", ".join(map(repr, subject["reference"].rsplit(":", 1))),
         candidate=", ".join(map(repr, subject["candidate"].rsplit(":", 1))),
@@ -119,6 +120,8 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
     if "given" in evidence:
         how = "Values do not show this: contents of tensors are compared before each launch."
         return texts.GIVEN, how, {}
+    if "touched" in evidence:
+        return texts.TOUCHED, "Values do not show this: arguments are looked at on the way.", {}
     return texts.VALUES, "", {}
 
 

@@ -31,6 +31,7 @@ from ttools.verifier.workers import module, randomness, results
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
+from ttools.verifier.workers.touched import Touched
 from ttools.verifier.workers.wire import Channel, TensorImage
 
 #: Of CUDA, see its programming guide, "Technical Specifications per Compute Capability".
@@ -104,15 +105,17 @@ class Candidate:
         self._choose(request.get("config"))
         answer: dict[str, Any] = {"call": self._calls}
         seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": [], "too_large": ""}
-        given = Given(each for _, each in _tensors(arguments))
+        tensors = _tensors(arguments)
+        given, touched = Given(each for _, each in tensors), Touched(tensors)
         work = Seen()
         found: Any = None
         state = randomness.state()
-        with self._engine(request, seen, given) as run:
+        with self._engine(request, seen, given, touched) as run:
             try:
                 with watched(work):
                     found = self._function(**arguments)
-                weights = results.weights_of(found)
+                weights = results.weights_of(found, request.get("weights", "contiguous"))
+                given.take(weights)
                 with watched(work):
                     gradients = results.gradients(found, arguments, weights)
             except UnsupportedError as error:
@@ -127,10 +130,13 @@ class Candidate:
                 parts = [*results.flat(found), *gradients]
                 answer["results"] = [self._described(name, each, owners) for name, each in parts]
                 answer["copied"] = [[name, work.origin(each)] for name, each in parts]
-                before = [[name, given.kernel_of(each)] for name, each in parts]
+                before = [[name, *given.kernel_of(each)] for name, each in parts]
                 answer["given"] = [each for each in before if each[1]]
+                answer["lazy"] = [name for name, each in parts if results.is_lazy(each)]
                 if request.get("keep"):
                     self._keep(parts)
+        touched.end()
+        answer["touched"], answer["reshaped"] = touched.by, touched.reshaped
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
         answer["findings"] = [] if run is None else [_finding(each) for each in run]
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
@@ -207,7 +213,9 @@ class Candidate:
             del self._kept[next(iter(self._kept))]
 
     @contextmanager
-    def _engine(self, request: dict[str, Any], seen: dict[str, Any], given: Given) -> Iterator[Any]:
+    def _engine(
+        self, request: dict[str, Any], seen: dict[str, Any], given: Given, touched: Touched
+    ) -> Iterator[Any]:
         """The engine as a request wants it; gives a list that findings are in afterwards."""
         order = request.get("order")
         if order is not None:
@@ -242,7 +250,9 @@ class Candidate:
             given.note(each.kernel, each.arguments)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
-            return launch(each)
+            report = launch(each)
+            touched.look(each.kernel)
+            return report
 
         run.session.launch = observed  # type: ignore[method-assign, assignment]
         findings: list[Any] = []

@@ -1,7 +1,8 @@
 """What launches were given: a result that was there before any kernel ran is no kernel's.
 
 Sees what torch's modes do not, such as NumPy on a tensor's address, C, or another process, where a
-kernel only copies. Owns which contents say so.
+kernel only copies. Whether elements of arguments that were moved to other places are a result
+depends on the reference: the judge knows. Owns which contents say so.
 """
 
 from __future__ import annotations
@@ -25,9 +26,16 @@ class Given:
     """
 
     def __init__(self, arguments: Iterable[torch.Tensor]) -> None:
-        self._arguments = list(arguments)
-        self._met = {each.untyped_storage().data_ptr() for each in self._arguments}
+        self._arguments: list[torch.Tensor] = []
+        self._met: set[int] = set()
         self._kernels: dict[tuple[str, bytes], str] = {}
+        self.take(arguments)
+
+    def take(self, arguments: Iterable[torch.Tensor]) -> None:
+        """More arguments, as what gradients are weighted by: those of the backward pass."""
+        taken = list(arguments)
+        self._arguments += taken
+        self._met |= {each.untyped_storage().data_ptr() for each in taken}
 
     def note(self, kernel: str, arguments: Iterable[Any]) -> None:
         """Notes the contents of tensors that no launch got before."""
@@ -39,20 +47,34 @@ class Given:
                 self._kernels[_contents(each)] = kernel
                 self._met.add(address)
 
-    def kernel_of(self, result: Any) -> str:
-        """The kernel that was given a result; empty if none was, or elements were only moved."""
-        if not isinstance(result, torch.Tensor) or result.numel() < _TELLING:
-            return ""
-        if result.is_complex():
-            return ""
-        kernel = self._kernels.get(_contents(result), "")
-        return kernel if kernel and not self._is_moved(result) else ""
+    def kernel_of(self, result: Any) -> tuple[str, bool]:
+        """The kernel that was given a result, and whether that has only elements of arguments.
 
-    def _is_moved(self, result: torch.Tensor) -> bool:
-        """Whether its elements are those of arguments, perhaps of another type, or constant."""
+        The name is empty if no kernel was given it, and if it is a constant or an argument,
+        perhaps of another type: copies and conversions are anyone's.
+        """
+        if not isinstance(result, torch.Tensor) or result.numel() < _TELLING:
+            return "", False
+        if result.is_complex():
+            return "", False
+        kernel = self._kernels.get(_contents(result), "")
+        if not kernel or self._is_copy(result):
+            return "", False
+        return kernel, self._is_moved(result)
+
+    def _is_copy(self, result: torch.Tensor) -> bool:
         plain = result.detach().reshape(-1)
         if bool((plain == plain[0]).all()):
             return True
+        own = _contents(result)
+        return any(
+            each.numel() == result.numel() and _contents(each.detach().to(result.dtype)) == own
+            for each in self._arguments
+        )
+
+    def _is_moved(self, result: torch.Tensor) -> bool:
+        """Whether its elements are those of arguments, perhaps of another type, or zero."""
+        plain = result.detach().reshape(-1)
         known = [
             part.double()
             for each in self._arguments

@@ -19,6 +19,7 @@ from ttools.verifier.workers import module
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.patched import Patched
+from ttools.verifier.workers.touched import Touched
 from ttools.verifier.workers.wire import Channel
 
 
@@ -75,7 +76,9 @@ class GpuCandidate(Candidate):
             return {"error": module.described(error), **seen}
 
     @contextmanager
-    def _engine(self, request: dict[str, Any], seen: dict[str, Any], given: Given) -> Iterator[Any]:
+    def _engine(
+        self, request: dict[str, Any], seen: dict[str, Any], given: Given, touched: Touched
+    ) -> Iterator[Any]:
         """Counts launches, with the warps and stages that a request wants."""
         from triton.runtime.jit import JITFunction
 

@@ -35,12 +35,12 @@ class Patched:
         for name in _MODULES:
             owner = sys.modules.get(name)
             if owner is not None:
-                self._known.append((name, owner, dict(vars(owner))))
+                self._known.append((name, owner, _functions(owner)))
         for name in _CLASSES:
             module, _, last = name.rpartition(".")
             owner = getattr(sys.modules.get(module), last, None)
             if owner is not None:
-                self._known.append((name, owner, dict(vars(owner))))
+                self._known.append((name, owner, _functions(owner)))
 
     def names(self) -> list[str]:
         """The functions and classes that are others now."""
@@ -58,11 +58,18 @@ class Patched:
         for name, owner, known in self._known:
             now = vars(owner)
             for key, value in known.items():
-                if key.startswith("__") or not callable(value):
-                    continue
                 if now.get(key, _MISSING) is not value and not _is_librarys(now.get(key)):
                     found.append((name, owner, key, value))
         return found
+
+
+def _functions(owner: Any) -> dict[str, Any]:
+    """The functions and classes of a module or class, but for what begins with two underscores."""
+    return {
+        key: value
+        for key, value in vars(owner).items()
+        if callable(value) and not key.startswith("__")
+    }
 
 
 def _is_librarys(value: Any) -> bool:

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ttools.verifier.workers.wire import Channel, WorkerGoneError, WorkerSlowError
 
@@ -49,6 +49,9 @@ class Worker:
         limits: what it may use.
     """
 
+    #: This process' ends of the pipes of all workers.
+    _ours: ClassVar[set[int]] = set()
+
     def __init__(self, serve: Serve, limits: Limits) -> None:
         self.limits = limits
         self.folder = tempfile.mkdtemp(prefix="ttools-verify-")
@@ -57,12 +60,14 @@ class Worker:
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(requests[1])
-            os.close(answers[0])
+            # Nor is what other workers are asked any of its business.
+            for each in (requests[1], answers[0], *self._ours):
+                os.close(each)
             _run(serve, Channel(requests[0], answers[1]), limits, self.folder)
         os.close(requests[0])
         os.close(answers[1])
         self._channel = Channel(answers[0], requests[1])
+        self._ours.update((answers[0], requests[1]))
         self._alive = True
 
     def send(self, request: dict[str, Any]) -> None:
@@ -110,7 +115,8 @@ class Worker:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self.pid, 0)
             self._alive = False
-        with contextlib.suppress(OSError):
+        if self._channel.reads in self._ours:
+            self._ours.difference_update((self._channel.reads, self._channel.writes))
             self._channel.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

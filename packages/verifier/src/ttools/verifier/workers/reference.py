@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ttools.core.device_map.mapping import map_for_good
 from ttools.interpreter.api import interpret
 from ttools.verifier.cases.domain import entries_of, read_domain
 from ttools.verifier.cases.tensors import image_of, map_tensors, tensor_of
@@ -21,10 +22,11 @@ class Reference:
     Args:
         reference: `FILE.py:NAME`.
         inputs: `FILE.py:NAME`.
+        is_mapped: whether the CPU stands in for a GPU, for files that ask for one.
     """
 
-    def __init__(self, reference: str, inputs: str) -> None:
-        self._reference, self._inputs = reference, inputs
+    def __init__(self, reference: str, inputs: str, is_mapped: bool = False) -> None:
+        self._reference, self._inputs, self._is_mapped = reference, inputs, is_mapped
         self._function: Any = None
         self._draw: Any = None
         self._entries: dict[str, Any] = {}
@@ -40,6 +42,8 @@ class Reference:
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the files, and reads the domain; what they replaced of others is put back."""
+        if self._is_mapped:
+            map_for_good()
         before = Patched()
         try:
             drawing, self._draw = module.load(self._inputs)
@@ -89,6 +93,7 @@ class Reference:
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
         try:
             with interpret(dot="exact"):  # a reference may be a kernel, too
-                return evaluate(self._function, arguments, request["inplace"], request["shared"])
+                how = request["inplace"], request["shared"], request["weights"]
+                return evaluate(self._function, arguments, *how)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ttools.verifier.cases.tensors import image_of, name_of
+from ttools.verifier.cases.tensors import image_of, laid_out, name_of, tensor_of
 
 
 def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
@@ -60,14 +60,36 @@ def _differentiable(result: Any) -> list[torch.Tensor]:
     ]
 
 
-def weights_of(result: Any) -> list[torch.Tensor]:
-    """What results that require gradients are weighted by: numbers of both signs, of size one."""
-    return [_weights(each) for each in _differentiable(result)]
+def is_lazy(value: Any) -> bool:
+    """Whether a tensor is of a class that may compute when somebody looks at it."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    kinds = type(value).__mro__
+    own = kinds[: kinds.index(torch.Tensor)]
+    names = ("__torch_dispatch__", "__torch_function__")
+    return any(
+        name in vars(each) for each in own if each is not torch.nn.Parameter for name in names
+    )
 
 
-def _weights(tensor: torch.Tensor) -> torch.Tensor:
+def weights_of(result: Any, view: str = "contiguous") -> list[torch.Tensor]:
+    """What results that require gradients are weighted by: numbers of both signs, of size one.
+
+    Args:
+        result: of the function.
+        view: how they lie in memory, as arguments may: those of `y.sum()` are expanded.
+    """
+    return [_weights(each, view) for each in _differentiable(result)]
+
+
+def _weights(tensor: torch.Tensor, view: str) -> torch.Tensor:
     steps = torch.arange(tensor.numel(), dtype=torch.float64, device="cpu")
-    return torch.cos(steps * 0.7 + 0.3).reshape(tensor.shape).to(tensor)
+    plain = torch.cos(steps * 0.7 + 0.3).reshape(tensor.shape).to(tensor.dtype)
+    if view == "contiguous":
+        return plain.to(tensor.device)
+    placed = laid_out(plain, view)
+    weights = tensor_of(placed)
+    return weights if tensor.device.type == "cpu" else weights.to(tensor.device)
 
 
 def gradients(

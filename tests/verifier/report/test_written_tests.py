@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "needs_no_kernel": ("not_computed_by_kernel", {"launches": False}, False),
     "copies": ("not_computed_by_kernel", {"given": True}, False),
     "replaces": ("not_computed_by_kernel", {"replaced": "torch.allclose"}, False),
+    "puts_back": ("input_modified", {"touched": True}, False),
     "writes_beside": ("memory", {}, False),
 }
 

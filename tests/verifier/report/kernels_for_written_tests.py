@@ -96,3 +96,8 @@ def last_wins(x):
     out = torch.zeros(x.numel() + 1, dtype=x.dtype)
     first_kernel[(x.numel(),)](x, out, x.numel(), x.stride(0), BLOCK=16)
     return torch.cat([out[:1], out[2:]])
+
+
+def puts_back(x):
+    x.add_(1).sub_(1)
+    return right(x)

@@ -1,0 +1,87 @@
+"""What a call did to its arguments.
+
+Owns what of it is a failure: other elements, another shape, stores between the elements of a view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ttools.verifier.cases.tensors import elements, storage_bytes, tensor_of
+from ttools.verifier.oracle.comparison import Mismatch
+from ttools.verifier.workers.results import flat
+from ttools.verifier.workers.wire import TensorImage
+
+
+def changed_arguments(
+    sent: dict[str, Any], answer: dict[str, Any], inplace: list[str]
+) -> list[Mismatch]:
+    """What is wrong with arguments after a call.
+
+    Args:
+        sent: the arguments.
+        answer: of the candidate's process, with their storages after the call.
+        inplace: names of those that may be changed.
+    """
+    problems = []
+    may_change = [sent[key] for key in inplace if key in sent]
+    for key, value in sent.items():
+        images, stores = flat(value, key), flat(answer["arguments"][key], key)
+        for (name, image), (_, data) in zip(images, stores, strict=True):
+            if isinstance(image, TensorImage):
+                fixed = not any(value is each for each in may_change)
+                problems += _changed(name, image, data, answer, fixed=fixed)
+    return problems
+
+
+def _changed(
+    name: str, image: TensorImage, data: bytes, answer: dict[str, Any], *, fixed: bool
+) -> list[Mismatch]:
+    if fixed and name in answer["reshaped"]:
+        return [Mismatch("input_modified", f"gives `{name}` another shape or other memory")]
+    if name in answer["reshaped"]:
+        return []
+    by = answer["touched"].get(name, "")
+    if data == image.data:
+        if fixed and by:
+            detail = f"{by} changes `{name}`, which is put back later"
+            return [Mismatch("input_modified", detail, {"touched": True})]
+        return []
+    if fixed:
+        now = elements(image, data)
+        moved = _differ(elements(image), now)
+        if moved:
+            detail = f"changes {moved} of {now.numel()} elements of `{name}`"
+            return [Mismatch("input_modified", detail)]
+    if _with_elements(image, elements(image, data)) != data:
+        detail = f"writes between the elements of `{name}`, which is a view"
+        return [Mismatch("memory", detail)]
+    return []
+
+
+def _differ(before: torch.Tensor, now: torch.Tensor) -> int:
+    """How many elements have other bytes."""
+    item = before.element_size()
+    one, other = (
+        (each.reshape(-1).view(torch.uint8).reshape(-1, item) for each in (before, now))
+        if before.numel()
+        else (torch.empty(0, 1, device="cpu"), torch.empty(0, 1, device="cpu"))
+    )
+    return int((one != other).any(dim=1).sum())
+
+
+def _with_elements(image: TensorImage, now: torch.Tensor) -> bytes:
+    """The bytes of a storage as sent, with other elements."""
+    if 0 in image.strides:
+        return storage_bytes(now) if not now.numel() else _expanded_bytes(image, now)
+    tensor = tensor_of(replace(image, requires_grad=False))
+    tensor.copy_(now)
+    return storage_bytes(tensor)
+
+
+def _expanded_bytes(image: TensorImage, now: torch.Tensor) -> bytes:
+    first = now[tuple(slice(0, 1) if s == 0 else slice(None) for s in image.strides)]
+    return storage_bytes(first.contiguous().clone())

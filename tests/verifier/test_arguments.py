@@ -1,0 +1,68 @@
+"""What a call does to its arguments, and on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from ttools.verifier.cases.tensors import image_of, laid_out, storage_bytes, tensor_of
+from ttools.verifier.judging.arguments import changed_arguments
+from ttools.verifier.workers.touched import Touched
+from ttools.verifier.workers.wire import TensorImage
+
+X = torch.arange(12, dtype=torch.float32).reshape(3, 4)
+
+
+def launched_and_put_back(x: torch.Tensor, touched: Touched) -> None:
+    memory = x.numpy()
+    memory += 1
+    touched.look("kernel")
+    memory -= 1
+    touched.look("other")
+
+
+def judged(
+    image: TensorImage, call: Callable[[torch.Tensor, Touched], Any], inplace: list[str]
+) -> list[str]:
+    tensor = tensor_of(image)
+    touched = Touched([("x", tensor)])
+    call(tensor, touched)
+    touched.end()
+    answer = {
+        "arguments": {"x": storage_bytes(tensor)},
+        "touched": touched.by,
+        "reshaped": touched.reshaped,
+    }
+    return [f"{e.failure}: {e.detail}" for e in changed_arguments({"x": image}, answer, inplace)]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x, touched: x[0].exp(), ""),
+        (lambda x, touched: x.mul_(2), "changes 11 of 12 elements"),
+        (lambda x, touched: x.add_(1).sub_(1), "an operator of torch changes `x`, which is put"),
+        (launched_and_put_back, "`kernel` changes `x`, which is put back later"),
+        (lambda x, touched: x.t_(), "another shape or other memory"),
+        (lambda x, touched: x.resize_(2), "another shape or other memory"),
+        (lambda x, touched: x.set_(torch.zeros(12).reshape(3, 4)), "another shape or other memory"),
+    ],
+)
+def test_changes_of_an_argument(call: Callable[[torch.Tensor, Touched], Any], said: str) -> None:
+    found = judged(image_of(X), call, [])
+    assert bool(found) == bool(said)
+    assert all(each.startswith("input_modified: ") and said in each for each in found)
+    assert not judged(image_of(X), call, ["x"])
+
+
+def test_stores_between_the_elements_of_a_view() -> None:
+    image = laid_out(X, "every_other")
+
+    def spills(x: torch.Tensor, touched: Touched) -> None:
+        torch.empty(0).set_(x.untyped_storage()).fill_(0)
+
+    (problem,) = judged(image, spills, ["x"])
+    assert problem == "memory: writes between the elements of `x`, which is a view"

@@ -1,0 +1,32 @@
+"""Findings of the checks, as failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ttools.verifier.judging.finding_classes import of_findings
+
+
+def finding(kind: str, severity: str) -> dict[str, Any]:
+    return {"kind": kind, "severity": severity, "message": kind, "where": ""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity", "failure"),
+    [
+        ("oob_load", "error", "memory"),
+        ("oob_load", "warning", None),
+        ("race", "error", "race"),
+        ("overlapping_store", "note", None),
+        ("intra_program_race", "warning", "race"),
+        ("intra_program_race", "note", None),
+        ("not_restored", "warning", "stale_state"),
+        ("timeout", "error", "exception"),
+        ("uninit_read", "warning", None),
+    ],
+)
+def test_which_findings_are_failures(kind: str, severity: str, failure: str | None) -> None:
+    found = [each.failure for each in of_findings([finding(kind, severity)])]
+    assert found == ([] if failure is None else [failure])

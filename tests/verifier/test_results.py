@@ -1,0 +1,18 @@
+"""What results are weighted by where gradients are asked for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ttools.verifier.cases.tensors import VIEWS
+from ttools.verifier.workers.results import weights_of
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_weights_lie_in_memory_as_arguments_do(view: str) -> None:
+    result = torch.zeros(4, 6, requires_grad=True) * 2
+    (plain,), (weights,) = weights_of(result), weights_of(result, view)
+    assert plain.is_contiguous()
+    assert weights.stride() != plain.stride() or weights.storage_offset()
+    assert weights.equal(plain[:1].expand(4, 6) if view == "expanded" else plain)

@@ -1,0 +1,74 @@
+"""What a kernel may lose that computes as its reference says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn.functional import gelu, softplus
+
+from ttools.verifier.cases.tensors import elements
+from ttools.verifier.oracle.comparison import compare
+from ttools.verifier.oracle.evaluation import evaluate
+from ttools.verifier.workers.results import described
+
+SMALL = torch.linspace(-2e-5, 2e-5, 16)
+
+
+def naive_variance(x: torch.Tensor) -> torch.Tensor:
+    return (x * x).mean() - x.mean() ** 2
+
+
+def long_chain(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(16):
+        x = x * 1.5 / 1.25
+    return x
+
+
+def allowed(reference: Callable[..., torch.Tensor], x: torch.Tensor, found: torch.Tensor) -> bool:
+    right = evaluate(reference, {"x": x}, [])
+    return not compare(right, [described("result", found, {})])
+
+
+@pytest.mark.parametrize(
+    ("reference", "x", "loses", "may"),
+    [
+        (lambda x: torch.exp(x) - 1, SMALL, lambda x: x.exp() * (1 + 2e-7) - 1, True),
+        (torch.expm1, SMALL, lambda x: x.exp() * (1 + 2e-7) - 1, False),
+        (lambda x: torch.log(1 + torch.exp(x)), SMALL - 15, lambda x: x.exp() * 0.93, True),
+        (softplus, SMALL - 15, lambda x: x.exp() * 0.93, False),
+        (naive_variance, SMALL + 100, lambda x: naive_variance(x) + 0.01, True),
+        (lambda x: x.var(correction=0), SMALL + 100, lambda x: naive_variance(x) + 0.01, False),
+        (gelu, SMALL - 4, lambda x: gelu(x.double()).float() + 5e-7, True),
+        (gelu, SMALL - 1, lambda x: gelu(x) * 1.0001, False),
+        (lambda x: torch.softmax(x, 0), SMALL, lambda x: torch.softmax(x, 0) * 1.0001, False),
+        (long_chain, SMALL, lambda x: long_chain(x) * 1.0001, False),
+    ],
+)
+def test_what_is_rounded_may_be_lost(
+    reference: Callable[..., torch.Tensor],
+    x: torch.Tensor,
+    loses: Callable[..., torch.Tensor],
+    may: bool,
+) -> None:
+    assert allowed(reference, x, loses(x)) is may
+
+
+def test_each_part_of_a_result_has_a_spread() -> None:
+    x = torch.tensor([1e-6, 3.0])
+    parts = evaluate(lambda x: (x.exp() - 1, x.sort()), {"x": x}, [])["spread"]
+    first, values, indices = map(elements, parts)
+    assert first[0] > 0.01
+    assert values[0] < 1e-5
+    assert not indices.any()
+
+
+def test_a_reference_may_refuse_what_is_near_its_arguments() -> None:
+    def asks_for_four(x: torch.Tensor) -> torch.Tensor:
+        if bool((x.float().round(decimals=2) != 4).any()):
+            raise IndexError("x must be 4")
+        return x.exp()
+
+    right = evaluate(asks_for_four, {"x": torch.full((9,), 4.0)}, [])
+    assert right["spread"] is not None
