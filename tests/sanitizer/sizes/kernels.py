@@ -305,3 +305,38 @@ def split(n):
 
 def split_past(n):
     split_kernel[(4,)](torch.randn(4, n), torch.empty(4 * n - 1), n, BLOCK=16)
+
+
+@triton.jit
+def two_ways_kernel(y_ptr, n):
+    lane = tl.arange(0, 8)
+    tl.store(y_ptr + tl.where(lane < 4, lane, lane - 4), lane, mask=lane < n)
+
+
+def two_ways_to_store(n):
+    """Lanes 0 and 4 go different ways to one element."""
+    two_ways_kernel[(1,)](torch.empty(8, dtype=torch.int32), n)
+
+
+@triton.jit
+def masks_meet_kernel(y_ptr, n):
+    lane = tl.arange(0, 16)
+    mask = (lane < 4) | ((lane >= 8) & (lane < n))
+    tl.store(y_ptr + lane % 8, lane, mask=mask)
+
+
+def masks_meet(n):
+    """Each half of the mask is right on its own."""
+    masks_meet_kernel[(1,)](torch.empty(8, dtype=torch.int32), n)
+
+
+@triton.jit
+def concatenated_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offs = tl.cat(2 * lane, 2 * lane + 1)
+    x = tl.load(x_ptr + offs, mask=offs < 2 * n)
+    tl.store(y_ptr + tl.flip(offs), tl.flip(x), mask=tl.flip(offs) < 2 * n)
+
+
+def concatenated(n):
+    concatenated_kernel[(triton.cdiv(n, 8),)](torch.randn(2 * n), torch.empty(2 * n), n, BLOCK=8)

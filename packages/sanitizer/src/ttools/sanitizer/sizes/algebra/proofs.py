@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from ttools.sanitizer.sizes.algebra.polynomials import (
+    HOST_ATOM,
+    ONE,
     SIZE,
     Poly,
     Symbol,
@@ -172,7 +174,10 @@ class Space:
     def nonneg(self, goal: Poly, facts: Iterable[Poly] = ()) -> bool:
         """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
         known = [*facts, *self.assumed]
-        return any(_Proof(self, known).shows(goal, depth) for depth in _DEPTHS)
+        short, long = _DEPTHS
+        if _Proof(self, known).shows(goal, short):
+            return True
+        return _Proof(self, known).shows_apart(goal) or _Proof(self, known).shows(goal, long)
 
 
 class _Proof:
@@ -187,6 +192,7 @@ class _Proof:
                     self._facts += [f for f in space.facts_of(symbol) if f not in self._facts]
         self._steps = _STEPS
         self._failed: set[Poly] = set()
+        self._tops: dict[Symbol, list[Poly]] = {}
 
     def shows(self, goal: Poly, depth: int) -> bool:
         goal = _reduced(goal)
@@ -208,6 +214,32 @@ class _Proof:
             return True
         self._failed.add(goal)
         return False
+
+    def shows_apart(self, goal: Poly) -> bool:
+        """The same with each symbol at an end of its own, whatever the others are."""
+        symbols = [s for s in goal.symbols() if s.level > HOST_ATOM]
+        if not symbols:
+            return self.shows(goal, _DEPTHS[0])
+        symbol = max(symbols, key=lambda s: (s.level, s.order))
+        parts = goal.linear_in(symbol)
+        sign = 0 if parts is None else self._sign(parts[0], 0)
+        if parts is None or not sign:
+            return False
+        for beta in self._ends(symbol, sign):
+            self._steps -= 1
+            if self._steps > 0 and self.shows_apart(parts[1] - sign * parts[0] * beta):
+                return True
+        return False
+
+    def _ends(self, symbol: Symbol, sign: int) -> list[Poly]:
+        """What of sizes bounds a symbol: first what varies, then the tightest number.
+
+        With sign -1 the symbol is not above it, with sign 1 the symbol's opposite is not.
+        """
+        ends = [beta for size, beta in self._bounds(symbol, sign) if size == ONE]
+        numbers = [n for end in ends if (n := end.constant) is not None]
+        others = [e for e in ends if e.symbols() and all(s.level <= HOST_ATOM for s in e.symbols())]
+        return others[:1] + [as_poly(min(numbers)) for _ in numbers[:1]]
 
     def _by_facts(self, goal: Poly, symbols: list[Symbol], depth: int) -> bool:
         for symbol in symbols[:3]:
@@ -247,7 +279,8 @@ class _Proof:
     def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Poly, Poly]]:
         """Facts `sign * size * symbol + beta >= 0` of it: lower bounds (sign 1) or upper ones."""
         found: list[tuple[tuple[bool, int, bool], Poly, Poly]] = []
-        for fact in [*self._facts, *self._space.facts_of(symbol)]:
+        tops = [top - as_poly(symbol) for top in self._tops_of(symbol)] if sign < 0 else []
+        for fact in [*self._facts, *self._space.facts_of(symbol), *tops]:
             parts = fact.linear_in(symbol)
             if parts is None or not parts[0].terms:
                 continue
@@ -260,6 +293,36 @@ class _Proof:
             found.append(((alpha.constant is None, higher, plain), size, beta))
         found.sort(key=lambda each: each[0])
         return [(size, beta) for _, size, beta in dict.fromkeys(found)]
+
+    def _tops_of(self, symbol: Symbol) -> list[Poly]:
+        """What of sizes a quotient is not above, as facts say that of what is divided.
+
+        `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Rounded down here, it bounds
+        what the quotient is divided by, too, which the fact times a divisor does not.
+        """
+        if symbol.kind != "floordiv":
+            return []
+        known = self._tops.get(symbol)
+        if known is not None:
+            return known
+        self._tops[symbol] = found = []
+        p, d = symbol.args
+        above = [f + p for f in self._facts if f.terms.keys() >= p.terms.keys()]
+        inner = next(iter(p.symbols()), None)
+        if inner is not None and p == as_poly(inner):
+            above += self._ends(inner, -1)
+        for top in dict.fromkeys(above):
+            if any(s.level > HOST_ATOM for s in top.symbols()):
+                continue
+            if d.constant is not None:
+                found.append(floordiv(top, d))
+                continue
+            quotient, rest = top.divided(d)
+            if self._space.nonneg(-1 - rest):
+                found.append(quotient - 1)
+            elif self._space.nonneg(d - 1 - rest):
+                found.append(quotient)
+        return found
 
     def _on_box(self, goal: Poly) -> bool:
         """Whether a polynomial of sizes only is at least 0 on the whole box."""
