@@ -340,3 +340,55 @@ def concatenated_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 def concatenated(n):
     concatenated_kernel[(triton.cdiv(n, 8),)](torch.randn(2 * n), torch.empty(2 * n), n, BLOCK=8)
+
+
+@triton.jit
+def looked_up_kernel(code_ptr, table_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    code = tl.load(code_ptr + offs, mask=offs < n, other=0)
+    best = tl.argmax(code.to(tl.int32), axis=0)
+    x = tl.load(table_ptr + code) + tl.load(table_ptr + best)
+    tl.store(y_ptr + offs, x, mask=offs < n)
+
+
+def looked_up(n):
+    """A byte without a sign and a place in a tile are indices with bounds of their own."""
+    code = torch.randint(0, 256, (n,), dtype=torch.uint8)
+    y = torch.empty(n)
+    looked_up_kernel[(triton.cdiv(n, 64),)](code, torch.randn(256), y, n, BLOCK=64)
+
+
+@triton.jit
+def convolution_kernel(x_ptr, y_ptr, width, n, BLOCK: tl.constexpr, TAPS: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    k = tl.arange(0, TAPS)
+    row, column = p // n, p % n
+    at = (row[:, None] + (k % 9 // 3)[None, :]) * width + column[:, None] + (k % 3)[None, :]
+    at += (k // 9)[None, :] * (34 * width)
+    mask = (p < 32 * n)[:, None] & (k < 27)[None, :]
+    total = tl.sum(tl.load(x_ptr + at, mask=mask, other=0.0), axis=1)
+    tl.store(y_ptr + p, total, mask=p < 32 * n)
+
+
+def convolution(n):
+    """Three by three of three channels, as a product of matrices."""
+    x, y = torch.randn(3, 34, n + 2), torch.empty(32, n)
+    convolution_kernel[(triton.cdiv(32 * n, 64),)](x, y, n + 2, n, BLOCK=64, TAPS=32)
+
+
+@triton.jit
+def rotated_kernel(y_ptr, M, N, BLOCK: tl.constexpr, GROUP: tl.constexpr):
+    pid = tl.program_id(0)
+    width = GROUP * tl.cdiv(N, BLOCK)
+    group = pid // width
+    rows = min(tl.cdiv(M, BLOCK) - group * GROUP, GROUP)
+    r = (group * GROUP + pid % rows) * BLOCK + tl.arange(0, BLOCK)
+    c = (pid % width) // rows * BLOCK + tl.arange(0, BLOCK)
+    mask = (r < M)[:, None] & (c < N)[None, :]
+    tl.store(y_ptr + r[:, None] * N + c[None, :], pid, mask=mask)
+
+
+def rotated(n):
+    """Programs are grouped by the remainder of the whole number, not of that in the group."""
+    grid = (triton.cdiv(n, 16) * 8,)
+    rotated_kernel[grid](torch.empty(n, 128, dtype=torch.int32), n, 128, BLOCK=16, GROUP=4)
