@@ -175,9 +175,12 @@ class Space:
         """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
         known = [*facts, *self.assumed]
         short, long = _DEPTHS
-        if _Proof(self, known).shows(goal, short):
+        proof = _Proof(self, known)
+        if proof.shows(goal, short):
             return True
-        return _Proof(self, known).shows_apart(goal) or _Proof(self, known).shows(goal, long)
+        if any(s.level > HOST_ATOM for s in goal.symbols()) and proof.again().shows_apart(goal):
+            return True
+        return proof.again().shows(goal, long)
 
 
 class _Proof:
@@ -190,9 +193,14 @@ class _Proof:
             for symbol in fact.symbols():
                 if symbol.args:
                     self._facts += [f for f in space.facts_of(symbol) if f not in self._facts]
+        self.again()
+        self._tops: dict[Symbol, list[Poly]] = {}
+
+    def again(self) -> _Proof:
+        """Another attempt with as many steps."""
         self._steps = _STEPS
         self._failed: set[Poly] = set()
-        self._tops: dict[Symbol, list[Poly]] = {}
+        return self
 
     def shows(self, goal: Poly, depth: int) -> bool:
         goal = _reduced(goal)
@@ -236,7 +244,8 @@ class _Proof:
 
         With sign -1 the symbol is not above it, with sign 1 the symbol's opposite is not.
         """
-        ends = [beta for size, beta in self._bounds(symbol, sign) if size == ONE]
+        ends = self._tops_of(symbol) if sign < 0 else []
+        ends = [*ends, *(beta for size, beta in self._bounds(symbol, sign) if size == ONE)]
         numbers = [n for end in ends if (n := end.constant) is not None]
         others = [e for e in ends if e.symbols() and all(s.level <= HOST_ATOM for s in e.symbols())]
         return others[:1] + [as_poly(min(numbers)) for _ in numbers[:1]]
@@ -279,8 +288,7 @@ class _Proof:
     def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Poly, Poly]]:
         """Facts `sign * size * symbol + beta >= 0` of it: lower bounds (sign 1) or upper ones."""
         found: list[tuple[tuple[bool, int, bool], Poly, Poly]] = []
-        tops = [top - as_poly(symbol) for top in self._tops_of(symbol)] if sign < 0 else []
-        for fact in [*self._facts, *self._space.facts_of(symbol), *tops]:
+        for fact in [*self._facts, *self._space.facts_of(symbol)]:
             parts = fact.linear_in(symbol)
             if parts is None or not parts[0].terms:
                 continue
@@ -318,9 +326,9 @@ class _Proof:
                 found.append(floordiv(top, d))
                 continue
             quotient, rest = top.divided(d)
-            if self._space.nonneg(-1 - rest):
+            if self._on_box(-1 - rest):
                 found.append(quotient - 1)
-            elif self._space.nonneg(d - 1 - rest):
+            elif self._on_box(d - 1 - rest):
                 found.append(quotient)
         return found
 
