@@ -335,6 +335,8 @@ class _Proof:
     def _on_box(self, goal: Poly) -> bool:
         """Whether a polynomial of sizes only is at least 0 on the whole box."""
         symbols = goal.symbols()
+        if not symbols:
+            return (goal.constant or 0) >= 0
         if any(s.level != SIZE for s in symbols):
             return False
         pending = [{s: self._space.box[s] for s in symbols}]

@@ -7,6 +7,7 @@ from ttools.interpreter.dialects.traits import CHOOSES
 from ttools.interpreter.ir import Operation
 from ttools.sanitizer.passes.combining import chooses, combined_by, sum_of
 from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
+from ttools.sanitizer.sizes.rules import require_modelled
 from ttools.sanitizer.sizes.symbolic.operations import otherwise, rule, several
 from ttools.sanitizer.sizes.symbolic.state import State
 from ttools.sanitizer.sizes.symbolic.values import (
@@ -68,7 +69,8 @@ def _ends_of(kernel: State, known: AnyValue) -> tuple[int, int] | None:
 @several("tt.reduce")
 def _chosen_together(kernel: State, op: Operation) -> list[AnyValue]:
     """Of several tiles reduced together, as by `tl.argmax`, each result may be one of its own."""
-    found = []
+    require_modelled(op)
+    found: list[AnyValue] = []
     for n, (operand, result) in enumerate(zip(op.operands, op.results, strict=True)):
         ends = _ends_of(kernel, kernel.get(operand)) if chooses(op, n) else None
         known = None if ends is None else kernel.unknown(result, *ends)
