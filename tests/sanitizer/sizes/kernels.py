@@ -305,3 +305,90 @@ def split(n):
 
 def split_past(n):
     split_kernel[(4,)](torch.randn(4, n), torch.empty(4 * n - 1), n, BLOCK=16)
+
+
+@triton.jit
+def two_ways_kernel(y_ptr, n):
+    lane = tl.arange(0, 8)
+    tl.store(y_ptr + tl.where(lane < 4, lane, lane - 4), lane, mask=lane < n)
+
+
+def two_ways_to_store(n):
+    """Lanes 0 and 4 go different ways to one element."""
+    two_ways_kernel[(1,)](torch.empty(8, dtype=torch.int32), n)
+
+
+@triton.jit
+def masks_meet_kernel(y_ptr, n):
+    lane = tl.arange(0, 16)
+    mask = (lane < 4) | ((lane >= 8) & (lane < n))
+    tl.store(y_ptr + lane % 8, lane, mask=mask)
+
+
+def masks_meet(n):
+    """Each half of the mask is right on its own."""
+    masks_meet_kernel[(1,)](torch.empty(8, dtype=torch.int32), n)
+
+
+@triton.jit
+def concatenated_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offs = tl.cat(2 * lane, 2 * lane + 1)
+    x = tl.load(x_ptr + offs, mask=offs < 2 * n)
+    tl.store(y_ptr + tl.flip(offs), tl.flip(x), mask=tl.flip(offs) < 2 * n)
+
+
+def concatenated(n):
+    concatenated_kernel[(triton.cdiv(n, 8),)](torch.randn(2 * n), torch.empty(2 * n), n, BLOCK=8)
+
+
+@triton.jit
+def looked_up_kernel(code_ptr, table_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    code = tl.load(code_ptr + offs, mask=offs < n, other=0)
+    best = tl.argmax(code.to(tl.int32), axis=0)
+    x = tl.load(table_ptr + code) + tl.load(table_ptr + best)
+    tl.store(y_ptr + offs, x, mask=offs < n)
+
+
+def looked_up(n):
+    """A byte without a sign and a place in a tile are indices with bounds of their own."""
+    code = torch.randint(0, 256, (n,), dtype=torch.uint8)
+    y = torch.empty(n)
+    looked_up_kernel[(triton.cdiv(n, 64),)](code, torch.randn(256), y, n, BLOCK=64)
+
+
+@triton.jit
+def convolution_kernel(x_ptr, y_ptr, width, n, BLOCK: tl.constexpr, TAPS: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    k = tl.arange(0, TAPS)
+    row, column = p // n, p % n
+    at = (row[:, None] + (k % 9 // 3)[None, :]) * width + column[:, None] + (k % 3)[None, :]
+    at += (k // 9)[None, :] * (34 * width)
+    mask = (p < 32 * n)[:, None] & (k < 27)[None, :]
+    total = tl.sum(tl.load(x_ptr + at, mask=mask, other=0.0), axis=1)
+    tl.store(y_ptr + p, total, mask=p < 32 * n)
+
+
+def convolution(n):
+    """Three by three of three channels, as a product of matrices."""
+    x, y = torch.randn(3, 34, n + 2), torch.empty(32, n)
+    convolution_kernel[(triton.cdiv(32 * n, 64),)](x, y, n + 2, n, BLOCK=64, TAPS=32)
+
+
+@triton.jit
+def rotated_kernel(y_ptr, M, N, BLOCK: tl.constexpr, GROUP: tl.constexpr):
+    pid = tl.program_id(0)
+    width = GROUP * tl.cdiv(N, BLOCK)
+    group = pid // width
+    rows = min(tl.cdiv(M, BLOCK) - group * GROUP, GROUP)
+    r = (group * GROUP + pid % rows) * BLOCK + tl.arange(0, BLOCK)
+    c = (pid % width) // rows * BLOCK + tl.arange(0, BLOCK)
+    mask = (r < M)[:, None] & (c < N)[None, :]
+    tl.store(y_ptr + r[:, None] * N + c[None, :], pid, mask=mask)
+
+
+def rotated(n):
+    """Programs are grouped by the remainder of the whole number, not of that in the group."""
+    grid = (triton.cdiv(n, 16) * 8,)
+    rotated_kernel[grid](torch.empty(n, 128, dtype=torch.int32), n, 128, BLOCK=16, GROUP=4)

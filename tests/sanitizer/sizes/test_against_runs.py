@@ -57,7 +57,9 @@ def _index(choose: random.Random, depth: int) -> str:
             f"(({inner}) * {choose.choice(['9', 'n', '40'])}).to(tl.{choose.choice(_NARROW)})",
             f"({inner} >> {choose.choice(['1', '2'])})",
             f"({inner} & {choose.choice(['7', '5', '-4'])})",
-            f"({inner} {choose.choice('|^')} 3)",
+            f"({inner} {choose.choice('|^')} {choose.choice(['1', '3', '5', '-4'])})",
+            f"tl.flip({inner} + tl.zeros([BLOCK], tl.int32))",
+            f"tl.umulhi(({inner}).to(tl.uint32), 1 << {choose.choice(['30', '31'])}).to(tl.int32)",
             f"tl.maximum({inner}, {_index(choose, depth - 1)})",
         ]
     )
@@ -121,6 +123,21 @@ def test_claims_of_joined_offsets_hold_at_every_size(run: Callable[[int], None])
     result = Analysis(run, {"n": (1, _LAST)}).analyse()
     found = [(defect.event.kind, defect.sizes) for defect in result.defects]
     assert found == ([("oob_store", {"n": 1})] if run is kernels.split_past else [])
+
+
+@pytest.mark.parametrize(
+    "run", [kernels.two_ways_to_store, kernels.masks_meet, kernels.concatenated]
+)
+def test_claims_of_lanes_that_go_several_ways(run: Callable[[int], None]) -> None:
+    check_claims(SimpleNamespace(run=run))
+    result = Analysis(run, {"n": (1, _LAST)}).analyse()
+    found = [(defect.event.kind, defect.sizes) for defect in result.defects]
+    expected = {
+        kernels.two_ways_to_store: [("overlapping_store", {"n": 5})],
+        kernels.masks_meet: [("overlapping_store", {"n": 9})],
+    }
+    assert found == expected.get(run, [])
+    assert run in expected or result.verdict == "proved"
 
 
 def check_claims(module: ModuleType | SimpleNamespace) -> None:

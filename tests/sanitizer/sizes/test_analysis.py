@@ -36,6 +36,9 @@ def _found(result: Result) -> set[tuple[str, tuple[int, ...]]]:
         (kernels.early, {"n": (0, 1 << 20)}),
         (kernels.aligned, {"n": (1, 1 << 30)}),
         (kernels.bits, {"n": (1, 1 << 31)}),
+        (kernels.looked_up, {"n": (1, 1 << 20)}),
+        (kernels.convolution, {"n": (1, 1 << 20)}),
+        (kernels.rotated, {"n": (1, 1 << 20)}),
         (kernels.seen_transposed, {"n": (1, 1 << 14), "m": (1, 1 << 14)}),
     ],
 )

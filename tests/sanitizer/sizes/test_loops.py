@@ -136,6 +136,35 @@ def grid_stride(n):
     grid_stride_kernel[(300,)](torch.empty(n, dtype=torch.int8), n, BLOCK=4096)
 
 
+@triton.jit
+def while_stride_kernel(y_ptr, n, BLOCK: tl.constexpr):
+    start = tl.program_id(0) * BLOCK
+    while start < n:
+        offs = start + tl.arange(0, BLOCK)
+        tl.store(y_ptr + offs, 1, mask=offs < n)
+        start += tl.num_programs(0) * BLOCK
+
+
+def while_stride(n):
+    """The step is computed in each iteration, and the same in all of them."""
+    while_stride_kernel[(300,)](torch.empty(n, dtype=torch.int8), n, BLOCK=4096)
+
+
+@triton.jit
+def triangle_kernel(x_ptr, o_ptr, n, rest):
+    total = 0.0
+    for i in range(-n, 0):
+        total += tl.load(x_ptr + rest)
+        rest += i
+    tl.store(o_ptr, total)
+
+
+def triangle(n):
+    """What is added is the counter, another number in each iteration."""
+    rest = n * (n + 1) // 2
+    triangle_kernel[(1,)](torch.randn(rest + 1), torch.empty(1), n, rest)
+
+
 @pytest.mark.parametrize(
     ("run", "first", "last", "kind", "size"),
     [
@@ -146,6 +175,7 @@ def grid_stride(n):
         (one_too_many, 1, 1 << 20, "oob_load", 1),
         (hidden_race, 1, 20, "overlapping_store", 3),
         (grid_stride, 1, (1 << 31) - 1, "int_overflow", (1 << 31) - 300 * 4096 + 1),
+        (while_stride, 1, (1 << 31) - 1, "int_overflow", (1 << 31) - 300 * 4096 + 1),
     ],
 )
 def test_defects_in_loops_are_found(
@@ -172,6 +202,11 @@ def test_right_loops_are_proved(run: Callable[..., Any], first: int, last: int) 
 def test_what_a_long_loop_leaves_is_not_guessed() -> None:
     """The value after 500 iterations is not that after the first ones."""
     assert _analyse(after_loop, 1, 40).verdict == "not proved"
+
+
+def test_what_grows_by_the_counter_of_a_long_loop_is_not_guessed() -> None:
+    result = _analyse(triangle, 150, 160)
+    assert (result.verdict, result.defects) == ("not proved", [])
 
 
 _WHILE = """

@@ -150,3 +150,52 @@ def test_a_short_proof_is_found_among_long_ways_that_lead_nowhere() -> None:
     column = 2 * output + 1
     masks = [outputs - output, column, size - 1 - column]
     assert space.nonneg(4 * size - 1 - size * as_poly(row) - column, masks)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_of_quotients_of_quotients_hold(seed: int) -> None:
+    """As upsampling and convolutions index: each part is bounded by what is divided last."""
+    choose = random.Random(seed)
+    n, p, i = (
+        Symbol(name, kind, level)
+        for name, kind, level in (
+            ("n", "size", SIZE),
+            ("p", "program", PROGRAM),
+            ("i", "lane", LANE),
+        )
+    )
+    size = as_poly(n)
+    space = Space({n: (1, 6)})
+    space.declare(p, 0, 30)
+    space.declare(i, 0, 3)
+    shown = 0
+    for _ in range(60):
+        x = 4 * as_poly(p) + as_poly(i)
+        divisor = choose.choice([size, 2 * size, as_poly(3), 3 * size])
+        row, column = floordiv(x, divisor), modulo(x, divisor)
+        inner = as_poly(choose.choice([2, 3]))
+        facts = [choose.randrange(1, 7) * size + choose.randrange(-2, 2) - x]
+        parts = (floordiv(row, inner), floordiv(column, inner), modulo(row, inner))
+        goal = choose.randrange(5) * size + choose.randrange(-2, 4)
+        for part in parts:
+            goal = goal - choose.choice([as_poly(0), as_poly(1), size]) * part
+        if space.nonneg(goal, facts):
+            shown += 1
+            for numbers in itertools.product(range(1, 7), range(31), range(4)):
+                values = dict(zip((n, p, i), numbers, strict=True))
+                if _holds(facts[0], values):
+                    assert _holds(goal, values), (goal, facts, values)
+    assert shown
+
+
+def test_upsampled_rows_and_columns_are_shown_to_be_inside() -> None:
+    n, p, i = Symbol("n", "size", SIZE), Symbol("p", "program", PROGRAM), Symbol("i", "i", LANE)
+    size, two = as_poly(n), as_poly(2)
+    space = Space({n: (2, 2**20)})
+    space.declare(p, 0, None)
+    space.declare(i, 0, 1023)
+    x = 1024 * as_poly(p) + as_poly(i)
+    row, column = floordiv(floordiv(x, 2 * size), two), floordiv(modulo(x, 2 * size), two)
+    left = 64 * size - 1 - size * row - column
+    assert space.nonneg(left, [256 * size - 1 - x])
+    assert not space.nonneg(left - 1, [256 * size - 1 - x])

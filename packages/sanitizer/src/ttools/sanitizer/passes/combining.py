@@ -8,7 +8,7 @@ asks.
 from __future__ import annotations
 
 from ttools.interpreter.dialects.integer_ranges import Interval
-from ttools.interpreter.ir import Operation, shape_of
+from ttools.interpreter.ir import Operation, Value, shape_of
 
 #: Beyond these bits it does not matter how large a product is.
 _ENOUGH = 256
@@ -28,6 +28,20 @@ def combined_by(op: Operation) -> str | None:
     combine, end = body.operations
     of_both = len(combine.operands) == 2 and set(combine.operands) == set(body.arguments)
     return combine.name if of_both and end.operands == combine.results else None
+
+
+def chooses(op: Operation, n: int) -> bool:
+    """Whether the n-th result of a reduction or scan always is one of the n-th elements."""
+    body, count = op.regions[0].entry, len(op.operands)
+    own = (body.arguments[n], body.arguments[n + count])
+
+    def is_own(value: Value) -> bool:
+        made = value.defining_op
+        if made is None or made.name != "arith.select":
+            return value in own
+        return all(is_own(each) for each in made.operands[1:])
+
+    return len(body.arguments) == 2 * count and is_own(body.terminator.operands[n])
 
 
 def sum_of(op: Operation, elements: Interval) -> Interval:

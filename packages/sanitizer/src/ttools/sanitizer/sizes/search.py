@@ -19,6 +19,8 @@ _MOST_STEPS = 12
 _MOST_ALONE = 256
 #: Sizes that run one after the other where nothing is proved.
 _MOST_NEAR = 24
+#: Seconds of a proof that is not found, from which on a size is run first.
+_SLOW = 0.2
 
 
 class Known:
@@ -205,6 +207,7 @@ class Search:
                 self._known.found(trial, point, key, least=True)
                 return point
             self._known.found(trial, point, key, least=False)
+            low = end  # all before is proved
             if not trial.is_whole:
                 if trial.uncertain and not trial.events:
                     self._note(trial)
@@ -244,9 +247,16 @@ class Search:
         good, bad = low - 1, high
         if key in self.problems({**box, symbol: (low, low)}, key):
             return low
+        is_slow = False
         while bad - good > 1:
             middle = (good + bad) // 2
+            point = {**{s: first for s, (first, _) in box.items()}, symbol: middle}
+            if is_slow and self._where.holds(point) and self.trial(point).has(key):
+                bad = middle  # no proof is there to be found
+                continue
+            start = time.monotonic()
             if key in self.problems({**box, symbol: (low, middle)}, key):
+                is_slow = time.monotonic() - start > _SLOW
                 bad = middle
             else:
                 good = middle

@@ -229,6 +229,9 @@ def floordiv(p: Poly, d: Poly) -> Poly:
         inner = Poly({k: c for k, c in p.terms.items() if c % m})
         if outer.terms:
             return outer + floordiv(inner, d)
+        for symbol in p.symbols():
+            if symbol.kind == "floordiv" and p == as_poly(symbol) and symbol.args[1].constant:
+                return floordiv(symbol.args[0], d * symbol.args[1])
     elif p == d:
         return ONE
     return ZERO if n == 0 else _atom("floordiv", p, d)

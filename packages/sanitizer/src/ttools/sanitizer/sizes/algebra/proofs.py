@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from ttools.sanitizer.sizes.algebra.polynomials import (
+    HOST_ATOM,
+    ONE,
     SIZE,
     Poly,
     Symbol,
@@ -172,7 +174,13 @@ class Space:
     def nonneg(self, goal: Poly, facts: Iterable[Poly] = ()) -> bool:
         """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
         known = [*facts, *self.assumed]
-        return any(_Proof(self, known).shows(goal, depth) for depth in _DEPTHS)
+        short, long = _DEPTHS
+        proof = _Proof(self, known)
+        if proof.shows(goal, short):
+            return True
+        if any(s.level > HOST_ATOM for s in goal.symbols()) and proof.again().shows_apart(goal):
+            return True
+        return proof.again().shows(goal, long)
 
 
 class _Proof:
@@ -185,8 +193,14 @@ class _Proof:
             for symbol in fact.symbols():
                 if symbol.args:
                     self._facts += [f for f in space.facts_of(symbol) if f not in self._facts]
+        self.again()
+        self._tops: dict[Symbol, list[Poly]] = {}
+
+    def again(self) -> _Proof:
+        """Another attempt with as many steps."""
         self._steps = _STEPS
         self._failed: set[Poly] = set()
+        return self
 
     def shows(self, goal: Poly, depth: int) -> bool:
         goal = _reduced(goal)
@@ -208,6 +222,33 @@ class _Proof:
             return True
         self._failed.add(goal)
         return False
+
+    def shows_apart(self, goal: Poly) -> bool:
+        """The same with each symbol at an end of its own, whatever the others are."""
+        symbols = [s for s in goal.symbols() if s.level > HOST_ATOM]
+        if not symbols:
+            return self.shows(goal, _DEPTHS[0])
+        symbol = max(symbols, key=lambda s: (s.level, s.order))
+        parts = goal.linear_in(symbol)
+        sign = 0 if parts is None else self._sign(parts[0], 0)
+        if parts is None or not sign:
+            return False
+        for beta in self._ends(symbol, sign):
+            self._steps -= 1
+            if self._steps > 0 and self.shows_apart(parts[1] - sign * parts[0] * beta):
+                return True
+        return False
+
+    def _ends(self, symbol: Symbol, sign: int) -> list[Poly]:
+        """What of sizes bounds a symbol: first what varies, then the tightest number.
+
+        With sign -1 the symbol is not above it, with sign 1 the symbol's opposite is not.
+        """
+        ends = self._tops_of(symbol) if sign < 0 else []
+        ends = [*ends, *(beta for size, beta in self._bounds(symbol, sign) if size == ONE)]
+        numbers = [n for end in ends if (n := end.constant) is not None]
+        others = [e for e in ends if e.symbols() and all(s.level <= HOST_ATOM for s in e.symbols())]
+        return others[:1] + [as_poly(min(numbers)) for _ in numbers[:1]]
 
     def _by_facts(self, goal: Poly, symbols: list[Symbol], depth: int) -> bool:
         for symbol in symbols[:3]:
@@ -261,9 +302,41 @@ class _Proof:
         found.sort(key=lambda each: each[0])
         return [(size, beta) for _, size, beta in dict.fromkeys(found)]
 
+    def _tops_of(self, symbol: Symbol) -> list[Poly]:
+        """What of sizes a quotient is not above, as facts say that of what is divided.
+
+        `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Rounded down here, it bounds
+        what the quotient is divided by, too, which the fact times a divisor does not.
+        """
+        if symbol.kind != "floordiv":
+            return []
+        known = self._tops.get(symbol)
+        if known is not None:
+            return known
+        self._tops[symbol] = found = []
+        p, d = symbol.args
+        above = [f + p for f in self._facts if f.terms.keys() >= p.terms.keys()]
+        inner = next(iter(p.symbols()), None)
+        if inner is not None and p == as_poly(inner):
+            above += self._ends(inner, -1)
+        for top in dict.fromkeys(above):
+            if any(s.level > HOST_ATOM for s in top.symbols()):
+                continue
+            if d.constant is not None:
+                found.append(floordiv(top, d))
+                continue
+            quotient, rest = top.divided(d)
+            if self._on_box(-1 - rest):
+                found.append(quotient - 1)
+            elif self._on_box(d - 1 - rest):
+                found.append(quotient)
+        return found
+
     def _on_box(self, goal: Poly) -> bool:
         """Whether a polynomial of sizes only is at least 0 on the whole box."""
         symbols = goal.symbols()
+        if not symbols:
+            return (goal.constant or 0) >= 0
         if any(s.level != SIZE for s in symbols):
             return False
         pending = [{s: self._space.box[s] for s in symbols}]

@@ -228,10 +228,7 @@ class ConcreteRun(Accesses):
         step = None if added is None or made is None else added(made, argument)
         if made is None or step is None or step not in self._values:
             return None
-        inside = step.defining_op
-        if inside is not None and any(inside is each for each in op.walk()):
-            return None
-        return step, made
+        return (step, made) if _is_fixed(step, op) else None
 
     def loop(self, op: Operation) -> None:
         """Runs a loop that goes on while a condition holds."""
@@ -330,3 +327,15 @@ class ConcreteRun(Accesses):
             if (end >= top).any() or (end < -top).any():
                 return None
         return None if ((speed < 1) & (slack > 0)).any() else left + np.zeros(self.count, np.int64)
+
+
+def _is_fixed(value: Value, loop: Operation) -> bool:
+    """Whether a value is the same in all iterations of a loop."""
+    around, made = value.owner.parent_op, value.defining_op
+    while around is not None and around is not loop:
+        around = around.parent_op
+    if around is None:
+        return True
+    if made is None or made.regions or made.has(READS, WRITES):
+        return False
+    return all(_is_fixed(each, loop) for each in made.operands)

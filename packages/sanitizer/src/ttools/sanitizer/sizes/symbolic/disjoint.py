@@ -16,6 +16,8 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     Poly,
     Symbol,
     as_poly,
+    floordiv,
+    modulo,
     substitute,
 )
 from ttools.sanitizer.sizes.algebra.proofs import Space
@@ -24,6 +26,7 @@ from ttools.sanitizer.sizes.symbolic.accesses import Access
 from ttools.sanitizer.sizes.symbolic.values import Renamer, lane, moved_copy
 
 _DEPTH = 6
+_ROUNDS = 24
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,11 @@ def conflicts(
     for n, one in enumerate(instances):
         if one.access.kind == "load":
             continue
-        if one.access.kind == "store" and not one.access.uniform and not _lanes_apart(space, one):
-            yield Conflict("overlapping_store", one, one, in_program=True)
+        if one.access.kind == "store" and not one.access.uniform:
+            # Two lanes may go different ways to their address, or through a mask.
+            for other in instances[n:]:
+                if other.access is one.access and not _lanes_apart(space, one, other):
+                    yield Conflict("overlapping_store", one, other, in_program=True)
         if not programs:
             continue
         for m, other in enumerate(instances):
@@ -140,30 +146,41 @@ def _ordered(
     return True
 
 
-def _lanes_apart(space: Space, instance: Instance) -> bool:
-    """Whether the lanes of a store write different elements."""
-    shape = shape_of(instance.access.op.address.type)
+def _lanes_apart(space: Space, one: Instance, other: Instance) -> bool:
+    """Whether lanes of a store that go these two ways write different elements."""
+    shape = shape_of(one.access.op.address.type)
     lanes = [lane(axis, extent) for axis, extent in enumerate(shape) if extent > 1]
     if not lanes:
         return True
-    inside = instance.at.base_symbols().union(*(f.base_symbols() for f in instance.facts))
+    polys = (one.at, other.at, *one.facts, *other.facts)
+    inside = set().union(*(poly.base_symbols() for poly in polys))
     inside = inside.union(*(space.positions.get(s, ZERO).base_symbols() for s in inside))
     # What differs by lane is renamed: the lanes themselves and data in tiles.
     keeps = frozenset(s for s in inside if s.level < min(each.level for each in lanes))
-    renamer = _renamer(space, instance, keeps)
+    renamer = _renamer(space, other, keeps)
     for symbol in lanes:
         if symbol not in inside:
             return False  # all of them write one element
-    facts = [renamer.poly(f) for f in instance.facts]
-    digits = _Digits(space, list(instance.facts), facts, renamer, keeps)
-    digits.equal(instance.at, renamer.poly(instance.at), _DEPTH)
-    return all(digits.determined(as_poly(symbol)) for symbol in lanes)
+        renamer.poly(as_poly(symbol))
+    space.copy_declarations(renamer.replaced)
+    facts = [renamer.poly(f) for f in other.facts]
+    digits = _Digits(space, list(one.facts), facts, renamer, keeps)
+    at = renamer.poly(other.at)
+    digits.equal(one.at, at, _DEPTH)
+    if all(digits.determined(as_poly(symbol)) for symbol in lanes):
+        return True
+    if one is other:
+        return False
+    every = [*one.facts, *facts]
+    goals = (one.at - at - 1, at - one.at - 1, *(-1 - fact for fact in facts))
+    return any(space.nonneg(goal, [f for f in every if -1 - f != goal]) for goal in goals)
 
 
 class _Digits:
     """What follows from two elements being the same one.
 
-    Of `s * high + low` with `0 <= low < s` equal sums have equal `high` and equal `low`. Equal
+    Of `s * high + low` with `0 <= low < s` equal sums have equal `high` and equal `low`, as they
+    have with `-s < low <= 0`. Equal
     elements of a table that has no two equal ones are at one position.
 
     Args:
@@ -199,7 +216,7 @@ class _Digits:
     def equal(self, p: Poly, q: Poly, depth: int) -> None:
         """Notes what follows from `p == q`."""
         self._split(p, q, depth)
-        for _ in range(8):
+        for _ in range(_ROUNDS):
             news = [self._use(*leaf) for leaf in [*self._leaves]]
             if True not in news:
                 break
@@ -208,7 +225,7 @@ class _Digits:
         one, other = _parts(p), _parts(q)
         if one.get((), ZERO) == other.get((), ZERO):
             p, q = p - one.pop((), ZERO), q - other.pop((), ZERO)
-        scales = {c for m, c in one.items() if m}
+        scales = {-c if (c.constant or 0) < 0 else c for m, c in one.items() if m}
         order = sorted(scales, key=lambda c: self._space.range(c)[1] or 0, reverse=True)
         for scale in order if depth > 0 else ():
             if scale.constant in (1, -1) or (self._space.range(scale)[0] or 0) < 1:
@@ -217,8 +234,10 @@ class _Digits:
             if not low.terms and not low2.terms:
                 self._split(high, high2, depth - 1)
                 return
-            if self._is_digit(low, scale, self._facts) and self._is_digit(
-                low2, scale, self._others
+            if any(
+                self._is_digit(sign * low, scale, self._facts)
+                and self._is_digit(sign * low2, scale, self._others)
+                for sign in (1, -1)
             ):
                 self._split(high, high2, depth - 1)
                 self._split(low, low2, depth - 1)
@@ -250,11 +269,26 @@ class _Digits:
         if position is not None:
             self._split(position, self._renamed(position), _DEPTH)
         if symbol.kind in ("floordiv", "mod"):
-            p, d = symbol.args
-            pair = [s for s in self._known if s.kind in ("floordiv", "mod") and s.args == (p, d)]
-            if len(pair) == 2 and self.determined(d):
-                self._split(p, self._renamed(p), _DEPTH)
+            for rest in [s for s in self._known if s.kind == "mod"]:
+                p, d = rest.args
+                if self.determined(d) and not self.determined(p):
+                    if self.determined(floordiv(p, d)):
+                        self._split(p, self._renamed(p), _DEPTH)
+                    else:
+                        self._use_rotated(p, d)
         return True
+
+    def _use_rotated(self, p: Poly, d: Poly) -> None:
+        """Takes what follows from `r // d` and `p % d` of one `d`, where `r` is `p % w`.
+
+        If `p // w` is the same too, `r` differs by as much as `p`: by a multiple of `d`, that is,
+        and as `r // d` is the same, by less than `d`. So programs are grouped.
+        """
+        for quotient in [s for s in self._known if s.kind == "floordiv" and s.args[0] == p]:
+            width = quotient.args[1]
+            if self.determined(width) and self.determined(floordiv(modulo(p, width), d)):
+                self._split(p, self._renamed(p), _DEPTH)
+                return
 
     def _is_zero(self, symbol: Symbol) -> bool:
         """Whether a symbol can only be 0, in both."""

@@ -40,6 +40,9 @@ rule: Rules[Callable[[State, Operation], AnyValue]] = Rules()
 #: Evaluates an operation whose regions are code of the kernel, or the last one of a block.
 control: Rules[Callable[[Evaluator, Operation], None]] = Rules()
 
+#: Of operations with several results.
+several: Rules[Callable[[State, Operation], list[AnyValue]]] = Rules()
+
 Function: TypeAlias = "Callable[..., Poly | None]"
 
 
@@ -48,6 +51,9 @@ def evaluate(kernel: State, op: Operation) -> list[AnyValue]:
     known = rule.get(op.name)
     if known is not None and len(op.results) == 1:
         return [known(kernel, op)]
+    parted = several.get(op.name)
+    if parted is not None:
+        return parted(kernel, op)
     require_modelled(op)
     return [otherwise(kernel, op, result) for result in op.results]
 

@@ -106,7 +106,7 @@ class State:
         return symbol
 
     def lane(self, axis: int, extent: int) -> Poly:
-        """The index along an axis of a tile, counted from its last axis."""
+        """The index along an axis of a tile, counted from its first axis."""
         if extent == 1:
             return ZERO
         symbol = lane(axis, extent)

@@ -261,7 +261,7 @@ _lanes: dict[tuple[int, int], Symbol] = {}
 
 
 def lane(axis: int, extent: int) -> Symbol:
-    """The index along an axis of a tile, counted from its last axis."""
+    """The index along an axis of a tile, counted from its first axis."""
     if (axis, extent) not in _lanes:
         name = f"lane{axis}" if axis else "lane"
         _lanes[axis, extent] = Symbol(name, "lane", LANE, (), (axis, extent))

@@ -11,7 +11,7 @@ import numpy as np
 from ttools.interpreter.ir import Operation
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.concrete.lanes import Lanes, either, fit, select
-from ttools.sanitizer.sizes.concrete.operations import plain, rule
+from ttools.sanitizer.sizes.concrete.operations import combination, plain, rule
 from ttools.sanitizer.sizes.concrete.state import State
 
 
@@ -39,6 +39,9 @@ def _and(run: State, op: Operation) -> Lanes:
 @rule("arith.ori")
 def _or(run: State, op: Operation) -> Lanes:
     return _logic(run, op, np.bitwise_or, True)
+
+
+combination("arith.xori")(np.bitwise_xor)
 
 
 @rule("arith.xori")

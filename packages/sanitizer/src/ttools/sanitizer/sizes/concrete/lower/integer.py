@@ -129,6 +129,21 @@ def _shift_right_unsigned(run: State, op: Operation) -> Lanes:
     return plain(run, op, shifted)
 
 
+@rule("tt.mulhiui")
+def _high_product(run: State, op: Operation) -> Lanes:
+    width = width_of(op.results[0])
+
+    def high(a: Any, b: Any) -> Any:
+        half = np.uint64(width // 2)
+        low = np.uint64((1 << width // 2) - 1)
+        (a, c), (b, d) = ((x >> half, x & low) for x in (_unsigned(a, width), _unsigned(b, width)))
+        middle = a * d + (c * d >> half)
+        carry = (c * b + (middle & low)) >> half
+        return (a * b + (middle >> half) + carry).astype(np.int64)
+
+    return plain(run, op, high)
+
+
 def _extreme(run: State, op: Operation, function: Callable[[Any, Any], Any]) -> Lanes:
     a, b = (run.get(v) for v in op.operands)
     data = function(*fit(a.data, b.data))

@@ -51,4 +51,6 @@ def _integers(run: State, op: Operation, over: Callable[[np.ufunc, Any], Any]) -
         return None
     shape = (run.count, *shape_of(op.operands[0].type))
     data = wrapped(over(combine, spread(value.data, shape)), kind.width)
-    return with_wraps(op, data, over(combine, spread(value.exact, shape)), (), None)
+    # A twin ends at operations on bits.
+    exact = data if combine is np.bitwise_xor else over(combine, spread(value.exact, shape))
+    return with_wraps(op, data, exact, (), None)

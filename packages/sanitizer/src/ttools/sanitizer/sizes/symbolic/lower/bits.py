@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.ir import Operation
+from dataclasses import replace
+
+from ttools.interpreter.ir import Operation, Value, shape_of
+from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly, floordiv, modulo
+from ttools.sanitizer.sizes.attributes import axis_of, width_of
+from ttools.sanitizer.sizes.symbolic.lower.shape import exchanged
 from ttools.sanitizer.sizes.symbolic.operations import is_condition, otherwise, rule
 from ttools.sanitizer.sizes.symbolic.state import State
 from ttools.sanitizer.sizes.symbolic.values import (
@@ -84,7 +89,59 @@ def _xor(kernel: State, op: Operation) -> AnyValue:
             if kernel.logic(other).kind == "true":
                 return negated(kernel.logic(value))
         return UNKNOWN
+    for value, other in (op.operands, reversed(op.operands)):
+        axis = _exchanged_axis(value, other)
+        if axis is not None:
+            return exchanged(kernel, value, axis)
+    for value, other in (op.operands, reversed(op.operands)):
+        mask = kernel.number(other).single
+        bits = None if mask is None else mask.constant
+        if bits is not None:
+            cases = kernel.number(value).cases
+            if all(case.base is None for case in cases):
+                return Number(tuple(replace(c, value=_flipped(c.value, bits)) for c in cases))
     return _put_together(kernel, op)
+
+
+def _exchanged_axis(value: Value, other: Value) -> int | None:
+    """The axis of two lanes of which `value ^ other` exchanges them, as `tl.flip` does."""
+    made = other.defining_op
+    while made is not None and made.name in ("tt.broadcast", "tt.splat", "tt.expand_dims"):
+        made = made.operands[0].defining_op
+    if made is None or combined_by(made) != "arith.xori" or made.operands[0] is not value:
+        return None
+    axis, shape = axis_of(made), shape_of(value.type)
+    reached = shape_of(other.defining_op.operands[0].type) if other.defining_op else ()
+    kept = not reached or reached == (*shape[:axis], 1, *shape[axis + 1 :])
+    return axis if shape[axis] == 2 and made.name == "tt.reduce" and kept else None
+
+
+def _flipped(p: Poly, bits: int) -> Poly:
+    """`p ^ bits` of numbers of any sign, which has no bits above those of both."""
+    if bits < 0:
+        return -1 - _flipped(p, ~bits)
+    at = 0
+    while bits >> at:
+        first = at + (bits >> at & -(bits >> at)).bit_length() - 1
+        last = first + (~(bits >> first) & (bits >> first) + 1).bit_length() - 1
+        low, high = as_poly(1 << first), as_poly(1 << last)
+        inner = modulo(floordiv(p, low), as_poly(1 << (last - first)))
+        p = high * floordiv(p, high) + (high - low) - low * inner + modulo(p, low)
+        at = last
+    return p
+
+
+@rule("tt.mulhiui")
+def _high_product(kernel: State, op: Operation) -> AnyValue:
+    """Of numbers that are not below 0, whose whole product fits into twice the bits."""
+    width = width_of(op.results[0])
+    cases = []
+    for pair in joined(*(kernel.number(v) for v in op.operands)) or ():
+        if not all(kernel.space.within(c.value, 0, 1 << width) for c in pair):
+            return otherwise(kernel, op, op.results[0])
+        p, q = (case.value for case in pair)
+        cases.append(Case(floordiv(p * q, as_poly(1 << width)), facts_of(pair), needs_of(pair)))
+    return Number(tuple(cases)) if cases else otherwise(kernel, op, op.results[0])
 
 
 @rule("arith.shrsi")

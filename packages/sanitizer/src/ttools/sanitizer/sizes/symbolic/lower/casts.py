@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ttools.interpreter.ir import (
     Constant,
     IntegerType,
@@ -9,6 +11,7 @@ from ttools.interpreter.ir import (
     as_signed,
     element_type,
 )
+from ttools.sanitizer.sizes.algebra.polynomials import as_poly
 from ttools.sanitizer.sizes.attributes import same_elements, width_of
 from ttools.sanitizer.sizes.symbolic.operations import exact, is_condition, otherwise, rule
 from ttools.sanitizer.sizes.symbolic.state import State
@@ -37,10 +40,27 @@ def _extend_unsigned(kernel: State, op: Operation) -> AnyValue:
         low = kernel.space.range(case.value)[0]
         needs = case.needs
         if low is None or low < 0:
+            fresh = _without_sign(kernel, op, case)
+            if fresh is not None:
+                cases.append(fresh)
+                continue
+        if low is None or low < 0:
             high = (1 << (width_of(op.operands[0]) - 1)) - 1
             needs = needs | {Need(op, case.value, 0, high, "model")}
         cases.append(Case(case.value, case.when, needs))
     return Number(tuple(cases))
+
+
+def _without_sign(kernel: State, op: Operation, case: Case) -> Case | None:
+    """Data of which nothing is known, as a number without a sign; None if something is."""
+    half = 1 << (width_of(op.operands[0]) - 1)
+    symbols = case.value.symbols()
+    (symbol,) = symbols if len(symbols) == 1 else (None,)
+    if symbol is None or symbol.kind != "data" or case.value != as_poly(symbol) or case.needs:
+        return None
+    if kernel.space.range_of(symbol) != (-half, half - 1) or symbol in kernel.space.positions:
+        return None
+    return replace(case, value=as_poly(kernel.data(op.results[0], 0, 2 * half - 1)))
 
 
 @rule("arith.extsi", "arith.index_cast")

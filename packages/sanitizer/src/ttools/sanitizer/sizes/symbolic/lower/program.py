@@ -5,14 +5,14 @@ from __future__ import annotations
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import CHOOSES
 from ttools.interpreter.ir import Operation
-from ttools.sanitizer.passes.combining import combined_by, sum_of
+from ttools.sanitizer.passes.combining import chooses, combined_by, sum_of
 from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
-from ttools.sanitizer.sizes.symbolic.operations import otherwise, rule
+from ttools.sanitizer.sizes.rules import require_modelled
+from ttools.sanitizer.sizes.symbolic.operations import otherwise, rule, several
 from ttools.sanitizer.sizes.symbolic.state import State
 from ttools.sanitizer.sizes.symbolic.values import (
     AnyValue,
     Case,
-    Logic,
     Number,
     facts_of,
     joined,
@@ -52,9 +52,11 @@ def _add_pointer(kernel: State, op: Operation) -> AnyValue:
 
 def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:
     """An interval of the elements that are combined; None where it is not known."""
-    known = kernel.get(op.operands[0])
-    if isinstance(known, Logic) or len(op.operands) != 1:
-        return None
+    return _ends_of(kernel, kernel.get(op.operands[0])) if len(op.operands) == 1 else None
+
+
+def _ends_of(kernel: State, known: AnyValue) -> tuple[int, int] | None:
+    """An interval of a number that needs nothing; None where it is not known."""
     if not isinstance(known, Number) or any(c.needs for c in known.cases):
         return None
     ranges = [kernel.space.range(c.value) for c in known.cases]
@@ -62,6 +64,18 @@ def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:
     if None in lows or None in highs:
         return None
     return min(n for n in lows if n is not None), max(n for n in highs if n is not None)
+
+
+@several("tt.reduce")
+def _chosen_together(kernel: State, op: Operation) -> list[AnyValue]:
+    """Of several tiles reduced together, as by `tl.argmax`, each result may be one of its own."""
+    require_modelled(op)
+    found: list[AnyValue] = []
+    for n, (operand, result) in enumerate(zip(op.operands, op.results, strict=True)):
+        ends = _ends_of(kernel, kernel.get(operand)) if chooses(op, n) else None
+        known = None if ends is None else kernel.unknown(result, *ends)
+        found.append(otherwise(kernel, op, result) if known is None else known)
+    return found
 
 
 @rule("tt.reduce", "tt.scan")
