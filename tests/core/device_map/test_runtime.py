@@ -46,6 +46,7 @@ def test_the_runtime() -> None:
     torch.cuda.check_error(runtime.cudaHostRegister(host.data_ptr(), 12, 0))
     assert runtime.cudaMemGetInfo(0)[1] == torch.cuda.mem_get_info()[1]
     assert len(torch.cuda.nccl.version()) == 3
+    assert isinstance(torch.cuda.get_device_properties(0), torch.cuda._CudaDeviceProperties)
     assert torch.backends.cuda.cufft_plan_cache.size == 0
     torch.backends.cuda.cufft_plan_cache.clear()
     with torch.autograd.profiler.emit_nvtx():

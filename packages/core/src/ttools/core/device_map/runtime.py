@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from ttools.core.device_map.properties import DeviceProperties
+
 #: As of the CUDA version that is told.
 _NCCL_VERSION = (2, 26, 2)
 
@@ -48,6 +50,7 @@ class _Plans:
 def runtime_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     """Every (owner, attribute, value) that a torch without CUDA has not."""
     yield torch.cuda, "_cudart", CUDART
+    yield torch.cuda, "_CudaDeviceProperties", DeviceProperties
     yield torch.cuda, "_sleep", lambda cycles: None
     yield torch.cuda.nccl, "version", lambda: _NCCL_VERSION
     for name, function in _COPIES.items():
