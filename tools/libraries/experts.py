@@ -77,7 +77,7 @@ def quantise_groups(
     """
     kind = quantised.dtype
     limits = torch.finfo(kind) if kind.is_floating_point else torch.iinfo(kind)
-    parts = x.float().unflatten(-1, (-1, size))
+    parts = x.float().reshape(*x.shape[:-1], -1, size)
     divisors = (parts.abs().amax(-1, keepdim=True) / limits.max).clamp(min=1e-10)
     values = (parts / divisors).clamp(limits.min, limits.max)
     values = values if kind.is_floating_point else values.round()

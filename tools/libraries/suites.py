@@ -218,7 +218,7 @@ SUITES = {
             *("srt/quant/test_fp8_kernel", "srt/quant/test_int8_kernel", "srt/test_fp8_utils"),
             *("srt/quant/test_block_int8", "srt/quant/test_triton_scaled_mm"),
             *("srt/quant/test_awq_dequant", "srt/rotary_embedding/test_mrope"),
-            *("srt/test_penalty", "srt/test_mamba_unittest", "srt/test_swa_unittest"),
+            *("srt/test_mamba_unittest", "srt/test_swa_unittest"),
             *("manual/lora/test_chunked_sgmv_backend", "manual/test_lora_ops"),
             *("manual/test_triton_moe_wna16", "manual/test_trtllm_fp8_kv_kernel"),
             "manual/layers/attention/nsa/test_act_quant_triton",

@@ -101,18 +101,18 @@ def test_pinned_memory_is_the_host_s() -> None:
 class Wrapped(torch.Tensor):
     """A library's tensor that has another in it."""
 
-    inner: torch.Tensor
+    held: torch.Tensor
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
         made: Any = torch.Tensor._make_wrapper_subclass
         wrapped = made(cls, inner.shape, dtype=inner.dtype)
-        wrapped.inner = inner
+        wrapped.held = inner
         return wrapped
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
-        result = func(args[0].inner)
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(args[0].held)
         return cls(result) if isinstance(result, torch.Tensor) else result
 
 
@@ -122,8 +122,8 @@ def test_tensors_of_libraries_are_pinned_by_what_is_in_them() -> None:
     pinned = wrapped.pin_memory()
     assert type(pinned) is Wrapped
     assert pinned.is_pinned()
-    assert pinned.inner.is_pinned()
-    assert not wrapped.inner.is_pinned()
+    assert pinned.held.is_pinned()
+    assert not wrapped.held.is_pinned()
 
 
 def test_products_of_integers_give_results_their_size() -> None:

@@ -267,8 +267,10 @@ def _composed(name: str) -> Kernel:
         except NotImplementedError as error:
             if "Could not run" not in str(error):
                 raise
+            owner = name.partition("::")[0]
+            owner = "torch" if owner in ("aten", "c10d") else f"the library `{owner}`"
             raise UnsupportedError(
-                f"{name} on a mapped device: torch has it for GPUs only",
+                f"{name} on a mapped device: {owner} has it for GPUs only",
                 help="`tensor.cpu()` and operators that the CPU has compute the same",
             ) from error
 
