@@ -69,7 +69,12 @@ def sum_of_experts(x: torch.Tensor, out: torch.Tensor, factor: float = 1.0) -> N
 
 
 def quantise_groups(
-    x: torch.Tensor, quantised: torch.Tensor, scales: torch.Tensor, size: int, *_: object
+    x: torch.Tensor,
+    quantised: torch.Tensor,
+    scales: torch.Tensor,
+    size: int,
+    *_: object,
+    **__: object,
 ) -> None:
     """Writes parts of rows, of `size` columns each, and what each was divided by.
 

@@ -111,7 +111,9 @@ class Wrapped(torch.Tensor):
         return wrapped
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         result = func(args[0].held)
         return cls(result) if isinstance(result, torch.Tensor) else result
 
