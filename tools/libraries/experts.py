@@ -78,14 +78,14 @@ def quantise_groups(
 ) -> None:
     """Writes parts of rows, of `size` columns each, and what each was divided by.
 
-    The largest magnitude of a part becomes the largest number of the narrow type.
+    The largest magnitude of a part becomes the largest number of the narrow type. Integers are cut
+    off, as SGLang cuts them.
     """
     kind = quantised.dtype
     limits = torch.finfo(kind) if kind.is_floating_point else torch.iinfo(kind)
     parts = x.float().reshape(*x.shape[:-1], -1, size)
     divisors = (parts.abs().amax(-1, keepdim=True) / limits.max).clamp(min=1e-10)
     values = (parts / divisors).clamp(limits.min, limits.max)
-    values = values if kind.is_floating_point else values.round()
     quantised.copy_(values.flatten(-2).to(kind))
     scales.copy_(divisors.view(scales.shape))
 
