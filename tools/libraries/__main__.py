@@ -124,7 +124,10 @@ def of_checkout(options: argparse.Namespace, suite: Suite) -> checkout.CheckoutO
     )
     return checkout.CheckoutOptions(
         checkout=options.checkout,
-        path=tuple(folder.resolve() for folder in options.path),
+        path=(
+            *(options.checkout / folder for folder in suite.imports),
+            *(folder.resolve() for folder in options.path),
+        ),
         selection=selection,
         case_timeout=options.timeout,
         silence=options.silence,

@@ -62,8 +62,13 @@ def _write(message: dict[str, Any]) -> None:
 
 
 def _write_outcome(case: str, verdict: str, reason: str = "", seconds: float = 0.0) -> None:
-    if case not in _done():
+    if case not in _done() | _written:
+        _written.add(case)
         _write({"case": case, "verdict": verdict, "reason": reason, "seconds": seconds})
+
+
+#: The cases that this process has written down.
+_written: set[str] = set()
 
 
 @cache
@@ -174,9 +179,13 @@ def pytest_make_collect_report(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Writes down the case's outcome: of its call, or of the phase that ended it early."""
+    """Writes down the case's outcome: of its call, or of the phase that ended it early.
+
+    Of parts of a case, `unittest`'s subtests, the first that does not pass.
+    """
     report = yield
-    if report.when == "call" or not report.passed:
+    part = type(report).__name__ == "SubtestReport"
+    if (report.when == "call" and not part) or not report.passed:
         _write_outcome(_case(item), *_judge(report, call), report.duration)
     return report
 

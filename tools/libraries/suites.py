@@ -28,6 +28,7 @@ class Suite:
         device_map: What stands in for the GPU.
         environment: Variables that are set.
         arguments: Further ones of pytest.
+        imports: Folders of the checkout to import from, besides itself.
     """
 
     title: str
@@ -38,6 +39,7 @@ class Suite:
     device_map: str = "cuda=cpu"
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
     def paths(self, checkout: Path, only: Sequence[str]) -> list[tuple[str, Path]]:
         """The test file of each name; of `files` if none are named."""
@@ -202,5 +204,70 @@ SUITES = {
         # vLLM leaves Triton out where there is no driver of a GPU, unless none is to be seen.
         environment={"CUDA_VISIBLE_DEVICES": ""},
         arguments=("-p", "tools.libraries.without_vllm_binaries"),
+    ),
+    "sglang": Suite(
+        title="SGLang",
+        folder="test",
+        files=(
+            *("srt/test_triton_attention_kernels", "srt/test_create_kvindices"),
+            *("srt/layers/attention/mamba/test_causal_conv1d",),
+            "srt/layers/attention/mamba/test_mamba_ssm",
+            "srt/layers/attention/mamba/test_mamba_ssm_ssd",
+            *("srt/test_fused_moe", "srt/test_triton_fused_moe"),
+            "srt/test_triton_moe_channel_fp8_kernel",
+            *("srt/quant/test_fp8_kernel", "srt/quant/test_int8_kernel", "srt/test_fp8_utils"),
+            *("srt/quant/test_block_int8", "srt/quant/test_triton_scaled_mm"),
+            *("srt/quant/test_awq_dequant", "srt/rotary_embedding/test_mrope"),
+            *("srt/test_mamba_unittest", "srt/test_swa_unittest"),
+            *("manual/lora/test_chunked_sgmv_backend", "manual/test_lora_ops"),
+            *("manual/test_triton_moe_wna16", "manual/test_trtllm_fp8_kv_kernel"),
+            "manual/layers/attention/nsa/test_act_quant_triton",
+            "manual/layers/attention/nsa/test_index_buf_accessor",
+            "registered/spec/utils/test_build_eagle_tree",
+            *("../python/sglang/test/test_block_fp8", "../python/sglang/test/test_custom_ops"),
+            "../python/sglang/test/attention/test_prefix_chunk_info",
+        ),
+        packages=("transformers",),
+        selection=Selection(
+            sample=6,
+            smallest=True,
+            at_most={"seq_len": 128, "M": 128, "N": 256, "K": 256, "NUM_TOKENS": 64, "m": 64},
+            known_keys=True,
+        ),
+        device_map="cuda=cpu,capability=9.0,sms=132",
+        environment={"SGLANG_TEST_MAX_RETRY": "0"},
+        arguments=("-p", "tools.libraries.without_sglang_binaries"),
+        imports=("python",),
+    ),
+    "torchao": Suite(
+        title="torchao",
+        folder="test",
+        files=(
+            "prototype/blockwise_fp8_training/test_blockwise_kernels",
+            "prototype/blockwise_fp8_training/test_blockwise_linear",
+            "prototype/blockwise_fp8_inference/test_blockwise",
+            *("prototype/test_quantized_training", "prototype/mx_formats/test_kernels"),
+            *("prototype/moe_training/test_kernels", "prototype/moe_training/ep/test_kernels"),
+            "prototype/moe_training/test_fp8_blockwise_grouped_mm",
+            "prototype/moe_training/nvfp4_training/test_group_rht_quantize_row_col_triton",
+            "prototype/moe_training/nvfp4_training/test_group_weight_amax",
+            "prototype/moe_training/nvfp4_training/test_group_quantize_2d_triton",
+            "prototype/moe_training/nvfp4_training/test_group_hadamard_amax_triton",
+            "prototype/moe_training/nvfp4_training/test_quantize_2d",
+            "prototype/moe_training/nvfp4_training/test_hadamard_amax",
+            "prototype/moe_training/nvfp4_training/test_hadamard_quantize_row_col",
+            "quantization/quantize_/workflows/float8/test_float8_tensor",
+            "quantization/quantize_/workflows/int8/test_int8_tensor",
+        ),
+        packages=("parameterized",),
+        selection=Selection(
+            sample=3,
+            smallest=True,
+            at_most={"M": 256, "N": 256, "K": 256, "m": 256, "n": 256, "k": 256},
+            left_out={"large_tensor": "takes more than 4 GiB"},
+            known_keys=True,
+        ),
+        # The kernels of MX formats ask for a Blackwell GPU.
+        device_map="cuda=cpu,capability=10.0,sms=148",
     ),
 }

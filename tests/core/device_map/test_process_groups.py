@@ -43,7 +43,9 @@ def test_data_parallel_training(backend: str, monkeypatch: pytest.MonkeyPatch) -
         model = torch.nn.parallel.DistributedDataParallel(
             torch.nn.Linear(3, 2).cuda(), device_ids=[0]
         )
-        model(x).sum().backward()
+        for _ in range(3):  # The times of steps are asked for from the second on.
+            model.zero_grad()
+            model(x).sum().backward()
         assert model.module.weight.grad.tolist() == [[1] * 3] * 2
     finally:
         distributed.destroy_process_group()

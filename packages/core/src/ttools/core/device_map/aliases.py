@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -92,6 +92,8 @@ def to_host(tensor: torch.Tensor) -> Any:
 
 
 def _with_device(tensor: Any, kind: int) -> Any:
+    if tensor.is_nested:
+        return _nested_with_device(tensor, kind)
     if tensor.layout is not _STRIDED:
         return _sparse_with_device(tensor, kind)
     if tensor.is_conj():
@@ -101,11 +103,39 @@ def _with_device(tensor: Any, kind: int) -> Any:
     try:
         capsule = _to_dlpack(tensor)
     except (BufferError, RuntimeError) as error:
-        what = "nested" if tensor.is_nested else str(tensor.dtype)
-        raise UnsupportedError(f"{what} tensors on a mapped device") from error
+        raise UnsupportedError(f"{tensor.dtype} tensors on a mapped device") from error
     managed = _words[(id(capsule) >> 3) + _POINTER]
     _words[(managed >> 3) + _DEVICE] = kind
     return _from_dlpack(capsule)
+
+
+def _nested_with_device(tensor: Any, kind: int) -> Any:
+    """A nested tensor whose buffer shares memory with another's; its sizes are the CPU's."""
+    sizes, strides, offsets = (part(tensor) for part in _nested_parts())
+    return _nested_view()(_with_device(_nested_values()(tensor), kind), sizes, strides, offsets)
+
+
+def copy_nested(tensor: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    """`_to_copy` of a nested tensor, to or from a mapped device or on it."""
+    sizes, strides, offsets = (part(tensor) for part in _nested_parts())
+    buffer = _nested_values()(tensor).to(device=device, dtype=dtype, copy=True)
+    return _nested_view()(buffer, sizes, strides, offsets)
+
+
+@cache
+def _nested_parts() -> list[Callable[..., Any]]:
+    names = ("size", "strides", "storage_offsets")
+    return [own_kernel(f"aten::_nested_tensor_{name}", "NestedTensorCPU") for name in names]
+
+
+@cache
+def _nested_values() -> Callable[..., Any]:
+    return own_kernel("aten::values", "NestedTensorCPU")
+
+
+@cache
+def _nested_view() -> Callable[..., Any]:
+    return own_kernel("aten::_nested_view_from_buffer")
 
 
 def _sparse_with_device(tensor: Any, kind: int) -> Any:

@@ -18,6 +18,7 @@ from ttools.core.device_map import hooks, memory
 from ttools.core.device_map.aliases import check_capsules
 from ttools.core.device_map.kernels import computed_on_cpu
 from ttools.core.device_map.registry import BACKENDS, kernels
+from ttools.core.device_map.tensors import is_marked, pinned_copy
 from ttools.core.errors import UnsupportedError
 
 _lock = threading.Lock()
@@ -84,9 +85,11 @@ def _install_kernels() -> None:
             for name, kernel in kernels(key):
                 namespace, _, short = name.partition("::")
                 libraries[namespace].m.impl(short, backend, kernel)
+    # By the classes of libraries, whose tensors have others in them.
+    libraries["aten"].impl("_pin_memory", pinned_copy, "CPU")
+    libraries["aten"].impl("is_pinned", is_marked, "CPU")
     for key, backend in BACKENDS.items():
         libraries["_"].fallback(_computed_by_name(key), backend)
-    libraries["_"].fallback(_refuse_nested, "NestedTensorCUDA")
     count = getattr(torch._C, "_cuda_getDeviceCount", None)
     memory.install(gpu=count is not None and count() > 0)
 

@@ -1,15 +1,13 @@
 """What `torch.cuda` answers while the CPU stands in for a CUDA device.
 
-Streams, events, device properties, memory statistics and random state, as one table of
-replacements by name. Work on the CPU is synchronous, so a stream has nothing to wait for and an
-event is a point in time. Must not know how replacements are installed or tensors are mapped.
+Streams, events (`streams.py`), device properties, memory statistics and random state, as one table
+of replacements by name. Must not know how replacements are installed or tensors are mapped.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +15,16 @@ from types import ModuleType
 from typing import Any
 
 from ttools.core.device_map.properties import capability, device_properties, physical_memory
+from ttools.core.device_map.streams import (
+    DEFAULT_STREAM,
+    AcceleratorEvent,
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    set_stream,
+)
 from ttools.core.errors import UnsupportedError
 
 CUDA_VERSION = "12.8"
@@ -35,101 +43,6 @@ def _max_memory_allocated(device: object = None) -> int:
     import resource
 
     return max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, _memory_allocated())
-
-
-class Event:
-    """A point in time, as `torch.cuda.Event`."""
-
-    def __init__(self, enable_timing: bool = False, *args: Any, **kwargs: Any) -> None:
-        self.enable_timing = enable_timing
-        self._time_ns: int | None = None
-
-    def record(self, stream: object = None) -> None:
-        """Takes the time: everything before it has run."""
-        self._time_ns = time.perf_counter_ns()
-
-    def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to `end_event`."""
-        if not (self.enable_timing and end_event.enable_timing):
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-        if self._time_ns is None or end_event._time_ns is None:
-            raise ValueError("Both events must be recorded before calculating elapsed time.")
-        return (end_event._time_ns - self._time_ns) / 1e6
-
-    def query(self) -> bool:
-        """Always true: nothing is pending."""
-        return True
-
-    def wait(self, stream: object = None) -> None:
-        """Nothing to wait for."""
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-
-class AcceleratorEvent(Event):
-    """A point in time, as `torch.Event`."""
-
-    def __init__(self, device: object = None, *, enable_timing: bool = False, **_: Any) -> None:
-        super().__init__(enable_timing)
-
-
-class Stream:
-    """A stream that is always idle, as `torch.cuda.Stream`."""
-
-    cuda_stream = 0
-    stream_id = 0
-    device_index = 0
-    priority = 0
-    device_type = 1
-
-    def __init__(self, device: object = None, priority: int = 0, **kwargs: Any) -> None:
-        self.priority = priority
-
-    @property
-    def device(self) -> Any:
-        """The device that the script believes to be on."""
-        import torch
-
-        return torch.device("cuda", 0)
-
-    @property
-    def _as_parameter_(self) -> Any:
-        import ctypes
-
-        return ctypes.c_void_p(self.cuda_stream)
-
-    def record_event(self, event: Event | None = None) -> Event:
-        """Records `event`, or a new one."""
-        event = Event() if event is None else event
-        event.record(self)
-        return event
-
-    def query(self) -> bool:
-        """Always true: nothing is pending."""
-        return True
-
-    def is_capturing(self) -> bool:
-        """Always false: there are no graphs."""
-        return False
-
-    def wait_event(self, event: object) -> None:
-        """Nothing to wait for."""
-
-    def wait_stream(self, stream: object) -> None:
-        """Nothing to wait for."""
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        return None
-
-
-_DEFAULT_STREAM = Stream()
 
 
 class _Selection:
@@ -169,10 +82,6 @@ class CublasLt:
         """`d = alpha * a @ b.T + beta * c`, accumulated in float32."""
         product = alpha * (a.float() @ b.float().T)
         d.copy_(product + beta * c.float() if beta else product)
-
-
-class StreamContext(_Selection):
-    """`torch.cuda.stream(…)`: a context that changes nothing."""
 
 
 @contextmanager
@@ -223,13 +132,14 @@ _NOTHING_TO_DO = (
     "empty_cache",
     "init",
     "ipc_collect",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_device",
     "set_per_process_memory_fraction",
-    "set_stream",
     "set_sync_debug_mode",
     "synchronize",
 )
@@ -237,17 +147,24 @@ _NOTHING_TO_DO = (
 _DEVICE: dict[str, Any] = {
     "CUDAGraph": _Graph,
     "Event": Event,
-    "ExternalStream": Stream,
+    "ExternalStream": ExternalStream,
     "Stream": Stream,
     "StreamContext": StreamContext,
     "_DeviceGuard": _Selection,
     "_exchange_device": _answer(0),
     "_maybe_exchange_device": _answer(0),
-    "current_stream": _answer(_DEFAULT_STREAM),
-    "default_stream": _answer(_DEFAULT_STREAM),
+    "current_blas_handle": _answer(0),
+    "current_solver_handle": _answer(0),
+    "current_stream": current_stream,
+    "default_stream": _answer(DEFAULT_STREAM),
     "device": _Selection,
     "device_of": _Selection,
+    "get_allocator_backend": _answer("native"),
+    "get_per_process_memory_fraction": _answer(1.0),
+    "get_sync_debug_mode": _answer(0),
     "graph": _Graph,
+    "host_memory_stats": lambda: dict[str, int](),
+    "host_memory_stats_as_nested_dict": lambda: dict[str, int](),
     "max_memory_allocated": _max_memory_allocated,
     "max_memory_cached": _max_memory_allocated,
     "max_memory_reserved": _max_memory_allocated,
@@ -263,7 +180,13 @@ _DEVICE: dict[str, Any] = {
         "allocated_bytes.all.current": _memory_allocated(),
         "allocated_bytes.all.peak": _max_memory_allocated(),
     },
+    "memory_stats_as_nested_dict": lambda device=None: {
+        "allocated_bytes": {
+            "all": {"current": _memory_allocated(), "peak": _max_memory_allocated()}
+        }
+    },
     "memory_summary": _answer("the CPU stands in for the device: no allocator statistics"),
+    "set_stream": set_stream,
     "stream": StreamContext,
     "utilization": _answer(0),
     # One function for each: Dynamo keeps rules by function.
@@ -282,12 +205,12 @@ _NVTX: dict[str, Any] = {
 _ACCELERATOR: dict[str, Any] = {
     "current_device_idx": _answer(0),
     "current_device_index": _answer(0),
-    "current_stream": _answer(_DEFAULT_STREAM),
+    "current_stream": current_stream,
     "device_count": _answer(1),
     "is_available": _answer(True),
     "set_device_idx": _answer(None),
     "set_device_index": _answer(None),
-    "set_stream": _answer(None),
+    "set_stream": set_stream,
     "synchronize": _answer(None),
 }
 #: What `torch.accelerator` has as `torch.cuda` has it.
@@ -330,6 +253,8 @@ def replacements(
     yield cuda.profiler, "profile", _range
     yield torch, "Event", AcceleratorEvent
     yield cuda, "default_generators", (default_generator(),)
+    # What asks for the device's state of random numbers, such as checkpoints of activations.
+    yield cuda, "_initialized", True
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         for owner in (accelerator, getattr(accelerator, "memory", None)):
@@ -338,7 +263,7 @@ def replacements(
                     yield owner, name, function
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
     # What TorchInductor's code takes; other names there mean to torch that it was built for CUDA.
-    yield torch._C, "_cuda_getCurrentRawStream", used(_answer(_DEFAULT_STREAM.cuda_stream))
+    yield torch._C, "_cuda_getCurrentRawStream", used(_answer(DEFAULT_STREAM.cuda_stream))
     yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided
     yield torch.version, "cuda", CUDA_VERSION
 
@@ -369,7 +294,7 @@ def dynamo_replacements(devices: ModuleType) -> Iterator[tuple[Any, str, Any]]:
         asked = name if hasattr(torch.cuda, name) else f"_{name}"
         if not name.startswith("_") and hasattr(torch.cuda, asked):
             yield interface, name, staticmethod(_asking(torch.cuda, asked))
-    yield interface, "get_raw_stream", staticmethod(_answer(_DEFAULT_STREAM.cuda_stream))
+    yield interface, "get_raw_stream", staticmethod(_answer(DEFAULT_STREAM.cuda_stream))
     properties = staticmethod(_asking(torch.cuda, "get_device_properties"))
     yield interface.Worker, "get_device_properties", properties
 

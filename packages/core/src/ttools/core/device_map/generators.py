@@ -84,6 +84,14 @@ class DeviceGenerator(Generator):
         other.set_state(self.get_state())
         return other
 
+    # A graph that captures drawing would share the state, and there are no graphs.
+    graphsafe_get_state = clone_state
+
+    def graphsafe_set_state(self, other: Any) -> Any:
+        """Goes to another generator's state."""
+        self.set_state(other.get_state())
+        return self
+
     def long_state(self) -> bytes:
         """The state of the CPU's generator that draws."""
         return _bytes(super().get_state())
@@ -113,15 +121,17 @@ def _long_state(seed: int, offset: int) -> bytes:
     return struct.pack("<Q", seed) + _bytes(fresh.get_state())[8:]
 
 
-# Neither is an operator, which a script's modes would see.
+# Neither is an operator that a script's modes see, such as that of fake tensors.
 
 
 def _bytes(state: Any) -> bytes:
-    return bytes(state.numpy().tobytes())
+    with torch._C._DisableTorchDispatch():
+        return bytes(state.numpy().tobytes())
 
 
 def _tensor(value: bytes) -> Any:
-    return torch.from_numpy(np.frombuffer(bytearray(value), np.uint8))
+    with torch._C._DisableTorchDispatch():
+        return torch.from_numpy(np.frombuffer(bytearray(value), np.uint8))
 
 
 @cache

@@ -32,6 +32,7 @@ _ON_EITHER = {
     **{name: {1} for name in ("_index_put_impl_", "_unsafe_index_put", "_pack_padded_sequence")},
     **{name: {1, 2, 3} for name in ("_ctc_loss", *_CTC_CHOICES)},
     "_ctc_loss_backward": {2, 3, 4},
+    "_nested_from_padded": {1},
 }
 #: Which results are on the CPU.
 _ON_CPU = {"_pack_padded_sequence": {1}}
@@ -266,8 +267,10 @@ def _composed(name: str) -> Kernel:
         except NotImplementedError as error:
             if "Could not run" not in str(error):
                 raise
+            owner = name.partition("::")[0]
+            owner = "torch" if owner in ("aten", "c10d") else f"the library `{owner}`"
             raise UnsupportedError(
-                f"{name} on a mapped device: torch has it for GPUs only",
+                f"{name} on a mapped device: {owner} has it for GPUs only",
                 help="`tensor.cpu()` and operators that the CPU has compute the same",
             ) from error
 

@@ -44,7 +44,7 @@ def map_devices(
     """Makes the CPU stand in for CUDA devices, in all threads, until the context ends.
 
     Re-entrant: an inner map is the outer one. torch need not be imported yet: the map is put in
-    place when it is. Processes that this one starts get the map where they import Triton.
+    place when it is. Processes that this one starts get the map where they import torch or Triton.
 
     Args:
         mapping: `{"cuda": "cpu"}`, with `capability` and `sms` of the device if it has to have
@@ -82,7 +82,7 @@ def map_devices(
 def map_as_environment_says() -> None:
     """Makes the map that `TTOOLS_DEVICE_MAP` asks for, if there is none, for the whole process.
 
-    The backend plugin calls it in every process that imports Triton, so that the children of a
+    `children.py` calls it in every process that imports torch or Triton, so that the children of a
     mapped process are mapped, too.
 
     Raises:
@@ -192,6 +192,7 @@ class _Mapping:
         from ttools.core.device_map.backend import end, prepare
         from ttools.core.device_map.cuda import replacements
         from ttools.core.device_map.process_groups import group_replacements
+        from ttools.core.device_map.runtime import runtime_replacements
         from ttools.core.device_map.tensors import from_file, sending, tensor_replacements
 
         prepare()
@@ -199,6 +200,7 @@ class _Mapping:
         self._replace(replacements(torch, self.counting))
         self._replace(tensor_replacements(torch))
         self._replace(group_replacements(torch))
+        self._replace(runtime_replacements(torch))
         self._choose_libraries(torch._C)
         # torch calls it when a device is first named, or never again if it has.
         self.patches.replace(torch.cuda, "_lazy_init", self.use)

@@ -12,12 +12,15 @@ from typing import Any
 
 import torch
 
+from ttools.core.device_map import batch_norm
+
 _HALF = (torch.float16, torch.bfloat16)
 
 
 def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     """What computes instead of an operator of aten, by its name with the overload."""
     aten = torch.ops.aten
+    yield from batch_norm.replacements()
     yield "_thnn_fused_lstm_cell", _lstm_cell
     yield "_thnn_fused_lstm_cell_backward_impl", _lstm_cell_backward
     yield "_thnn_fused_gru_cell", _gru_cell
@@ -41,10 +44,16 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name in ("native_layer_norm", "native_group_norm"):
         for whole in (name, f"{name}_backward"):
             yield whole, _wide(getattr(aten, whole).default, "backward" in whole)
+    yield "_int_mm.out", _int_product
     for name in ("mm", "bmm", "addmm", "baddbmm"):
         for overload in ("dtype", "dtype_out"):
             if hasattr(getattr(aten, name), overload):
                 yield f"{name}.{overload}", _product(getattr(aten, name).default)
+
+
+def _int_product(one: Any, other: Any, *, out: Any) -> Any:
+    """The CPU's kernel wants a result of the right size, CUDA's gives it one."""
+    return out.resize_(one.shape[0], other.shape[1]).copy_(torch._int_mm(one, other))
 
 
 def _not_on_gpus(name: str) -> Callable[..., Any]:

@@ -28,6 +28,8 @@ def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     yield torch.distributed, "ProcessGroupNCCL", group
     yield c10d.Backend, "backend_capability", devices
     yield c10d, "default_pg_nccl_timeout", _TIMEOUT
+    # `DistributedDataParallel` asks it from the second step on, for times that need CUDA's events.
+    yield torch.distributed.Logger, "set_runtime_stats_and_log", lambda self: None
 
 
 def _stand_in(gloo: Any) -> type:

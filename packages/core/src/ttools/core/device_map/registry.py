@@ -15,14 +15,22 @@ from typing import Any
 import torch
 
 from ttools.core.device_map import numerics
-from ttools.core.device_map.aliases import own_kernel
+from ttools.core.device_map.aliases import copy_nested, own_kernel
 from ttools.core.device_map.kernels import SET, Kernel, computed_on_cpu, resize, set_to
 
 _registrations = torch._C._dispatch_get_registrations_for_dispatch_key
 #: Operators of the process groups have kernels for CUDA, which want streams and NCCL.
 _NAMESPACES = ("aten::", "c10d::")
 #: The backends that kernels are registered for, by those that compute.
-BACKENDS = {"CPU": "CUDA", "SparseCPU": "SparseCUDA", "SparseCsrCPU": "SparseCsrCUDA"}
+BACKENDS = {
+    "CPU": "CUDA",
+    "SparseCPU": "SparseCUDA",
+    "SparseCsrCPU": "SparseCsrCUDA",
+    "NestedTensorCPU": "NestedTensorCUDA",
+}
+_TO_COPY = "aten::_to_copy"
+#: What looks at a nested tensor's sizes and buffer only.
+_NESTED = ("_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets")
 #: Besides views, these look at a sparse tensor's parts only, or are given them.
 _SPARSE = (
     *("_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors", "_coalesced_"),
@@ -41,6 +49,8 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
     """
     own = {name for name in _registrations(key) if name.startswith(_NAMESPACES)}
     composed: set[str] = set()
+    if key == "NestedTensorCPU":
+        yield _TO_COPY, copy_nested
     instead = {f"aten::{short}": function for short, function in numerics.replacements()}
     if key == "CPU":
         composed.update(
@@ -55,7 +65,8 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
             yield name, computed_on_cpu(name, key=key, function=function)
     # Those that a torch for CUDA has for GPUs only, which are refused.
     theirs = {name for name in _registrations(BACKENDS[key]) if name.startswith(_NAMESPACES)}
-    for name in sorted((own | composed | theirs) - instead.keys() - {"aten::resize_", SET}):
+    others = {"aten::resize_", SET, *([_TO_COPY] if key == "NestedTensorCPU" else [])}
+    for name in sorted((own | composed | theirs) - instead.keys() - others):
         schema = _schema(name)
         if schema is None:
             continue
@@ -86,7 +97,7 @@ def _schema(name: str) -> Any:
 def _looks_at_sizes(schema: Any, key: str) -> bool:
     short = schema.name.partition("::")[2]
     views = any(each.alias_info and not each.alias_info.is_write for each in schema.returns)
-    return views or short == "set_" or (key != "CPU" and short in _SPARSE)
+    return views or short == "set_" or (key != "CPU" and short in (*_SPARSE, *_NESTED))
 
 
 def _changes_sizes(schema: Any) -> bool:

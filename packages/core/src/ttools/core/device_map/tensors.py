@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ttools.core.device_map.memory import on_host
+from ttools.core.errors import UnsupportedError
 
 _CUDA_PREFIX = "torch.cuda."
 _KINDS = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
@@ -26,7 +27,7 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
 
     tensor, storage = torch.Tensor, torch.UntypedStorage
     yield tensor, "pin_memory", _pin_memory
-    yield tensor, "is_pinned", lambda self, device=None: hasattr(_storage(self), "_ttools_pinned")
+    yield tensor, "is_pinned", _is_pinned
     yield tensor, "record_stream", lambda self, stream: None
     yield tensor, "type", _type(tensor.type)
     overload = torch._ops.OpOverload
@@ -35,9 +36,17 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     yield torch, "set_default_tensor_type", _default_type(torch, torch.set_default_tensor_type)
     profile = torch.autograd.profiler.profile
     yield profile, "__init__", _without_device(profile.__init__)
+    nested = torch._C._nested
+    yield nested, "nested_tensor", _naming_a_device(torch, nested.nested_tensor)
+    # Ranges for NVIDIA's profilers, which are not there to see them.
+    yield torch.autograd.profiler.emit_nvtx, "__enter__", lambda self: self
+    yield torch.autograd.profiler.emit_nvtx, "__exit__", lambda self, *exc: False
     # With a tensor's device, by the workers of a DataLoader.
     yield storage, "_new_shared", classmethod(_new_shared(torch, storage._new_shared.__func__))
     yield storage, "__new__", _new_storage(torch, storage.__new__)
+    yield storage, "resize_", _resize(storage.resize_, storage.nbytes)
+    for name in ("size", "nbytes"):
+        yield storage, name, _size(getattr(storage, name))
     yield storage, "cuda", lambda self, device=None, non_blocking=False: _storage_on_cuda(self)
     for kind in _KINDS:
         yield torch.cuda, f"{kind}Tensor", _legacy_type(torch, kind)
@@ -71,15 +80,59 @@ def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
 # ---- tensors
 
 
+def _naming_a_device(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of torch's C++ that makes tensors of a device without asking for it first."""
+
+    @functools.wraps(original)
+    def make(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if device is not None and torch.device(device).type == "cuda":
+            torch.cuda._lazy_init()
+        return original(*args, device=device, **kwargs)
+
+    return make
+
+
 def _storage(tensor: Any) -> Any:
     return tensor.untyped_storage()
 
 
+def _is_own(tensor: Any) -> bool:
+    """Whether a tensor has memory of its own, and is not made of others by a library's class."""
+    torch = sys.modules["torch"]
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter)
+
+
 def _pin_memory(self: Any, device: Any = None) -> Any:
     """A copy: memory that a GPU would read is as any."""
-    pinned = self.clone()
+    if not _is_own(self):
+        sys.modules["torch"].cuda._lazy_init()
+        return self if self.is_pinned() else _operator("_pin_memory")(self)
+    if self.device.type != "cpu":
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    return self if _is_pinned(self) else pinned_copy(self)
+
+
+def _is_pinned(self: Any, device: Any = None) -> Any:
+    if not _is_own(self):
+        sys.modules["torch"].cuda._lazy_init()
+        return _operator("is_pinned")(self)
+    return is_marked(self)
+
+
+def _operator(name: str) -> Any:
+    return getattr(sys.modules["torch"].ops.aten, name).default
+
+
+def pinned_copy(tensor: Any, device: Any = None) -> Any:
+    """`_pin_memory` of a CPU tensor."""
+    pinned = tensor.clone()
     pinned.untyped_storage()._ttools_pinned = True
     return pinned
+
+
+def is_marked(tensor: Any, device: Any = None) -> bool:
+    """`is_pinned` of a CPU tensor."""
+    return hasattr(_storage(tensor), "_ttools_pinned")
 
 
 def _type(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,11 +164,18 @@ def _legacy_type(torch: ModuleType, kind: str) -> type:
 
 
 def _default_type(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    chosen = False
+
     def set_default(kind: Any) -> Any:
+        nonlocal chosen
         name = getattr(kind, "legacy_name", kind)
         if isinstance(name, str) and name.startswith(_CUDA_PREFIX):
             torch.set_default_device("cuda")
             kind = "torch." + name.removeprefix(_CUDA_PREFIX)
+            chosen = True
+        elif chosen:
+            torch.set_default_device(None)
+            chosen = False
         return original(kind)
 
     return set_default
@@ -143,6 +203,36 @@ def _on_cuda(torch: ModuleType, storage: Any) -> Any:
 
     whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     return to_cuda(whole).untyped_storage()
+
+
+def _resize(original: Callable[..., Any], bytes_of: Callable[[Any], int]) -> Callable[..., Any]:
+    """Storages of the device keep their memory, and say that they are as large as they are to be.
+
+    Sharded modules let go of storages between uses, and take as many bytes again.
+    """
+
+    def resize(self: Any, size: int) -> Any:
+        if self.device.type != "cuda":
+            return original(self, size)
+        there = bytes_of(self)
+        if size > there:
+            raise UnsupportedError(
+                f"a storage of {there} bytes on a mapped device made larger, {size} bytes",
+                help="make a new tensor and copy",
+            )
+        self._ttools_size = int(size), there
+        return self
+
+    return resize
+
+
+def _size(original: Callable[..., int]) -> Callable[..., int]:
+    def size_of(self: Any) -> int:
+        there = original(self)
+        said, at_that_time = getattr(self, "_ttools_size", (there, there))
+        return said if at_that_time == there else there
+
+    return size_of
 
 
 def _storage_on_cuda(storage: Any) -> Any:

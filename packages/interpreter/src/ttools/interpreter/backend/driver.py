@@ -18,6 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from ttools.core.context_values import bound
+from ttools.core.device_map.children import join_map
 
 # Only the names that exist at import may be classes: Triton looks for one concrete driver here.
 
@@ -144,19 +145,6 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return torch.zeros(size, dtype=torch.int8, device="cpu")
 
 
-def _map_devices() -> None:
-    """Makes the device map of a process that a mapped one started, or that its user asks for."""
-    if not os.environ.get("TTOOLS_DEVICE_MAP", "").strip():
-        return
-    from ttools.core.device_map.mapping import map_as_environment_says
-    from ttools.core.errors import UsageError
-
-    try:
-        map_as_environment_says()
-    except UsageError as error:
-        sys.stderr.write(f"error: {error}\n")
-
-
 def _join_run() -> None:
     """Takes part in the run of the process that started this one, if there is such a run."""
     if os.environ.get("_TTOOLS_RUN"):
@@ -165,5 +153,5 @@ def _join_run() -> None:
         join_run()
 
 
-_map_devices()
+join_map()
 _join_run()

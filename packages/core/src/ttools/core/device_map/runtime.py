@@ -1,0 +1,112 @@
+"""What torch takes from CUDA's runtime, NCCL and its own library for CUDA, where they are absent.
+
+`mapping.py` puts these replacements in place. There is one device, so that what is distributed
+among devices is a copy there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from ttools.core.device_map.properties import DeviceProperties
+
+#: As of the CUDA version that is told.
+_NCCL_VERSION = (2, 26, 2)
+
+
+def _succeed(*args: object, **kwargs: object) -> int:
+    return 0
+
+
+#: `torch.cuda.cudart()`: calls that have nothing to do, and have done it.
+CUDART = SimpleNamespace(
+    cudaError=SimpleNamespace(success=0),
+    cudaGetErrorString=lambda code: "no error" if code == 0 else f"error {code}",
+    cudaHostRegister=_succeed,
+    cudaHostUnregister=_succeed,
+    cudaMemGetInfo=lambda device=0: __import__("torch").cuda.mem_get_info(device),
+    cudaProfilerStart=_succeed,
+    cudaProfilerStop=_succeed,
+    cudaStreamCreate=_succeed,
+    cudaStreamDestroy=_succeed,
+)
+
+
+class _Plans:
+    """`torch.backends.cuda.cufft_plan_cache`, of one device or all: there are no plans."""
+
+    size = 0
+    max_size = 0
+
+    def __getitem__(self, device: object) -> _Plans:
+        return self
+
+    def clear(self) -> None:
+        """Nothing to do."""
+
+
+def runtime_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Every (owner, attribute, value) that a torch without CUDA has not."""
+    yield torch.cuda, "_cudart", CUDART
+    yield torch.cuda, "_CudaDeviceProperties", DeviceProperties
+    yield torch.cuda, "_sleep", lambda cycles: None
+    yield torch.cuda.nccl, "version", lambda: _NCCL_VERSION
+    for name, function in _COPIES.items():
+        yield torch._C, name, function
+    yield torch.backends.cuda, "cufft_plan_cache", _Plans()
+
+
+# ---- among devices, of which there is one
+
+
+def _broadcast(tensor: Any, devices: Sequence[int]) -> list[Any]:
+    return [tensor.to("cuda", copy=number > 0) for number, _ in enumerate(devices)]
+
+
+def _copy_to_each(tensor: Any, out: Sequence[Any]) -> list[Any]:
+    return [each.copy_(tensor) for each in out]
+
+
+def _broadcast_coalesced(tensors: Sequence[Any], devices: Sequence[int], size: int) -> list[Any]:
+    """The tensors on each device."""
+    each = [_broadcast(tensor, devices) for tensor in tensors]
+    return [list(on_device) for on_device in zip(*each, strict=True)] or [[] for _ in devices]
+
+
+def _parts(tensor: Any, number: int, sizes: Sequence[int] | None, dim: int) -> Any:
+    return tensor.chunk(number, dim) if sizes is None else tensor.split(list(sizes), dim)
+
+
+def _scatter(
+    tensor: Any, devices: Sequence[int], sizes: Sequence[int] | None, dim: int, streams: object
+) -> list[Any]:
+    return [part.to("cuda") for part in _parts(tensor, len(devices), sizes, dim)]
+
+
+def _scatter_out(tensor: Any, out: Sequence[Any], dim: int, streams: object) -> list[Any]:
+    parts = _parts(tensor, len(out), [each.shape[dim] for each in out], dim)
+    return [each.copy_(part) for each, part in zip(out, parts, strict=True)]
+
+
+def _gather(tensors: Sequence[Any], dim: int, destination: int | None) -> Any:
+    import torch
+
+    joined = torch.cat(list(tensors), dim)
+    return joined.cpu() if destination == -1 else joined
+
+
+def _gather_out(tensors: Sequence[Any], out: Any, dim: int) -> Any:
+    return out.copy_(_gather(tensors, dim, 0))
+
+
+_COPIES: dict[str, Callable[..., Any]] = {
+    "_broadcast": _broadcast,
+    "_broadcast_out": _copy_to_each,
+    "_broadcast_coalesced": _broadcast_coalesced,
+    "_scatter": _scatter,
+    "_scatter_out": _scatter_out,
+    "_gather": _gather,
+    "_gather_out": _gather_out,
+}

@@ -1,0 +1,45 @@
+"""Processes that a mapped one starts are mapped where they import torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import tomllib
+
+TABLE = Path(__file__).parents[3] / "packages/core/pyproject.toml"
+SCRIPT = """\
+import subprocess, sys
+print(subprocess.check_output([sys.executable, "-c", sys.argv[1]], text=True), end="")
+"""
+CHILD = """\
+import sys, torch
+print(torch.cuda.is_available(), torch.ones(2, device="cuda").sum().item(), "triton" in sys.modules)
+"""
+
+
+def test_a_child_without_triton(tmp_path: Path) -> None:
+    entries = tomllib.loads(TABLE.read_text(encoding="utf-8"))["project"]["entry-points"]
+    # As an installation says it, whichever one is there.
+    package = tmp_path / "said-0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: said\nVersion: 0\n")
+    (package / "entry_points.txt").write_text(
+        "[torch.backends]\n"
+        + "".join(f"{name} = {target}\n" for name, target in entries["torch.backends"].items())
+    )
+    (tmp_path / "script.py").write_text(SCRIPT)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "ttools.cli.app", "interpret", "--device-map", "cuda=cpu"]
+    found = subprocess.run(
+        [*command, "script.py", CHILD],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert found.stdout == "True 2.0 False\n"

@@ -1,0 +1,155 @@
+"""What torch takes from CUDA's libraries, which are absent."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from ttools.core.errors import UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("mapped")
+
+#: Functions that need a program or file of NVIDIA's on a machine with a GPU, too.
+NVIDIA = {
+    *("temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used"),
+    *("utilization", "list_gpu_processes"),
+}
+
+
+def questions() -> list[str]:
+    """The functions of `torch.cuda` that can be called without arguments."""
+    names = []
+    for name in torch.cuda.__all__:
+        function = getattr(torch.cuda, name)
+        if inspect.isfunction(function) and name not in NVIDIA:
+            parameters = inspect.signature(function).parameters.values()
+            if all(p.default is not p.empty or p.kind > p.KEYWORD_ONLY - 1 for p in parameters):
+                names.append(name)
+    return names
+
+
+def test_every_question_has_an_answer() -> None:
+    asked = questions()
+    assert len(asked) > 20
+    for name in asked:
+        if "graph" not in name and name != "caching_allocator_enable":  # refused, and a context
+            getattr(torch.cuda, name)()
+
+
+def test_the_runtime() -> None:
+    runtime: Any = torch.cuda.cudart()
+    host = torch.ones(3)
+    torch.cuda.check_error(runtime.cudaHostRegister(host.data_ptr(), 12, 0))
+    assert runtime.cudaMemGetInfo(0)[1] == torch.cuda.mem_get_info()[1]
+    assert len(torch.cuda.nccl.version()) == 3
+    assert isinstance(torch.cuda.get_device_properties(0), torch.cuda._CudaDeviceProperties)
+    assert torch.backends.cuda.cufft_plan_cache.size == 0
+    torch.backends.cuda.cufft_plan_cache.clear()
+    with torch.autograd.profiler.emit_nvtx():
+        torch.ones(2, device="cuda").sum()
+    torch.cuda._sleep(1000)
+
+
+def test_data_parallel_modules() -> None:
+    module = torch.nn.Linear(3, 2).cuda()
+    parallel = torch.nn.DataParallel(module, device_ids=[0])
+    x = torch.arange(6.0).view(2, 3)
+    torch.testing.assert_close(parallel(x), module(x.cuda()))
+    copies = torch.nn.parallel.comm.broadcast_coalesced([x.cuda(), x.cuda() + 1], [0])
+    assert [[part.sum().item() for part in each] for each in copies] == [[15.0, 21.0]]
+    parts = torch.nn.parallel.scatter(x, [0, 0])
+    assert [part.tolist() for part in parts] == [[[0, 1, 2]], [[3, 4, 5]]]
+    assert torch.nn.parallel.gather(parts, 0).cpu().equal(x)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints_draw_the_same_again(reentrant: bool) -> None:
+    x = torch.ones(64, device="cuda", requires_grad=True)
+    torch.manual_seed(0)
+    y: Any = checkpoint(torch.nn.Dropout(0.5), x, use_reentrant=reentrant)
+    torch.rand(3, device="cuda")
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.equal(y.detach())
+
+
+def test_storages_let_go_and_come_back() -> None:
+    x = torch.arange(4.0, device="cuda")
+    storage = x.untyped_storage()
+    storage.resize_(0)
+    assert x.untyped_storage().size() == storage.nbytes() == 0
+    storage.resize_(16)
+    assert x.untyped_storage().size() == 16
+    x.fill_(2)
+    assert x.tolist() == [2.0] * 4
+    with pytest.raises(UnsupportedError, match="a storage of 16 bytes"):
+        storage.resize_(32)
+    assert torch.ones(2).untyped_storage().resize_(64).size() == 64
+
+
+def test_pinned_memory_is_the_host_s() -> None:
+    with pytest.raises(RuntimeError, match=r"cannot pin 'torch\.cuda\.FloatTensor'"):
+        torch.ones(2, device="cuda").pin_memory()
+    pinned = torch.ones(2).pin_memory()
+    assert pinned.pin_memory() is pinned
+
+
+class Wrapped(torch.Tensor):
+    """A library's tensor that has another in it."""
+
+    held: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Any:
+        made: Any = torch.Tensor._make_wrapper_subclass
+        wrapped = made(cls, inner.shape, dtype=inner.dtype)
+        wrapped.held = inner
+        return wrapped
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(args[0].held)
+        return cls(result) if isinstance(result, torch.Tensor) else result
+
+
+def test_tensors_of_libraries_are_pinned_by_what_is_in_them() -> None:
+    wrapped: Any = Wrapped(torch.ones(3))
+    assert not wrapped.is_pinned()
+    pinned = wrapped.pin_memory()
+    assert type(pinned) is Wrapped
+    assert pinned.is_pinned()
+    assert pinned.held.is_pinned()
+    assert not wrapped.held.is_pinned()
+
+
+def test_products_of_integers_give_results_their_size() -> None:
+    one = torch.arange(32 * 32, device="cuda").view(32, 32).to(torch.int8)
+    out = torch.empty(0, dtype=torch.int32, device="cuda")
+    torch._int_mm(one, one, out=out)
+    assert out.cpu().equal(one.cpu().int() @ one.cpu().int())
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+def test_older_default_types_end() -> None:
+    torch.set_default_tensor_type("torch.cuda.FloatTensor")
+    assert torch.ones(1).is_cuda
+    torch.set_default_tensor_type(torch.FloatTensor)
+    assert not torch.ones(1).is_cuda
+
+
+def test_random_state_inside_fake_tensors() -> None:
+    state = torch.cuda.get_rng_state()
+    with torch._subclasses.FakeTensorMode():
+        torch.cuda.set_rng_state(state)
+        assert type(torch.cuda.get_rng_state()) is torch.Tensor
+    generator: Any = torch.cuda.default_generators[0]
+    kept = generator.graphsafe_get_state()
+    drawn = torch.rand(3, device="cuda")
+    generator.graphsafe_set_state(kept)
+    assert torch.rand(3, device="cuda").equal(drawn)

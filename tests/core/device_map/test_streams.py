@@ -1,0 +1,43 @@
+"""Streams, which change nothing but which of them is current."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.usefixtures("mapped")
+
+
+def test_the_current_stream() -> None:
+    cuda: Any = torch.cuda
+    default, one, other = cuda.default_stream(), cuda.Stream(), cuda.Stream(priority=-1)
+    assert len({default, one, other}) == 3
+    with cuda.stream(one):
+        assert cuda.current_stream() == one
+        with other, cuda.stream(None):
+            assert cuda.current_stream() == other
+        with pytest.raises(ValueError, match="left"), cuda.stream(other):
+            raise ValueError("left")
+        assert cuda.current_stream("cuda:0") == one
+        seen: list[Any] = []
+        thread = threading.Thread(target=lambda: seen.append(cuda.current_stream()))
+        thread.start()
+        thread.join()
+        assert seen == [default]
+    cuda.set_stream(one)
+    assert cuda.current_stream() == one
+    cuda.set_stream(default)
+    assert cuda.current_stream() == default == torch.accelerator.current_stream()
+
+
+def test_what_streams_and_events_tell() -> None:
+    cuda: Any = torch.cuda
+    stream = cuda.Stream()
+    assert cuda.ExternalStream(stream.cuda_stream) == stream
+    assert repr(stream).startswith("<torch.cuda.Stream device=cuda:0 cuda_stream=0x")
+    assert stream.priority_range() == (0, -1)
+    assert stream._as_parameter_.value == stream.cuda_stream
+    assert cuda.Event().device == torch.device("cuda", 0)

@@ -1,0 +1,66 @@
+"""Modules that are not there, for tests of libraries: binaries built for CUDA, and heavy packages.
+
+What is taken from such a module can be imported, named in annotations and derived from, but not
+called. `stand_in` gives single functions instead, written in torch.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+class AbsentModule(types.ModuleType):
+    """A module whose names can be imported, but not called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(f"{self.__name__}.{name}")
+
+
+class _AbsentClass(type):
+    """The class of what is absent: its own names are, too."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(f"{cls.__qualname__}.{name}")
+
+
+def absent(name: str) -> type:
+    """A class that stands for a function or class of that name."""
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise NotImplementedError(f"{name} is in a library that is not installed")
+
+    return _AbsentClass(name.rpartition(".")[2], (), {"__new__": refuse, "__qualname__": name})
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds packages that are not there, and every module in them."""
+
+    def __init__(self, packages: Mapping[str, Mapping[str, Callable[..., Any]]]) -> None:
+        self._packages = packages
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name.partition(".")[0] not in self._packages:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return AbsentModule(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        vars(module).update(self._packages.get(module.__name__, {}))
+
+
+def install(packages: Mapping[str, Mapping[str, Callable[..., Any]]]) -> None:
+    """Makes packages importable that are not installed; with these functions of theirs."""
+    sys.meta_path.insert(0, _Finder(packages))
