@@ -9,8 +9,9 @@
 Each commit that changes an operator is compared with the one before, kernel by kernel, and both
 ways round: what one commit makes faster, its reversal makes slower. A slowdown takes 5% more time,
 none takes less than 2% more, and what lies between is not counted. Versions whose figures in the
-lock are all equal are one kernel, of which the median time counts. `judge` asks for the Triton that
-the locks were written by.
+lock are all equal are one kernel, of which the median time counts. Limits were chosen by one half
+of the operators; what the other half gives is the result. `judge` asks for the Triton that wrote
+the locks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import ast
 import datetime
 import json
+import random
 import re
 import shutil
 import statistics
@@ -30,8 +32,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import torch
+import triton
+from torch.profiler import ProfilerActivity, profile
+from workloads import liger_operators
+
+from ttools.core.compilation.lock import LIMITS as DEFAULTS
+from ttools.core.compilation.lock import PROJECTED, SCHEMA, Entry, Lock, read_lock
+from ttools.core.compilation.lock_check import Found, compare
+
 SLOWER, EQUAL = 1.05, 1.02
 LIMITS = (0.01, 0.015, 0.02, 0.03, 0.05)
+#: By the number of slowdowns that were measured, operators were dealt out: the first, fourth,
+#: fifth, eighth and so on are here.
+CHOSEN_BY = frozenset(
+    {
+        *("attn_res", "jsd", "kl_div", "layer_norm", "llama4_rope", "modulated_rms_norm"),
+        *("rms_norm", "sparsemax", "swiglu"),
+    }
+)
 _OPS = "src/liger_kernel/ops"
 _VERSIONS = "versions.json"
 #: Microseconds of each kernel, by operator, case and commit.
@@ -40,10 +59,8 @@ Times = Mapping[str, Sequence[Mapping[str, Mapping[str, float]]]]
 
 def checkout(repository: Path, folder: Path) -> None:
     """Writes the files that each version of each operator needs, and which versions there are."""
-    from workloads.liger_operators import OPERATORS
-
     versions: dict[str, list[str]] = {}
-    for name in sorted(OPERATORS):
+    for name in sorted(liger_operators.OPERATORS):
         path, before = f"{_OPS}/{name}.py", ""
         for commit in _git(repository, "log", "--reverse", "--format=%h", "--", path).split():
             source = _git(repository, "show", f"{commit}:{path}")
@@ -82,10 +99,6 @@ def _write(repository: Path, commit: str, name: str, package: Path) -> None:
 
 def time(folder: Path, output: Path, rounds: int, sets: int) -> None:
     """Times all versions of an operator in turns, from tensors that are made anew for each set."""
-    import torch
-    import triton
-    from workloads import liger_operators
-
     liger_operators.tune_nothing()
     found: dict[str, list[Any]] = {}
     for name, commits in _versions(folder).items():
@@ -111,12 +124,9 @@ def time(folder: Path, output: Path, rounds: int, sets: int) -> None:
 
 
 def _runs(folder: Path, name: str, commits: Sequence[str], case: int) -> Iterator[tuple[str, Any]]:
-    import torch
-    from workloads.liger_operators import operation
-
     for commit in commits:
         try:
-            run = operation(folder / commit, name, case, "cuda")
+            run = liger_operators.operation(folder / commit, name, case, "cuda")
             run()
             run()
             torch.cuda.synchronize()
@@ -130,11 +140,6 @@ def _time_in_turns(
     runs: Mapping[str, Any], rounds: int, samples: dict[str, dict[str, list[float]]]
 ) -> None:
     """Adds nanoseconds of each of Triton's kernels, as the GPU's own clock has them."""
-    import random
-
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
     order = [c for n in range(rounds) for c in random.Random(n).sample(list(runs), len(runs))]
     with profile(activities=[ProfilerActivity.CUDA]) as prof:
         for commit in order:
@@ -157,8 +162,6 @@ def _time_in_turns(
 
 def lock(folder: Path, target: str) -> None:
     """Writes a lock of each version, by the command itself."""
-    from workloads import liger_operators
-
     for name, commits in _versions(folder).items():
         for case in range(len(liger_operators.OPERATORS[name].cases)):
             for commit in commits:
@@ -197,14 +200,11 @@ class Change:
     operator: str
     commits: tuple[str, str]
     kernel: str
-    before: Sequence[Any]
-    now: Sequence[Any]
+    before: Sequence[Entry]
+    now: Sequence[Entry]
     ratio: float
 
     def is_flagged(self, limits: Mapping[str, float]) -> bool:
-        from ttools.core.compilation.lock import SCHEMA, Lock
-        from ttools.core.compilation.lock_check import Found, compare
-
         lock = Lock(SCHEMA, dict(limits), list(self.before))
         return bool(compare(lock, [Found(entry=entry) for entry in self.now]).regressions)
 
@@ -229,7 +229,7 @@ def changes(folder: Path, times: Times) -> Iterator[Change]:
 def _changes(
     name: str,
     commits: tuple[str, str],
-    locks: Sequence[Mapping[str, Sequence[Any]]],
+    locks: Sequence[Mapping[str, Sequence[Entry]]],
     pooled: Mapping[str, Sequence[float]],
 ) -> Iterator[Change]:
     before, now = locks
@@ -250,35 +250,28 @@ def _changes(
         )
 
 
-def _entries(path: Path) -> dict[str, list[Any]]:
+def _entries(path: Path) -> dict[str, list[Entry]]:
     """The entries of a lock by kernel; none where the version could not be locked."""
-    from ttools.core.compilation.lock import read_lock
-
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[Entry]] = {}
     for entry in read_lock(path).kernels if path.exists() else ():
         found.setdefault(entry.kernel, []).append(entry)
     return found
 
 
-def _identity(kernel: str, entries: Sequence[Any]) -> str:
+def _identity(kernel: str, entries: Sequence[Entry]) -> str:
     return kernel + str(sorted(str(sorted(each.figures.items())) for each in entries))
 
 
 def judge(folder: Path, path: Path) -> None:
-    from ttools.core.compilation.lock import LIMITS as DEFAULTS
-    from ttools.core.compilation.lock import PROJECTED
-
     data = json.loads(path.read_text())
     found = list(changes(folder, data["times"]))
-    slow: dict[str, int] = {}
-    for each in found:
-        slow[each.operator] = slow.get(each.operator, 0) + (each.ratio >= SLOWER)
-    order = sorted(slow, key=lambda name: (-slow[name], name))
-    chosen = {name for place, name in enumerate(order) if place % 4 in (0, 3)}
     static = {name: limit for name, limit in DEFAULTS.items() if name != PROJECTED}
-    for title, names in (("to choose by", chosen), ("held out", set(order) - chosen)):
-        own = [each for each in found if each.operator in names]
-        print(f"{title}: {', '.join(sorted(names))}")
+    for title, is_chosen in (("to choose by", True), ("held out", False)):
+        own = [each for each in found if (each.operator in CHOSEN_BY) == is_chosen]
+        commits = {(c.operator, frozenset(c.commits)) for c in own}
+        changed = {(c.operator, frozenset(c.commits)) for c in own if _differs(c)}
+        print(f"{title}: {', '.join(sorted({each.operator for each in own}))}")
+        print(f"  {len(commits)} commits, of which {len(changed)} change what is compiled")
         print("  limits of figures of the machine code alone:", _score(own, static))
         for limit in LIMITS:
             print(f"  projected time +{limit:.1%}:", _score(own, {**static, PROJECTED: limit}))
