@@ -22,7 +22,6 @@ import datetime
 import json
 import random
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from typing import Any
 
 import torch
 import triton
+from torch.autograd.profiler_util import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from workloads import liger_operators
 
@@ -59,6 +59,7 @@ Times = Mapping[str, Sequence[Mapping[str, Mapping[str, float]]]]
 
 def checkout(repository: Path, folder: Path) -> None:
     """Writes the files that each version of each operator needs, and which versions there are."""
+    folder.mkdir(parents=True)
     versions: dict[str, list[str]] = {}
     for name in sorted(liger_operators.OPERATORS):
         path, before = f"{_OPS}/{name}.py", ""
@@ -140,14 +141,15 @@ def _time_in_turns(
     runs: Mapping[str, Any], rounds: int, samples: dict[str, dict[str, list[float]]]
 ) -> None:
     """Adds nanoseconds of each of Triton's kernels, as the GPU's own clock has them."""
+    cuda: Any = torch.cuda
     order = [c for n in range(rounds) for c in random.Random(n).sample(list(runs), len(runs))]
     with profile(activities=[ProfilerActivity.CUDA]) as prof:
         for commit in order:
-            torch.cuda._sleep(1)  # its kernel begins each run's in the trace
+            cuda._sleep(1)  # its kernel begins each run's in the trace
             runs[commit]()
         torch.cuda.synchronize()
     events = [e for e in prof.profiler.kineto_results.events() if e.duration_ns() > 0]
-    on_device = [e for e in events if e.device_type() == torch.autograd.DeviceType.CUDA]
+    on_device = [e for e in events if e.device_type() == DeviceType.CUDA]
     sums: list[dict[str, float]] = []
     for event in sorted(on_device, key=lambda event: event.start_ns()):
         name = event.name()
@@ -306,15 +308,15 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=4)
     parser.add_argument("--target", default="sm_90")
     arguments = parser.parse_args()
+    folder = arguments.paths[0]
     if arguments.what == "checkout":
-        shutil.rmtree(arguments.paths[1], ignore_errors=True)
-        checkout(*arguments.paths)
+        checkout(folder, arguments.paths[1])
     elif arguments.what == "time":
-        time(*arguments.paths, arguments.rounds, arguments.sets)
+        time(folder, arguments.paths[1], arguments.rounds, arguments.sets)
     elif arguments.what == "lock":
-        lock(*arguments.paths, arguments.target)
+        lock(folder, arguments.target)
     else:
-        judge(*arguments.paths)
+        judge(folder, arguments.paths[1])
 
 
 if __name__ == "__main__":

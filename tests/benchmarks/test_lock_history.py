@@ -70,7 +70,6 @@ def test_versions_are_those_whose_code_differs(tmp_path: Path) -> None:
         file.write_text(text)
         subprocess.run([*git, "add", "."], check=True)
         subprocess.run([*git, "commit", "-qm", "change"], check=True)
-    folder.mkdir()
     history.checkout(repository, folder)
     versions = json.loads((folder / "versions.json").read_text())
     assert versions.keys() == {"rope"}

@@ -23,13 +23,22 @@ from ttools.core.triton_versions.version import installed_triton
 
 def entry(kernel: str, block: int = 64, target: str = "sm_90", **figures: float) -> Entry:
     """An entry; a figure is named with underscores."""
+    return entry_with(
+        kernel, {n.replace("_", " "): value for n, value in figures.items()}, block, target
+    )
+
+
+def entry_with(
+    kernel: str, figures: dict[str, float], block: int = 64, target: str = "sm_90"
+) -> Entry:
+    """An entry with figures by name."""
     return Entry(
         kernel=kernel,
         target=target,
         triton=installed_triton(),
         parameters={"BLOCK": f"constant {block}"},
         options={"num_warps": "4"},
-        figures={name.replace("_", " "): value for name, value in figures.items()},
+        figures=figures,
     )
 
 
@@ -59,14 +68,14 @@ def test_a_projected_time_decides_alone() -> None:
 
 @pytest.mark.parametrize("missing", ["the time before", "the time now", "the limit"])
 def test_without_a_projected_time_the_other_figures_decide(missing: str) -> None:
-    before = {"registers": 20.0, "projected_time": 100.0}
-    now = {"registers": 90.0, "projected_time": 100.0}
+    before = {"registers": 20.0, PROJECTED: 100.0}
+    now = {"registers": 90.0, PROJECTED: 100.0}
     limits = dict(LIMITS)
     if missing == "the limit":
         del limits[PROJECTED]
     else:
-        del (before if missing == "the time before" else now)["projected_time"]
-    found = told([entry("add", **before)], [entry("add", **now)], limits)
+        del (before if missing == "the time before" else now)[PROJECTED]
+    found = told([entry_with("add", before)], [entry_with("add", now)], limits)
     assert found == ["add for sm_90: registers 20 -> 90"]
 
 

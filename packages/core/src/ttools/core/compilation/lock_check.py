@@ -114,7 +114,9 @@ def compare(lock: Lock, now: Iterable[Found]) -> Comparison:
     """What has become dearer than locked, by entries of the installed Triton."""
     triton = installed_triton()
     before = [each for each in lock.kernels if each.triton == triton]
-    regressions, compared, unknown = [], 0, []
+    regressions: list[Regression] = []
+    unknown: list[Entry] = []
+    compared = 0
     for pair in _pairs(before, list(now)):
         same = pair.before and pair.before[0].key == pair.now[0].entry.key
         timed = PROJECTED in lock.limits and _is_timed(pair)
@@ -134,20 +136,18 @@ def _pairs(before: Sequence[Entry], now: Sequence[Found]) -> Iterator[_Pair]:
         lambda entry: entry.target,
     )
     for way in ways:
-        old, new = _grouped(before, way), _grouped(now, lambda each, way=way: way(each.entry))
-        for key in old.keys() & new.keys():
-            yield _Pair(old[key], new[key])
+        old = _grouped((way(each), each) for each in before)
+        new = _grouped((way(each.entry), each) for each in now)
+        yield from (_Pair(old[key], new[key]) for key in new if key in old)
         before = [each for each in before if way(each) not in new]
         now = [each for each in now if way(each.entry) not in old]
     yield from (_Pair((), (each,)) for each in now)
 
 
-def _grouped(
-    items: Iterable[_Item], way: Callable[[_Item], Hashable]
-) -> dict[Hashable, list[_Item]]:
+def _grouped(items: Iterable[tuple[Hashable, _Item]]) -> dict[Hashable, list[_Item]]:
     groups: dict[Hashable, list[_Item]] = {}
-    for each in items:
-        groups.setdefault(way(each), []).append(each)
+    for key, each in items:
+        groups.setdefault(key, []).append(each)
     return groups
 
 
