@@ -33,7 +33,6 @@ from typing import Any
 
 import torch
 import triton
-from torch.autograd.profiler_util import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from workloads import liger_operators
 
@@ -149,7 +148,7 @@ def _time_in_turns(
             runs[commit]()
         torch.cuda.synchronize()
     events = [e for e in prof.profiler.kineto_results.events() if e.duration_ns() > 0]
-    on_device = [e for e in events if e.device_type() == DeviceType.CUDA]
+    on_device = [e for e in events if e.device_type().name == "CUDA"]
     sums: list[dict[str, float]] = []
     for event in sorted(on_device, key=lambda event: event.start_ns()):
         name = event.name()
@@ -274,7 +273,7 @@ def judge(folder: Path, path: Path) -> None:
         changed = {(c.operator, frozenset(c.commits)) for c in own if _differs(c)}
         print(f"{title}: {', '.join(sorted({each.operator for each in own}))}")
         print(f"  {len(commits)} commits, of which {len(changed)} change what is compiled")
-        print("  limits of figures of the machine code alone:", _score(own, static))
+        print("  without projected times:", _score(own, static))
         for limit in LIMITS:
             print(f"  projected time +{limit:.1%}:", _score(own, {**static, PROJECTED: limit}))
     for each in found:
