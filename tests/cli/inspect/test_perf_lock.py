@@ -121,6 +121,7 @@ def test_what_launches_of_a_script_do_is_locked_too(ttools: Run, tmp_path: Path)
     assert 15 <= scale["figures"]["sectors per request"] <= 16
     assert scale["costs"]["bytes"]["x = tl.load(x_ptr + offs, mask=offs < n)"] == 40000
     assert "bytes" not in gather["figures"]  # it goes by what is in memory
+    assert gather["figures"]["projected time"] > 0  # which a limit allows for
 
     # All figures of the machine code may grow: what is told is what launches do.
     lock = json.loads((tmp_path / "l").read_text())
@@ -140,6 +141,41 @@ def test_what_launches_of_a_script_do_is_locked_too(ttools: Run, tmp_path: Path)
     file.write_text(SCRIPT.replace("x * 2, mask=offs < n)", "x * 2, mask=offs < n)" + both))
     twice = ttools(*words[:-1], "--check", "k.py")
     assert "k.py:10: scale for sm_90: bytes 80000 -> 120000" in twice.stderr
+
+
+PERSISTENT = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    for at in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+        offs = at + tl.arange(0, BLOCK)
+        tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) + 1, mask=offs < n)
+
+
+x = torch.zeros(1 << 20, device="cuda")
+programs = torch.cuda.get_device_properties("cuda").multi_processor_count
+assert torch.cuda.get_device_capability() == (9, 0)
+assert programs == 132
+add[(programs,)](x, torch.empty_like(x), x.numel(), BLOCK=1024)
+"""
+
+
+def test_another_block_size_is_compared_by_the_projected_time(ttools: Run, tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(PERSISTENT)
+    words = ("inspect", "--target", "sm_90", "--lock", "l")
+    written = ttools(*words, "k.py")
+    assert written.returncode == 0, written.stderr
+    # One program of 132 does all of it.
+    file.write_text(PERSISTENT.replace("(programs,)", "(1,)").replace("=1024", "=512"))
+    told = ttools(*words, "--check", "k.py")
+    assert told.returncode == 1
+    assert "add for sm_90: projected time " in told.stderr
+    assert " us" in told.stderr
 
 
 @pytest.mark.parametrize(

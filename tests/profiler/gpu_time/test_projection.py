@@ -108,6 +108,24 @@ def test_nothing_is_in_the_cache_where_configurations_are_timed() -> None:
     assert project(*given, cold=True).seconds > project(*given).seconds
 
 
+@pytest.mark.parametrize(
+    ("stored", "unique", "slices", "contended"),
+    [
+        (0, 4096, 8, 16.0),  # atomics alone
+        (1 << 20, (1 << 20) + 4096, 8, 16.0),  # beside stores, each to a place of its own
+        (1 << 20, 4096, 8, 16.0),  # stores and atomics on the same bytes
+    ],
+)
+def test_atomics_contend_on_what_they_touch_whatever_is_stored(
+    stored: int, unique: int, slices: int, contended: float
+) -> None:
+    total = LineCounts(None, stored=stored, atomic=65536)
+    counts = LaunchCounts(programs=16, total=total, lines=(total,), unique_stored=unique)
+    own = work_of(counts, None, Blocks(warps=4, resident=16), [], read_device("h100"))
+    assert own.changed == 65536 / 32 / slices
+    assert own.contended == contended
+
+
 def test_where_machine_code_is_not_read_counts_stand_for_it() -> None:
     there = work(256, 33, device="mi300x")
     assert there.far == 2

@@ -14,7 +14,7 @@ import typer
 from ttools.cli import options
 from ttools.cli.console import require_folder, say, write_json, write_text
 from ttools.cli.inspect import options as inspect_options
-from ttools.cli.inspect.locking import lock_or_check
+from ttools.cli.inspect.locking import lock_or_check, map_of_target
 from ttools.cli.kernel_file import load_kernel
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
@@ -70,6 +70,8 @@ def inspect_command(
     }
     with TemporaryDirectory(prefix="ttools-inspect-") as folder:
         inspected = _Inspected(Path(folder), signature, launch, only or [], lock is not None)
+        if lock is not None:
+            device_map = device_map or map_of_target(targets[0])
         status, sources = _sources(words or [], module, code, inspected, device_map)
         try:
             found: list[Inspection] = []

@@ -13,8 +13,29 @@ from ttools.core.errors import UsageError
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.core.compilation.lock import LaunchCosts
+    from ttools.core.gpus.targets import Target
 
     Costs = Callable[[Inspection], LaunchCosts | None]
+
+
+def map_of_target(target: Target) -> str | None:
+    """The device map that makes scripts launch what they would on a target.
+
+    Kernels that loop over their work launch as many programs as there are multiprocessors, which
+    here would be as many as this machine has processors. None where the environment says what the
+    device is to be, where there is a GPU, or where no GPU with that target is known.
+    """
+    from ttools.core.configuration import read
+    from ttools.core.device_map.mapping import VARIABLE
+    from ttools.core.device_map.request import DeviceMap
+    from ttools.core.environment import gpu_usable
+    from ttools.core.gpus.devices import device_of
+
+    device = device_of(target.name)
+    if device is None or target.backend != "cuda" or read(VARIABLE) or gpu_usable():
+        return None
+    number = int(target.name.removeprefix("sm_"))
+    return str(DeviceMap(capability=divmod(number, 10), sms=device.multiprocessors))
 
 
 def lock_or_check(found: Sequence[Inspection], path: Path, check: bool, costs: Costs) -> int:
@@ -39,29 +60,25 @@ def lock_or_check(found: Sequence[Inspection], path: Path, check: bool, costs: C
 
 
 def _check(found: Sequence[Inspection], path: Path, costs: Costs) -> int:
-    from ttools.core.compilation.lock import compare, read_lock
+    from ttools.core.compilation import lock_check
+    from ttools.core.compilation.lock import read_lock
     from ttools.core.triton_versions.version import installed_triton
 
     if not path.exists():
         raise UsageError(f"there is no `{path}`; write it with --lock and without --check")
     lock = read_lock(path)
-    compared, regressions = 0, []
-    for inspection in found:
-        worse = compare(lock, inspection, costs(inspection))
-        if worse is None:
-            name, target = inspection.source.name, inspection.target.name
-            say("note", f"{name} for {target} is not in {path}, so it is not compared")
-            continue
-        compared += 1
-        regressions += worse
-    if not compared:
+    result = lock_check.compare(lock, [lock_check.found(each, costs(each)) for each in found])
+    for entry in result.unknown:
+        say("note", f"{entry.kernel} for {entry.target} is not in {path}, so it is not compared")
+    if not result.compared:
         locked = ", ".join(sorted({each.triton for each in lock.kernels})) or "no version"
         raise UsageError(
             f"{path} has none of these kernels as they are specialised now for Triton "
             f"{installed_triton()} (it was written with {locked}); write it again with --lock"
         )
-    for each in regressions:
+    for each in result.regressions:
         say("error", str(each))
-    if not regressions:
-        say("note", f"{compared} of {len(found)} compilations are within the limits of {path}")
-    return exit_codes.FINDINGS if regressions else exit_codes.OK
+    if not result.regressions:
+        compared = f"{result.compared} of {len(found)} compilations"
+        say("note", f"{compared} are within the limits of {path}")
+    return exit_codes.FINDINGS if result.regressions else exit_codes.OK

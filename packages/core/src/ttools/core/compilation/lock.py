@@ -2,16 +2,16 @@
 
 An entry is a kernel as it was specialised, for one target, by one version of Triton: registers,
 spills, shared memory, instructions, accesses, and the instructions of each line by the line's text,
-which stays the same when lines above it change. Where a launch of the kernel was counted, its
-bytes, operations and sectors are added. Owns the file's format and what a regression is.
+which stays the same when lines above it change. Where launches of the kernel were counted, their
+bytes, operations and sectors are added, and the time that all of them are projected to take. Owns
+the file's format; what is compared with what is `lock_check.py`'s.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from os.path import relpath
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,9 +25,13 @@ from ttools.core.location import SourceLocation, source_line
 from ttools.core.triton_versions.version import installed_triton
 
 SCHEMA = "ttools.perf-lock/1"
+#: Microseconds of all launches of a specialisation. Where it is known and has a limit, it decides
+#: alone: on histories of libraries the others are worse at telling what is slower.
+PROJECTED = "projected time"
 #: By which share of the locked value a figure may become worse. All can be changed in
 #: the file. What no limit is for is kept for the reader.
 LIMITS: dict[str, float] = {
+    PROJECTED: 0.03,
     "registers": 0.1,
     "spilled bytes": 0.0,
     "spill instructions": 0.0,
@@ -43,13 +47,11 @@ LIMITS: dict[str, float] = {
     "sectors per request": 0.05,
 }
 _Number = TypeVar("_Number", int, float)
-#: Figures of which less is worse.
-_LESS_IS_WORSE = frozenset({"occupancy", "matrix instructions"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchCosts:
-    """What a launch of a kernel does.
+    """What launches of a kernel do.
 
     Attributes:
         figures: by name, see `LIMITS`.
@@ -72,7 +74,7 @@ class Entry:
         options: of the launch.
         figures: by name, see `LIMITS`.
         lines: instructions by the text of the source line.
-        costs: the same of figures of a launch, by the figure's name.
+        costs: the same of figures of launches, by the figure's name.
     """
 
     kernel: str
@@ -91,7 +93,12 @@ class Entry:
     @property
     def key(self) -> tuple[str, ...]:
         """What the same kernel has in another compilation, by any Triton."""
-        return (self.kernel, self.target, str(self.parameters), str(self.options))
+        return (*self.place, str(self.parameters), str(self.options))
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What all specialisations of a kernel for a target have."""
+        return (self.kernel, self.target)
 
 
 @dataclass(frozen=True)
@@ -101,32 +108,6 @@ class Lock:
     schema: str
     limits: dict[str, float]
     kernels: list[Entry]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Regression:
-    """A figure that grew, or fell, beyond its limit.
-
-    Attributes:
-        entry: as it is now.
-        figure: which.
-        before: as locked.
-        now: as compiled.
-        location: the line that is to blame, as far as instructions tell.
-    """
-
-    entry: Entry
-    figure: str
-    before: float
-    now: float
-    location: SourceLocation | None
-
-    def __str__(self) -> str:
-        where = f"{relpath(self.location.file)}:{self.location.line}: " if self.location else ""
-        return (
-            f"{where}{self.entry.kernel} for {self.entry.target}: {self.figure} "
-            f"{self.before:g} -> {self.now:g}"
-        )
 
 
 def entry_of(inspection: Inspection, costs: LaunchCosts | None = None) -> Entry:
@@ -143,8 +124,8 @@ def entry_of(inspection: Inspection, costs: LaunchCosts | None = None) -> Entry:
         parameters=inspection.source.parameters(),
         options={name: str(value) for name, value in sorted(inspection.source.options.items())},
         figures=figures,
-        lines=_by_text(by_line),
-        costs={} if costs is None else {n: _by_text(own) for n, own in costs.lines.items()},
+        lines=by_text(by_line),
+        costs={} if costs is None else {n: by_text(own) for n, own in costs.lines.items()},
     )
 
 
@@ -164,16 +145,17 @@ def _is_code(stage: str, text: str) -> bool:
     return bool(words) and text[0] in " \t" and words[0][0].isalpha() and words[0] != "s_nop"
 
 
-def _by_text(lines: Mapping[Any, _Number]) -> dict[str, _Number]:
+def by_text(lines: Mapping[Any, _Number]) -> dict[str, _Number]:
     """Sums over lines of equal text."""
     found: dict[str, _Number] = {}
     for location, number in lines.items():
-        text = _text(location)
+        text = text_of(location)
         found[text] = found[text] + number if text in found else number
     return dict(sorted(found.items()))
 
 
-def _text(location: SourceLocation | None) -> str:
+def text_of(location: SourceLocation | None) -> str:
+    """What a line says, without its indentation; nothing for none."""
     return source_line(location.file, location.line).strip() if location else ""
 
 
@@ -193,62 +175,22 @@ def read_lock(path: Path) -> Lock:
 def write_lock(path: Path, entries: Iterable[Entry]) -> int:
     """Puts entries into a file, in the place of those of the same kernels; returns how many it has.
 
+    Where launches of a kernel were projected, no other specialisations of it stay that were: the
+    script that made them makes others now.
+
     Raises:
         UsageError: the file cannot be written, or is something else.
     """
     lock = read_lock(path) if path.exists() else Lock(SCHEMA, dict(LIMITS), [])
-    kept = {(*each.key, each.triton): each for each in lock.kernels}
+    entries = list(entries)
+    projected = {(*each.place, each.triton) for each in entries if PROJECTED in each.figures}
+    kept = {
+        (*each.key, each.triton): each
+        for each in lock.kernels
+        if PROJECTED not in each.figures or (*each.place, each.triton) not in projected
+    }
     kept |= {(*each.key, each.triton): each for each in entries}
     document = Lock(SCHEMA, lock.limits, [kept[key] for key in sorted(kept)])
     with file_errors(f"write `{path}`"):
         path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
     return len(kept)
-
-
-def compare(
-    lock: Lock, inspection: Inspection, costs: LaunchCosts | None = None
-) -> list[Regression] | None:
-    """What has become dearer than locked; None if the lock has no such kernel of this Triton."""
-    now = entry_of(inspection, costs)
-    instructions = {at: n for at, n in instructions_by_line(inspection).items() if at is not None}
-    for before in lock.kernels:
-        if before.key == now.key and before.triton == now.triton:
-            lines = {} if costs is None else costs.lines
-            return list(_regressions(before, now, lock.limits, lines, instructions))
-    return None
-
-
-def _regressions(
-    before: Entry,
-    now: Entry,
-    limits: Mapping[str, float],
-    lines: Mapping[str, Mapping[SourceLocation, float]],
-    instructions: Mapping[SourceLocation, float],
-) -> Iterator[Regression]:
-    for name, limit in limits.items():
-        old, new = before.figures.get(name), now.figures.get(name)
-        if old is None or new is None:
-            continue
-        worse = old - new if name in _LESS_IS_WORSE else new - old
-        if worse > abs(limit) * old + 1e-9:
-            found = lines.get(name, instructions)
-            at = _cause(before.by_text(name), now.by_text(name), found)
-            yield Regression(entry=now, figure=name, before=old, now=new, location=at)
-
-
-def _cause(
-    before: Mapping[str, float],
-    now: Mapping[str, float],
-    lines: Mapping[SourceLocation, float],
-) -> SourceLocation | None:
-    """The changed line that has most of a figure; where none has changed, the one that grew most.
-
-    A changed line goes first: the assembler gives branches of inlined functions to later lines.
-    """
-
-    def weight(at: SourceLocation) -> tuple[bool, float, int]:
-        text = _text(at)
-        changed = text not in before and now[text] > 0
-        return changed, now[text] - before.get(text, 0), -at.line
-
-    return max(lines, key=weight, default=None)

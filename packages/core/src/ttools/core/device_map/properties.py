@@ -11,7 +11,7 @@ import platform
 from dataclasses import dataclass
 
 from ttools.core.device_map.request import DeviceMap
-from ttools.core.gpus.devices import DEVICES
+from ttools.core.gpus.devices import DEVICES, device_of
 from ttools.core.gpus.targets import MAX_THREADS
 
 #: What scripts divide by is this one's, if no other has the capability that is asked for.
@@ -76,8 +76,7 @@ def device_properties(device: object = None) -> DeviceProperties:
     """The properties of the only device."""
     asked = described()
     major, minor = asked.capability
-    similar = (each for each in DEVICES.values() if each.architecture == f"sm_{major}{minor}")
-    gpu = next(similar, _A100)
+    gpu = device_of(f"sm_{major}{minor}") or _A100
     limits = gpu.target.limits
     assert limits is not None
     return DeviceProperties(

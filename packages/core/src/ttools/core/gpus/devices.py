@@ -23,6 +23,7 @@ __all__ = [
     "DEVICES",
     "Device",
     "device_called",
+    "device_of",
     "device_of_machine",
     "read_device",
     "read_device_file",
@@ -95,6 +96,11 @@ def read_device_file(path: Path) -> Device:
         peaks={unit: rate * 1e12 for unit, rate in found.peaks.items()},
         source=found.source or str(path),
     )
+
+
+def device_of(architecture: str) -> Device | None:
+    """The first GPU of the table with an architecture, as `sm_90`; None if it has none."""
+    return next((each for each in DEVICES.values() if each.architecture == architecture), None)
 
 
 def device_of_machine() -> Device | None:

@@ -152,7 +152,8 @@ def work_of(
     beyond = _moved(accesses, total, "tile_sectors")
     touched = counts.unique * beyond / max(1, total)
     changed = sum(e.requested * e.sectors for e in accesses if e.kind == "atomic")
-    slices = min(max(1.0, counts.unique_stored / _SLICE), _SLICES)
+    updated = _updated(counts)
+    slices = min(max(1.0, updated / _SLICE), _SLICES)
     return Work(
         even=programs / multiprocessors,
         waves=max(1.0, programs / (multiprocessors * max(1, blocks.resident))),
@@ -170,8 +171,17 @@ def work_of(
         cache=(beyond + local * _evicted(blocks, programs, device)) / device.bandwidth,
         matrix=_matrix(counts, device),
         changed=max(changed, counts.total.atomic) / _SECTOR / slices,
-        contended=counts.total.atomic / max(1, counts.unique_stored),
+        contended=counts.total.atomic / max(1, updated),
     )
+
+
+def _updated(counts: LaunchCounts) -> int:
+    """Bytes that atomics touch: of all that are changed, those that stores beside them leave over.
+
+    Where stores take all, as they do when they write the same place twice, the bytes of both.
+    """
+    left = counts.unique_stored - counts.total.stored
+    return left if left > 0 else counts.unique_stored
 
 
 def _local(code: MachineCode, turns: Sequence[float]) -> float:

@@ -8,25 +8,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.lock import LaunchCosts
+from ttools.core.compilation.lock import PROJECTED, LaunchCosts
+from ttools.core.gpus.devices import device_of
 from ttools.core.location import SourceLocation
 from ttools.profiler.access.requests import AccessQuality, access_qualities
 from ttools.profiler.counting.counts import LaunchCounts
-from ttools.profiler.report.forms import requested
+from ttools.profiler.gpu_time.projection import is_projected, project
+from ttools.profiler.report.forms import forms_of, requested
 from ttools.profiler.run.session import Sample
 
 
 def costs_of(
     inspection: Inspection, samples: Iterable[Sample], variants: Mapping[int, KernelSource]
 ) -> LaunchCosts | None:
-    """Bytes, operations and sectors of the launch that requests most.
+    """Bytes, operations and sectors of the launch that requests most, and the time of all launches.
+
+    The time is the one that a GPU of the target is projected to take; counts that depend on what is
+    in memory are good enough for it, as it has a limit.
 
     Returns:
-        None where there is no launch of this specialisation, or its counts depend on what is in
-        memory or on the order of programs: another run may count others.
+        None where there is no launch of this specialisation, or its counts depend on the order of
+        programs: another run may count others.
     """
     own = [
         sample
@@ -40,9 +46,34 @@ def costs_of(
     if largest is None or largest.counts is None:
         return None
     counts = largest.counts
-    if counts.depends_on_memory or not counts.exact or counts.notes:
+    if not _is_repeatable(counts):
         return None
-    return _costs(counts, access_qualities(counts.accesses, inspection))
+    time = _projected(own, inspection)
+    if counts.depends_on_memory:
+        return LaunchCosts(figures=time, lines={}) if time else None
+    known = _costs(counts, access_qualities(counts.accesses, inspection))
+    return replace(known, figures={**time, **known.figures})
+
+
+def _is_repeatable(counts: LaunchCounts) -> bool:
+    """Whether another run on the same data counts the same."""
+    return counts.exact and not counts.notes
+
+
+def _projected(samples: Sequence[Sample], inspection: Inspection) -> dict[str, float]:
+    """Microseconds of all launches; nothing where they cannot be projected."""
+    device = device_of(inspection.target.name)
+    if device is None or not is_projected(device):
+        return {}
+    seconds = 0.0
+    for forms in forms_of(samples).values():
+        for form in forms:
+            counts = form.sample.counts
+            if counts is None or not _is_repeatable(counts):
+                return {}
+            accesses = access_qualities(counts.accesses, inspection)
+            seconds += form.launches * project(counts, inspection, device, accesses).seconds
+    return {PROJECTED: float(f"{seconds * 1e6:.5g}")}
 
 
 def _is_same(launched: KernelSource, compiled: KernelSource) -> bool:
