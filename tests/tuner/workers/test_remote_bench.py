@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import candidates
-from ttools.tuner.workers.remote_bench import RemoteBench
+from ttools.tuner.workers.remote_bench import RemoteBench, waited_until
 from ttools.tuner.workers.serving import Answer, Opening
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool
 from ttools.tuner.workers.worker_slot import Job
@@ -113,3 +114,20 @@ def test_the_first_and_then_the_longest_is_compiled_first() -> None:
     compiles = Workers(2, lambda job: Answer())
     bench_of(Workers(1, lambda job: Answer()), compiles).expect(space)
     assert [key for _, key in compiles.asked] == [space[n].key for n in (0, 3, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("ended", "begun", "until"),
+    [
+        ([], 8, math.inf),
+        ([1.0, 2.0, 300.0], 8, math.inf),  # a slow machine: nothing is known to take longer
+        ([5.0, 1.0, 2.0, 3.0, 4.0, 40.0], 8, 80.0),
+        ([3.0, 1.0, 2.0, 50.0], 4, 6.0),
+        ([7.0], 1, 14.0),
+        ([], 0, math.inf),
+    ],
+)
+def test_what_takes_longer_is_known_by_the_rest(
+    ended: list[float], begun: int, until: float
+) -> None:
+    assert waited_until(ended, begun) == until

@@ -111,16 +111,14 @@ class RemoteBench:
             None for what does not compile, or takes far longer than the rest.
         """
         left = set(self._begun.values())
-        while left and (patience := self._patience()) > 0:
+        while left and (patience := self._patience(_MOST_WAITING_S)) > 0:
             _, left = wait(left, timeout=patience, return_when="FIRST_COMPLETED")
         return {key: _facts(key, future) for key, future in self._begun.items()}
 
-    def _patience(self) -> float:
-        """For how many more seconds compilation is waited for."""
-        enough = math.ceil(_MOST_OF_THEM * len(self._begun))
-        ended = sorted(self._ended)
-        most = _AS_LONG * ended[enough - 1] if len(ended) >= enough else _MOST_WAITING_S
-        return self._start + min(most, _MOST_WAITING_S) - time.monotonic()
+    def _patience(self, most: float = math.inf) -> float:
+        """For how many more seconds compilation is waited for, `most` being all that may pass."""
+        until = min(waited_until(self._ended, len(self._begun)), most)
+        return self._start + until - time.monotonic()
 
     def can_sweep(self, candidates: Sequence[Candidate]) -> bool:
         """Whether all of them are compiled early."""
@@ -285,6 +283,18 @@ class RemoteBench:
             reference=self.reference,
             checks=str(self._checks),
         )
+
+
+def waited_until(ended: Iterable[float], begun: int) -> float:
+    """When it is known what takes far longer to compile than the rest; infinite before that.
+
+    Args:
+        ended: when each compilation had ended, in seconds.
+        begun: how many there are.
+    """
+    enough = math.ceil(_MOST_OF_THEM * begun)
+    first = sorted(ended)[:enough]
+    return _AS_LONG * first[-1] if first and len(first) == enough else math.inf
 
 
 _TOO_LONG = "takes far longer to compile than the others"
