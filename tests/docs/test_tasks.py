@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 import typer.core
+from tools import gallery
 
 from ttools.cli.app import app
 
@@ -33,6 +34,8 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         name, _, anchor = link.partition("#")
         target = (page.parent / name) if name else page
+        if page == gallery.PAGE and name in gallery.commands():
+            continue  # made where the site is built
         if not target.exists():
             broken.append(link)
         elif anchor and target.suffix == ".md":
