@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 import typer.core
-from tools import gallery
 
+from tools import gallery
 from ttools.cli.app import app
 
 ROOT = Path(__file__).parents[2]
