@@ -37,9 +37,10 @@ def chooses(op: Operation, n: int) -> bool:
 
     def is_own(value: Value) -> bool:
         made = value.defining_op
-        if made is None or made.name != "arith.select":
-            return value in own
-        return all(is_own(each) for each in made.operands[1:])
+        chosen = made and (made.operand("true_value"), made.operand("false_value"))
+        if chosen and chosen[0] is not None and chosen[1] is not None:
+            return is_own(chosen[0]) and is_own(chosen[1])
+        return value in own
 
     return len(body.arguments) == 2 * count and is_own(body.terminator.operands[n])
 
