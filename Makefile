@@ -104,7 +104,7 @@ docs: $(STAMP) ## Build the documentation into site/
 ci: $(STAMP) ## Everything a change must pass
 	@$(MAKE) -j 2 --output-sync=target lint typecheck TRITON='$(TRITON)'
 	@$(MAKE) test TRITON='$(TRITON)'
-	@$(PY) -m pytest -m slow $(PYTEST_ARGS) tests/docs/test_notebooks.py
+	@$(PY) -m pytest -m slow $(PYTEST_ARGS) tests/docs/test_notebooks.py tests/workspace/test_readme.py
 	@$(MAKE) fuzz TRITON='$(TRITON)' FUZZ_ARGS='--new --seconds 55 --processes $(TEST_JOBS) --shrink 30 --most 3'
 	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
 

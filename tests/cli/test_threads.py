@@ -42,6 +42,7 @@ print(results)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

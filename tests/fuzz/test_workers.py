@@ -23,6 +23,7 @@ def test_every_seed_gets_a_verdict() -> None:
     assert all(verdict.variants == ("native", "materialised") for verdict in found)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_a_crash_and_the_next_kernel_runs() -> None:
     with Examiner(_WORK) as examiner:
         assert examiner.examine(generate(1), "native").variants == ("native",)

@@ -50,6 +50,7 @@ def test_there_are_commands_of_every_kind() -> None:
     assert {words[0] for words in commands()} == {name.split()[0] for name in group.commands}
 
 
+@pytest.mark.slow  # `make ci` has it all the same
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_command(words: list[str], folder: Path) -> None:
     done = PYTHON.run(["-m", "ttools_entry", *words], cwd=folder, timeout=240)

@@ -164,6 +164,7 @@ add[(programs,)](x, torch.empty_like(x), x.numel(), BLOCK=1024)
 """
 
 
+@pytest.mark.slow
 def test_another_block_size_is_compared_by_the_projected_time(ttools: Run, tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text(PERSISTENT)

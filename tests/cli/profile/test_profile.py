@@ -111,6 +111,7 @@ def test_each_specialisation_grid_and_shape_is_told(ttools: Run, tmp_path: Path)
     assert {hint["kind"] for hint in data["advice"]} <= {"narrow_access"}
 
 
+@pytest.mark.slow
 def test_forms_are_readable(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "forms.py").write_text(FORMS)
     done = ttools("profile", "--device", "h200", "--lines", "forms.py", COLUMNS="80")

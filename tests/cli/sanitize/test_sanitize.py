@@ -62,6 +62,7 @@ def test_pytest_as_module(ttools: Run, buggy: str, tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 def test_tests_in_other_processes_are_checked(ttools: Run, buggy: str, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it():\n    import buggy\n")
     done = ttools("sanitize", "-m", "pytest", "-q", "-n", "1", "test_it.py")

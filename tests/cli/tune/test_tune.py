@@ -233,6 +233,7 @@ sum_kernel[grid](x, out, total, n)
     assert "crashed: " in shown.stdout
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
     slow = SCRIPT.replace(
         "sum_kernel[grid](x, out, total, n)",

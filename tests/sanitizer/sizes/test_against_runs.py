@@ -117,7 +117,14 @@ def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     check_claims(_module(tmp_path, seed))
 
 
-@pytest.mark.parametrize("run", [kernels.interleaved, kernels.split, kernels.split_past])
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(kernels.interleaved, marks=pytest.mark.slow),
+        kernels.split,
+        kernels.split_past,
+    ],
+)
 def test_claims_of_joined_offsets_hold_at_every_size(run: Callable[[int], None]) -> None:
     check_claims(SimpleNamespace(run=run))
     result = Analysis(run, {"n": (1, _LAST)}).analyse()

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import hypothesis
+import pytest
 
 from ttools.watch import watch
 
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "interpreter" / "differential
 from random_kernels import RandomKernel, check, random_kernels
 
 
+@pytest.mark.slow
 @hypothesis.settings(
     max_examples=6, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
 )

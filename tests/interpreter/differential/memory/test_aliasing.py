@@ -180,6 +180,7 @@ def _programs(draw: strategies.DrawFn) -> list[Statement]:
     return first + draw(strategies.lists(statement, min_size=2, max_size=6)) + last
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=40)
 @hypothesis.given(program=_programs(), shift=strategies.sampled_from(SHIFTS))
 def test_random_programs(program: list[Statement], shift: int) -> None:

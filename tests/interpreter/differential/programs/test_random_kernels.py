@@ -13,6 +13,7 @@ from ttools.interpreter import interpret
 COUNT = int(os.environ.get("TTOOLS_FUZZ", "25"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(max(300, 2 * COUNT))
 @hypothesis.settings(
     max_examples=COUNT,
