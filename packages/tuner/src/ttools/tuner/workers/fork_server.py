@@ -5,6 +5,7 @@ Owns this side of that process; `fork_server_main` is the other. Must not know w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -111,9 +112,13 @@ class ForkServer:
     def close(self) -> None:
         """Ends all workers. Closing again does nothing."""
         self._closed = True
-        self._control.close()
+        with contextlib.suppress(OSError):  # closed before
+            # A thread that waits for an answer learns of it, as it does not by `close`.
+            self._control.shutdown(socket.SHUT_RDWR)
         self._process.terminate()
         self._process.wait()
+        with self._lock:
+            self._control.close()
 
     def _ask(self, request: bytes, *descriptors: int) -> int:
         with self._lock:
