@@ -127,7 +127,7 @@ def test_a_candidate_that_asks_for_cuda_tensors_gets_some() -> None:
     assert found.notes == ("the candidate asks for CUDA tensors: the CPU stands in for the GPU",)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the CPU stands in for a GPU")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
 def test_files_that_ask_for_a_gpu_as_they_are_loaded(tmp_path: Path) -> None:
     text = FILE.read_text("utf-8").replace(
         "generator=generator)", 'generator=generator).to("cuda")'

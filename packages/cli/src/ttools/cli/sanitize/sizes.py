@@ -114,7 +114,7 @@ def sanitize_all_sizes(
         own = [f for f in checked.findings if f.location not in lines]
         report = replace(report, findings=(*report.findings, *own))
     if not report.launches:
-        say("note", "no launch was seen whose sizes could be told")
+        say("note", "no launch was seen whose sizes are known")
     found = _conclude(replace(report, exit_code=status), form, output)
     return status or found
 

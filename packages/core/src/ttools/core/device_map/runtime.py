@@ -12,7 +12,7 @@ from typing import Any
 
 from ttools.core.device_map.properties import DeviceProperties
 
-#: As of the CUDA version that is told.
+#: Of the CUDA version that the device reports.
 _NCCL_VERSION = (2, 26, 2)
 
 

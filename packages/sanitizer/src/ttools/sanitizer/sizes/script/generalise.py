@@ -1,8 +1,8 @@
 """A launch for all sizes: its numbers as functions of what its tensors measure.
 
-Which number stands for which size is guessed from equality, so each guess is an assumption that is
-told. At the sizes of the launch itself the general launch is that launch. Must not know how it is
-checked.
+Which number stands for which size is guessed from equality, so each guess is an assumption that
+is reported. At the sizes of the launch itself the general launch is that launch. Must not know how
+it is checked.
 """
 
 from __future__ import annotations
