@@ -5,6 +5,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
+# Hundreds of the tests' processes import the same modules; images often switch compiled ones off.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
