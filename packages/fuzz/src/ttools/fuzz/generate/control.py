@@ -1,4 +1,4 @@
-"""Rules with blocks of their own: loops, branches, calls."""
+"""Rules with blocks of their own: loops and branches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ttools.fuzz.program import (
     Assign,
     Expr,
     For,
-    Helper,
     If,
     Parameter,
     Type,
@@ -315,56 +314,4 @@ def _side(context: Context, start: Expr, latest: bool) -> Expr:
     return context.pick(lambda v: v.type == start.type) or start
 
 
-# ---- calls
-
-
-def call(context: Context) -> bool:
-    """A call of a function that the kernel has for itself."""
-    if context.depth > 1 or len(context.helpers) > 2:
-        return False
-    noinline = context.chance(0.25)
-    args = []
-    for _ in range(context.choose((1, 2, 3))):
-        found = context.pick(
-            lambda v: not noinline or (v.type.element in INTEGERS and not v.type.shape)
-        )
-        if found is not None:
-            args.append(found)
-    if not args:
-        return False
-    names = [context.fresh("a") for _ in args]
-    inner = [var(n, a.type, a.fact) for n, a in zip(names, args, strict=True)]
-    with context.nested() as body:
-        outside, program = context.scope, context.program
-        context.scope, context.program = list(inner), None
-        parameters, context.depth = len(context.parameters), 9
-        _fill(context, context.rng.randint(1, 4), _PURE)
-        results = _results(context, inner)
-        del context.parameters[parameters:]
-        context.scope, context.program, context.depth = outside, program, 1
-    helper = Helper(
-        context.fresh("helper"),
-        tuple((n, a.type) for n, a in zip(names, args, strict=True)),
-        tuple(body),
-        tuple(results),
-        noinline,
-    )
-    context.helpers.append(helper)
-    types = [(r.type, r.fact) for r in results]
-    attrs = {"name": helper.name}
-    made = Expr("call", types[0][0], tuple(args), attrs, types[0][1], tuple(types[1:]))
-    context.bind(made)
-    return True
-
-
-_PURE: dict[Rule, int] = {
-    rule: weight for rule, weight in _INSIDE.items() if rule is not combinations.product
-}
-
-
-def _results(context: Context, inner: list[Expr]) -> list[Expr]:
-    made = [v for v in context.scope if v not in inner] or inner
-    return made[-context.choose((1, 2)) :]
-
-
-RULES: dict[Rule, int] = {loop: 5, endless_looking: 4, branch: 4, call: 3}
+RULES: dict[Rule, int] = {loop: 5, endless_looking: 4, branch: 4}

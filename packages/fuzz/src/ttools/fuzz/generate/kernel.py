@@ -6,7 +6,7 @@ import random
 
 from ttools.fuzz.elements import I32
 from ttools.fuzz.facts import within
-from ttools.fuzz.generate import combinations, control, loads, moves, values
+from ttools.fuzz.generate import calls, combinations, control, loads, moves, values
 from ttools.fuzz.generate.context import Context, Features, Rule
 from ttools.fuzz.operations.elementwise import binary
 from ttools.fuzz.operations.table import number, program_id, var
@@ -18,6 +18,7 @@ _RULES: dict[Rule, int] = {
     **moves.RULES,
     **loads.RULES,
     **control.RULES,
+    **calls.RULES,
 }
 _GRIDS = ((1,), (2,), (3,), (5,), (2, 2), (1, 3), (2, 1, 3), (2, 2, 2))
 _MOST_STORES = 10

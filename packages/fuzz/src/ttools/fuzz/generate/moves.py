@@ -159,6 +159,15 @@ def chain(context: Context) -> bool:
     return True
 
 
+def item(context: Context) -> bool:
+    """The number in a tile of one element."""
+    x = context.pick(lambda v: v.type.size == 1 and bool(v.type.shape))
+    if x is None:
+        return False
+    context.bind(movement.item(x))
+    return True
+
+
 def split(context: Context) -> bool:
     """`tl.split`, of a tile whose last extent is 2 or made so."""
     x = context.pick(lambda v: bool(v.type.shape) and v.type.size >= 2)
@@ -173,4 +182,4 @@ def split(context: Context) -> bool:
     return True
 
 
-RULES: dict[Rule, int] = {chain: 16, split: 4}
+RULES: dict[Rule, int] = {chain: 16, split: 4, item: 4}

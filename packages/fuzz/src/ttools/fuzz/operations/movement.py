@@ -54,6 +54,16 @@ def reshape(x: Expr, shape: Shape, form: str = "reshape") -> Expr:
     return Expr("reshape", Type(x.type.element, tuple(shape)), (x,), {"form": form}, x.fact)
 
 
+@operation("item", "{0}.item()")
+def _item(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return args[0].reshape(())
+
+
+def item(x: Expr) -> Expr:
+    """The number in a tile of one element."""
+    return Expr("item", Type(x.type.element), (x,), fact=x.fact)
+
+
 @operation("ravel", "tl.ravel({0})")
 def _ravel(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     return args[0].reshape(-1)

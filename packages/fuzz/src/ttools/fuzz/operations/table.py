@@ -202,7 +202,7 @@ def _bitcast(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     return made
 
 
-@operation("call", lambda expr, args: f"{expr.attrs['name']}({', '.join(args)})")
+@operation("call", lambda expr, args: f"{expr.attrs['name']}({', '.join(args)})", effect=True)
 def _call(expr: Expr, args: Sequence[Array], frame: Frame) -> Any:
     results = frame.call(frame.helpers[expr.attrs["name"]], args, frame)
     return results if expr.more else results[0]
