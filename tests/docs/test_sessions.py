@@ -1,71 +1,19 @@
-"""Types what the documentation's console blocks show, and compares what comes back.
-
-A block is a session: `$ cd FOLDER` (of the repository), then `$ COMMAND` with its output, and after
-`(Pdb) ` what is typed at that prompt with its answer. A line `…` stands for any output, `…` in a
-line for any part of it. Scripts run in a copy of their folder; paths are told relative to it.
-"""
+"""What the documentation's console blocks show is what comes back when they are typed."""
 
 from __future__ import annotations
 
-import re
-import shlex
-import shutil
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "interpreter" / "eager"))
-from terminal import Terminal, ttools
-
-ROOT = Path(__file__).parents[2]
-PROMPT = "(Pdb) "
-ANYTHING = "…"
-#: What ttools says of a machine without a GPU.
-QUIET = ("ttools: no GPU found", "note: no GPU here")
-BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+from tests.sessions import ROOT, blocks, run_session
 
 
-@dataclass
-class Step:
-    """Something typed, and the output shown for it."""
-
-    typed: str
-    shown: list[str] = field(default_factory=list)
-
-    @property
-    def pattern(self) -> str:
-        """What the output must match, line by line."""
-        return "".join(
-            r"(.*\n)*?"
-            if line == ANYTHING
-            else ".*".join(map(re.escape, line.rstrip().split(ANYTHING))) + "\n"
-            for line in self.shown
-        )
-
-
-def steps(block: str) -> Iterator[Step]:
-    step: Step | None = None
-    for line in block.splitlines():
-        if line.startswith(("$ ", PROMPT)):
-            if step is not None:
-                yield step
-            step = Step(line)
-        else:
-            assert step is not None, f"output before a command: {line}"
-            step.shown.append(line)
-    if step is not None:
-        yield step
-
-
-def blocks() -> list[tuple[str, str]]:
+def sessions() -> list[tuple[str, str]]:
     """A name for each console block of the documentation, and its text."""
     return [
         (f"{page.relative_to(ROOT / 'docs')}-{number}", text)
         for page in sorted((ROOT / "docs").rglob("*.md"))
-        for number, text in enumerate(BLOCK.findall(page.read_text("utf-8")), 1)
+        for number, text in enumerate(blocks(page), 1)
     ]
 
 
@@ -75,42 +23,11 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize(
-    "block", [pytest.param(text, id=name, marks=marks(name)) for name, text in blocks()]
+    "block", [pytest.param(text, id=name, marks=marks(name)) for name, text in sessions()]
 )
 def test_a_session(block: str, tmp_path: Path) -> None:
-    folder, terminal = tmp_path, None
-    try:
-        for step in steps(block):
-            if step.typed.startswith("$ cd "):
-                folder = tmp_path / "copy"
-                shutil.copytree(ROOT / step.typed.removeprefix("$ cd "), folder)
-                continue
-            if step.typed.startswith("$ "):
-                if terminal is not None:
-                    terminal.__exit__(None, None, None)
-                terminal = Terminal(command(step.typed.removeprefix("$ ")), folder)
-                said = terminal.until(PROMPT)
-            else:
-                assert terminal is not None, f"no debugger for {step.typed}"
-                said = terminal.say(step.typed.removeprefix(PROMPT))
-            compare(step, said.replace(f"{folder}/", ""))
-    finally:
-        if terminal is not None:
-            terminal.__exit__(None, None, None)
-
-
-def command(line: str) -> list[str]:
-    program, *arguments = shlex.split(line)
-    return ttools(*arguments) if program == "ttools" else arguments
-
-
-def compare(step: Step, said: str) -> None:
-    lines = [line.rstrip() for line in said.strip().splitlines()]
-    text = "".join(f"{line}\n" for line in lines if not line.startswith(QUIET))
-    assert re.fullmatch(step.pattern, text), (
-        f"after `{step.typed}` the page shows\n{chr(10).join(step.shown)}\n\nbut it is\n{text}"
-    )
+    run_session(block, tmp_path)
 
 
 def test_there_are_sessions() -> None:
-    assert len(blocks()) >= 3
+    assert len(sessions()) >= 3

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from tests.terminal import Terminal, ttools
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -19,9 +19,6 @@ from ttools.core.records.reading import read_record  # noqa: E402
 from ttools.interpreter.records.launch_recorder import record  # noqa: E402
 from ttools.interpreter.records.replay import replay  # noqa: E402
 from ttools.sanitizer import sanitize  # noqa: E402
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "interpreter" / "eager"))
-from terminal import Terminal, ttools  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from tests.forked_python import PYTHON
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "interpreter" / "eager"))
-from terminal import Terminal, ttools
+from tests.terminal import Terminal, ttools
 
 PROMPT = "(Pdb) "
 #: Program 1 reads one element past the end of `x`, in turn 1 of the inner loop of turn 3.

@@ -1,4 +1,4 @@
-"""The README's tour is run as it stands, in a folder of its own."""
+"""The tour is run as it stands, in a folder of its own; what the README shows comes back."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import pytest
 import typer
 import typer.core
 from tests.forked_python import PYTHON
+from tests.sessions import ROOT, blocks, run_session
 
 from ttools.cli.app import app
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+TOUR = (ROOT / "docs/tour.md").read_text(encoding="utf-8")
 COMMAND = ".venv/bin/ttools "
 
 
 def commands() -> list[list[str]]:
     """The tour's commands, continued lines joined, without the command's own name."""
-    text = README.replace("\\\n", " ")
+    text = TOUR.replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines() if line.startswith("    " + COMMAND)]
     return [shlex.split(line.removeprefix(COMMAND)) for line in lines]
 
 
 def snippet() -> str:
     """The tour's Python code."""
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", TOUR, re.DOTALL)
     return str(code)
 
 
@@ -59,3 +60,13 @@ def test_command(words: list[str], folder: Path) -> None:
     for option in ("--dump-outputs", "--output"):
         if option in words:
             assert (folder / words[words.index(option) + 1]).is_file()
+
+
+def test_the_readme_shows_outputs() -> None:
+    assert len(blocks(README)) == 4
+
+
+@pytest.mark.slow  # `make ci` has it all the same
+@pytest.mark.parametrize("number", range(4))
+def test_what_the_readme_shows(number: int, tmp_path: Path) -> None:
+    run_session(blocks(README)[number], tmp_path, columns=80)

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from terminal import Terminal, ttools
 from tests.forked_python import PYTHON
+from tests.terminal import Terminal, ttools
 
 pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
 

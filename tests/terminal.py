@@ -21,11 +21,13 @@ class Terminal:
     Args:
         words: what follows `python`.
         folder: where it runs.
+        columns: how wide the terminal is.
     """
 
-    def __init__(self, words: list[str], folder: Path) -> None:
+    def __init__(self, words: list[str], folder: Path, columns: int = 200) -> None:
         ours, theirs = pty.openpty()
-        environment = {**os.environ, "TERM": "dumb", "PYTHON_COLORS": "0", "COLUMNS": "200"}
+        environment = {**os.environ, "TERM": "dumb", "PYTHON_COLORS": "0"}
+        environment["COLUMNS"] = str(columns)
         environment.pop("PYTHONBREAKPOINT", None)
         self._file = ours
         name = os.ttyname(theirs)
