@@ -29,11 +29,16 @@ _CHOOSING = frozenset(
     | {"take", "take_along_dim", "embedding", "index_copy", "index_put", "scatter", "tril", "triu"}
     | {"constant_pad_nd"}
 )
-#: Operators that read what they write; others in place only write.
-_UPDATING = frozenset(
-    {"add_", "sub_", "mul_", "div_", "pow_", "neg_", "abs_", "exp_", "log_", "sqrt_", "rsqrt_"}
-    | {"relu_", "sigmoid_", "tanh_", "clamp_", "clamp_min_", "clamp_max_", "addmm_", "lerp_"}
-    | {"addcmul_", "addcdiv_", "cumsum_"}
+#: Operators in place that write without reading what is there, or read only what they change;
+#: others read what they write.
+_OVERWRITING = frozenset(
+    {"fill_", "zero_", "copy_", "_foreach_zero_", "_foreach_copy_", "fill_diagonal_"}
+    | {"random_", "normal_", "uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_"}
+    | {"log_normal_", "set_", "resize_", "resize_as_", "detach_", "requires_grad_", "rename_"}
+    | {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_"}
+    | {"masked_fill_", "masked_scatter_", "index_fill_", "index_copy_", "index_put_", "put_"}
+    | {"_index_put_impl_", "index_add_", "index_reduce_", "scatter_", "scatter_add_"}
+    | {"scatter_reduce_"}
 )
 #: Methods by which elements leave torch, and where they are.
 _LEAVING = ("numpy", "tolist", "__dlpack__", "__reduce_ex__")
@@ -224,7 +229,7 @@ class _Use:
             at = position, argument.name
             if alias is not None and alias.is_write:
                 self.written.append(at)
-                if name in _UPDATING:
+                if name.endswith("_") and name not in _OVERWRITING:
                     self.read.append(at)
             elif alias is None and not _asks_for_shape(name):
                 self.read.append(at)
