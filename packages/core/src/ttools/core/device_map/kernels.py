@@ -102,7 +102,9 @@ class _Computation:
         # Kernels that allocate may be replaced for a time, by who watches memory. So they hold
         # Python's lock, for which gloo's threads may wait with the lock of its queue in hand.
         is_collective = name.startswith("c10d::")
+        #: Whose kernel computes by itself, if it does, and when it was looked up.
         self._key: str | None = None
+        self._turn = -1
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
             self._key = key
             self._take_kernel()
@@ -148,14 +150,13 @@ class _Computation:
         )
 
     def _take_kernel(self) -> None:
-        """Takes the kernel that is in place now: one that was replaced, or a replacement, may go."""
-        assert self._key is not None
-        self._turn = replaced_kernels.turn
-        self._compute = own_kernel(self._name, self._key)
+        """Takes the kernel that is in place now, unless that was done since the last change."""
+        if self._key is not None and self._turn != replaced_kernels.turn:
+            self._turn = replaced_kernels.turn
+            self._compute = own_kernel(self._name, self._key)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._key is not None and self._turn != replaced_kernels.turn:
-            self._take_kernel()
+        self._take_kernel()
         compute = self._compute
         count = len(args)
         operands = list(args)
