@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from ttools.sanitizer.memory.host_reads import HostReads
+from ttools.sanitizer.memory.host_reads import HostReads, How
 
 
 class Log:
@@ -29,8 +29,11 @@ class Log:
         name = self.names.get(tensor.untyped_storage().data_ptr())
         return set() if name is None else {name}
 
-    def reads(self, tensor: Any, result: Any = None) -> None:
+    def reads(self, tensor: Any, result: Any = None, *, how: How = "computing") -> None:
         self.read |= self._name(tensor)
+
+    def copied(self, tensor: Any, copy: Any) -> None:
+        assert copy.shape == tensor.shape
 
     def writes(self, tensor: Any) -> None:
         self.written |= self._name(tensor)
