@@ -4,7 +4,8 @@ The load stands before the store in the kernel. Threads that are ahead store wha
 to load, and in the next iteration of a loop load what others have still to store: the count of
 iterations, the `epoch` of a launch that does not synchronise, says which came first. Where threads
 of several warps exchange values they wait for each other: there the count goes on to the next
-multiple of `STRETCH`, which orders a load and a later store. Which lanes one thread has is `threads`' rule.
+multiple of `STRETCH`, which orders a load and a later store. Which lanes one thread has is
+`threads`' rule.
 
 The epoch of a launch that synchronises counts what orders programs, and exchanges are not seen.
 There a load and a store of one epoch are looked at, in kernels without exchanges.
