@@ -118,10 +118,8 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
 def _watch_bystanders(check: Check, index: int) -> None:
     """Watches tensors of an output's size that the launch was not given, and nobody has written."""
     checked = check.checked
-    tensor = next(iter(tensors_among([checked.launch.arguments[index]])), None)
-    if tensor is None or not hasattr(tensor, "untyped_storage"):
-        return
-    count = int(tensor.numel())
+    tensor = checked.launch.arguments[index]
+    count = int(tensor.numel()) if hasattr(tensor, "untyped_storage") else 0
     if count and checked.memory.bystanders.of(count):
         checked.outputs.watch_bystanders(count, _Beside(_sentence(check, index, frozenset())))
 

@@ -16,7 +16,7 @@ from typing import Any
 from ttools.sanitizer.memory.pattern import WORD
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # one is made for each allocation: frozen ones take longer
 class Bystander:
     """A storage.
 
