@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from ttools.sanitizer.memory.host_reads import HostReads
+from ttools.sanitizer.memory.host_reads import HostReads, How
 
 
 class Log:
@@ -29,8 +29,11 @@ class Log:
         name = self.names.get(tensor.untyped_storage().data_ptr())
         return set() if name is None else {name}
 
-    def reads(self, tensor: Any, result: Any = None) -> None:
+    def reads(self, tensor: Any, result: Any = None, *, how: How = "computing") -> None:
         self.read |= self._name(tensor)
+
+    def copied(self, tensor: Any, copy: Any) -> None:
+        assert copy.shape == tensor.shape
 
     def writes(self, tensor: Any) -> None:
         self.written |= self._name(tensor)
@@ -56,6 +59,10 @@ def log() -> Iterator[Log]:
     (lambda: A.tolist(), "a", ""), (lambda: A.new_zeros(3), "", ""),
     (lambda: bool(A[0, 0]), "a", ""),
     (lambda: torch.linalg.solve(torch.eye(4), B), "b", ""), (lambda: A.normal_(), "", "a"),
+    (lambda: A.nan_to_num_(), "a", "a"), (lambda: torch._foreach_mul_([A, B], 2.0), "ab", "ab"),
+    (lambda: A.round_(), "a", "a"), (lambda: torch.nn.functional.silu(A, inplace=True), "a", "a"),
+    (lambda: A.index_fill_(0, torch.tensor([1]), 0.0), "", "a"), (lambda: A.t_(), "", "a"),
+    (lambda: A.masked_fill_(B > 2, 0.0), "b", "a"), (lambda: A.unsqueeze_(0).squeeze_(0), "", "a"),
     (lambda: pickle.dumps(A), "a", ""), (lambda: torch.save([B], io.BytesIO()), "b", ""),
 ])  # fmt: skip
 def test_what_operators_do(log: Log, use: Callable[[], object], read: str, written: str) -> None:

@@ -279,6 +279,22 @@ def test_written_is_what_differs(data: Any, dtype: torch.dtype, count: int) -> N
 SIZES = strategies.integers(0, 60) | strategies.integers((1 << 15) - 20, (1 << 15) + 60)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
+def test_runs_under_one_device_map_see_and_leave_its_operators() -> None:
+    with map_devices({"cuda": "cpu"}):
+
+        def product_of_two() -> float:
+            pair = torch.cat([torch.ones(1, 2, device="cuda"), torch.empty(1, 2, device="cuda")])
+            return float((pair.tril() @ torch.ones(2, device="cuda")).sum())
+
+        product_of_two()  # before a watch, in one, and after it
+        for _ in range(2):
+            with UninitialisedMemory() as memory:
+                product_of_two()
+            assert any("mv" in sentence for sentence in memory.warnings)
+            product_of_two()
+
+
 @given(count=SIZES, first=strategies.integers(0, 60))
 @example(count=(1 << 20) + 5, first=3)
 @example(count=5, first=2)

@@ -49,19 +49,36 @@ def rows_and_columns_are_scaled_in_turn(fixed: bool) -> None:
 
 
 @triton.jit
-def after(x_ptr, s_ptr, steps, B: tl.constexpr):
+def after(x_ptr, s_ptr, steps, FIXED: tl.constexpr, B: tl.constexpr):
     i = tl.arange(0, B)
     for t in range(steps):
-        s = tl.load(s_ptr + (i + 1) % B)
+        s = tl.load(s_ptr + (i + 1) % B)  # BUG: intra_program_race
         tl.debug_barrier()
-        tl.store(s_ptr + i, s + 1)
+        tl.store(s_ptr + i, s + 1)  # BUG: intra_program_race
         x = tl.load(x_ptr + t * B + i)
         tl.store(x_ptr + t * B + i, x / tl.sum(x, 0))
+        if FIXED:
+            tl.debug_barrier()
 
 
-@clean
-def a_sum_lies_between_the_turns() -> None:
-    after[(1,)](torch.rand(4, 32), torch.rand(32), 4, B=32)
+@buggy("intra_program_race", "s_ptr")
+def a_sum_lies_between_the_turns(fixed: bool) -> None:
+    after[(1,)](torch.rand(4, 32), torch.rand(32), 4, FIXED=fixed, B=32)
+
+
+@triton.jit
+def moved(x_ptr, s_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    s = tl.load(s_ptr + B - 1 - i)  # BUG: intra_program_race
+    total = tl.sum(s if FIXED else tl.load(x_ptr + i), 0)
+    if total > 0.5:
+        tl.store(s_ptr + i, s)  # BUG: intra_program_race
+    tl.store(o_ptr, total)
+
+
+@buggy("intra_program_race", "s_ptr")
+def a_sum_of_others_lies_between_load_and_store(fixed: bool) -> None:
+    moved[(1,)](torch.rand(32), torch.rand(32), torch.empty(1), FIXED=fixed, B=32)
 
 
 @triton.jit

@@ -52,6 +52,19 @@ def scales_are_not_shared_by_four(fixed: bool) -> None:
 
 
 @triton.jit
+def paged(x_ptr, page_ptr, o_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    page = tl.max_constancy(tl.load(page_ptr + i), 8)  # BUG: bad_hint
+    tl.store(o_ptr + i, tl.load(x_ptr + page * 8 + i % 8))
+
+
+@buggy("bad_hint", "x_ptr")
+def pages_are_smaller_than_promised(fixed: bool) -> None:
+    pages = torch.arange(32, dtype=torch.int32) // (8 if fixed else 4) % 4
+    paged[(1,)](torch.rand(32), pages, torch.empty(32), B=32)
+
+
+@triton.jit
 def assumed(x_ptr, o_ptr, n, s, B: tl.constexpr):
     tl.assume(n % 2 == 0)  # BUG: bad_hint
     i = tl.arange(0, B)

@@ -195,7 +195,26 @@ def brightened(x_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
     tl.store(o_ptr + i, y)
 
 
-@buggy("int_overflow", "o_ptr", checks="numeric", missed="nothing says that the byte has no sign")
+@buggy("int_overflow", "o_ptr", checks="numeric")
 def unsigned_bytes_are_brightened(fixed: bool) -> None:
     x = torch.full((32,), 200, dtype=torch.uint8)
     brightened[(1,)](x, torch.empty_like(x), FIXED=fixed, B=32)
+
+
+@triton.jit
+def requantised(a_ptr, b_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    at = i[:, None] * B + i[None, :]
+    c = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at), out_dtype=tl.int32)
+    high = c // 64
+    if FIXED:
+        high = tl.clamp(high.to(tl.float32), -128, 127).to(tl.int32)
+    tl.store(o_ptr + at, high.to(tl.int8))  # BUG: int_overflow
+    low = (c >> 4).to(tl.int8)  # packed
+    tl.store(o_ptr + B * B + at, (c & 255).to(tl.uint8).to(tl.int8, bitcast=True) ^ low)
+
+
+@buggy("int_overflow", "o_ptr", checks="default,numeric")
+def a_product_of_bytes_is_cut_without_a_clamp(fixed: bool) -> None:
+    a = torch.full((32, 32), 50, dtype=torch.int8)
+    requantised[(1,)](a, a, torch.empty(2, 32, 32, dtype=torch.int8), FIXED=fixed, B=32)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ttools.core import replaced_kernels
 from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, to_host
 from ttools.core.device_map.generators import default_generator, drawing
 from ttools.core.device_map.memory import ask_for_device
@@ -101,9 +102,14 @@ class _Computation:
         # Kernels that allocate may be replaced for a time, by who watches memory. So they hold
         # Python's lock, for which gloo's threads may wait with the lock of its queue in hand.
         is_collective = name.startswith("c10d::")
+        #: Whose kernel computes by itself, if it does, and when it was looked up.
+        self._key: str | None = None
+        self._turn = -1
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
-            self._compute = own_kernel(name, key)
+            self._key = key
+            self._take_kernel()
         if draws and not self._takes_generator:
+            self._key = None  # those that are replaced draw nothing
             self._compute = self._compute_with_numbers = _drawing(self._compute)
         free = _ON_EITHER.get(schema.name.removeprefix("aten::"), set())
         #: Where tensors may be, and what converts other operands.
@@ -143,7 +149,14 @@ class _Computation:
             self._on_cpu or any(place is not None for place in self._returned)
         )
 
+    def _take_kernel(self) -> None:
+        """Takes the kernel that is in place now, unless that was done since the last change."""
+        if self._key is not None and self._turn != replaced_kernels.turn:
+            self._turn = replaced_kernels.turn
+            self._compute = own_kernel(self._name, self._key)
+
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._take_kernel()
         compute = self._compute
         count = len(args)
         operands = list(args)

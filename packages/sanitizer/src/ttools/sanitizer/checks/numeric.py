@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding, Related
@@ -13,8 +14,6 @@ from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.passes import numeric
 from ttools.sanitizer.passes.check import places
 from ttools.sanitizer.passes.rewrites import Pass
-
-_PASS = Pass("numeric", "numeric", numeric.apply)
 
 
 class Numeric(Check):
@@ -42,14 +41,16 @@ class Numeric(Check):
         "int_overflow": Kind(
             severity="warning",
             meaning="The first integer of a launch that reaches memory and is not what was "
-            "computed: a sum, difference or product wraps, or a float does not fit.",
+            "computed: a sum, difference or product wraps, or what is converted does not fit.",
             help="compute in a wider type, or clamp before converting",
         ),
     }
 
     def passes(self) -> Sequence[Pass]:
         """The pass for every kernel: its values are known only at run time."""
-        return (_PASS,)
+        types = self.checked.launch.plan.types
+        unsigned = tuple(n for n, name in enumerate(types) if name.startswith("*u"))
+        return self.checked.kernel.remember((Numeric, unsigned), lambda: _pass_for(unsigned))
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
         """The first of each kind: one NaN leads to others.
@@ -78,6 +79,11 @@ class Numeric(Check):
             variables=tuple(v for v in finding.variables if not v[0].startswith(numeric.BORN)),
             related=(*finding.related, *related),
         )
+
+
+def _pass_for(unsigned: tuple[int, ...]) -> Sequence[Pass]:
+    apply = partial(numeric.apply, unsigned=unsigned)
+    return (Pass("numeric", " ".join(["numeric", *map(str, unsigned)]), apply),)
 
 
 def _position(count: Count) -> tuple[int, int, int]:

@@ -41,7 +41,10 @@ _TAIL = (
     "launched, and mask the accesses"
 )
 _COPIES = "write the memory before it is copied, for example with torch.zeros"
-
+_BESIDE = (
+    "read the tensor that the kernel was given; .contiguous(), .reshape() and .to() may have made "
+    "a copy, which is to be copied back"
+)
 
 #: In the place of a parameter: pointers that derive from none.
 _BEHIND = -1
@@ -77,6 +80,7 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
     """
     checked = check.checked
     launch, regions, outputs = checked.launch, checked.regions, checked.outputs
+    outputs.handed({region.storage[0] for region in regions})
     if outputs.any:
         outputs.consumed(regions[n].storage[0] for n in checked.kernel.fact(undefined.reads))
     if any(found.kind == "uninit_read" for found in checked.findings):
@@ -86,6 +90,8 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
         start, end = region.storage
         if not checked.memory.is_watched(start):
             continue
+        if not checked.is_trial:
+            _watch_bystanders(check, index)
         if outputs.is_whole(region, copies=bool(copied_from), is_trial=checked.is_trial):
             continue
         tensor = next(iter(tensors_among([launch.arguments[index]])), None)
@@ -107,6 +113,15 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
     if launch.variants.effects.unknown_writes:
         _watch_behind_pointers(check)
     outputs.settle()
+
+
+def _watch_bystanders(check: Check, index: int) -> None:
+    """Watches tensors of an output's size that the launch was not given, and nobody has written."""
+    checked = check.checked
+    tensor = checked.launch.arguments[index]
+    count = int(tensor.numel()) if hasattr(tensor, "untyped_storage") else 0
+    if count and checked.memory.bystanders.of(count):
+        checked.outputs.watch_bystanders(count, _Beside(_sentence(check, index, frozenset())))
 
 
 def _watch_behind_pointers(check: Check) -> None:
@@ -167,7 +182,7 @@ class _Sentence:
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
         few = f"{missing.count:,} of {missing.total:,} elements of {self.name}"
         line = host_line() if read else None
-        at = f" at {self._place(line)}" if line else ""
+        at = f" at {self.place(line)}" if line else ""
         when = f"and the host reads them{at}" if read else "and the run has ended"
         found, text = self.unwritten, f"{few} were never written, {when}"
         if copied:
@@ -183,12 +198,36 @@ class _Sentence:
             related=() if line is None else (_reader(line),),
         )
 
-    def _place(self, line: str) -> str:
+    def place(self, line: str) -> str:
         """A line of the host as a sentence names it, with the file unless it is the kernel's."""
         file, _, number = line.rpartition(":")
         kernel = self.unwritten.location
         same = kernel is not None and os.path.realpath(kernel.file) == os.path.realpath(file)
         return f"line {number}" if same else f"{Path(file).name}:{number}"
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What is said of a tensor that the host reads in the place of an output.
+
+    Attributes:
+        output: the same of that one.
+    """
+
+    output: _Sentence
+
+    def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
+        found = self.output(missing, copied=False, read=read)
+        line = found.related[0].location if found.related else None
+        at = "" if line is None else f" at {self.output.place(f'{line.file}:{line.line}')}"
+        name = self.output.name
+        return replace(
+            found,
+            message=f"the host reads {missing.total:,} elements{at} that were never written, and "
+            f"no launch was given them: this one stores as many to another tensor, {name}",
+            notes=found.notes[len(missing.sentences()) :],
+            help=_BESIDE,
+        )
 
 
 def _reader(line: str) -> Related:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, wraps
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ttools.core.patches import Patches
 
@@ -29,26 +29,42 @@ _CHOOSING = frozenset(
     | {"take", "take_along_dim", "embedding", "index_copy", "index_put", "scatter", "tril", "triu"}
     | {"constant_pad_nd"}
 )
-#: Operators that read what they write; others in place only write.
-_UPDATING = frozenset(
-    {"add_", "sub_", "mul_", "div_", "pow_", "neg_", "abs_", "exp_", "log_", "sqrt_", "rsqrt_"}
-    | {"relu_", "sigmoid_", "tanh_", "clamp_", "clamp_min_", "clamp_max_", "addmm_", "lerp_"}
-    | {"addcmul_", "addcdiv_", "cumsum_"}
+#: Operators in place that write without reading what is there, or read only what they change;
+#: others read what they write.
+_OVERWRITING = frozenset(
+    {"fill_", "zero_", "copy_", "_foreach_zero_", "_foreach_copy_", "fill_diagonal_"}
+    | {"random_", "normal_", "uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_"}
+    | {"log_normal_", "set_", "resize_", "resize_as_", "detach_", "requires_grad_", "rename_"}
+    | {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_"}
+    | {"masked_fill_", "masked_scatter_", "index_fill_", "index_copy_", "index_put_", "put_"}
+    | {"_index_put_impl_", "index_add_", "index_reduce_", "scatter_", "scatter_add_"}
+    | {"scatter_reduce_"}
 )
-#: Methods by which elements leave torch, and where they are.
-_LEAVING = ("numpy", "tolist", "__dlpack__", "__reduce_ex__")
+#: Operators that make a tensor of all elements of another.
+_COPYING = frozenset({"clone", "_to_copy", "copy_", "_pin_memory"})
+#: Operators that are others in place, made functions: `self` has the shape of the result.
+_FUNCTIONS = frozenset({"copy", "fill", "zero", "uniform", "random", "exponential", "geometric"})
+#: Methods by which elements leave torch: those of the memory itself, and their values.
+_LEAVING, _SHOWING = ("numpy", "__dlpack__", "__reduce_ex__"), ("tolist",)
+
+
+How: TypeAlias = Literal["computing", "copying", "leaving"]
 
 
 class Reader(Protocol):
     """Receives what the host does to tensors."""
 
-    def reads(self, tensor: Any, result: Any = None) -> None:
+    def reads(self, tensor: Any, result: Any = None, *, how: How = "computing") -> None:
         """Elements of a tensor are about to be read.
 
         Args:
             tensor: with ordinary memory, or without any.
             result: what was made of the tensor, if it holds only some of those elements.
+            how: whether they leave torch, which may be to be written, or are just copied.
         """
+
+    def copied(self, tensor: Any, copy: Any) -> None:
+        """All elements of a tensor were copied to another."""
 
     def writes(self, tensor: Any) -> None:
         """Elements of a tensor are about to be overwritten."""
@@ -141,17 +157,22 @@ class HostReads:
         import torch
         import torch._tensor_str
 
-        def telling(original: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(original)
-            def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-                self._reader.reads(tensor)
-                return original(tensor, *args, **kwargs)
+        def telling(how: How) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+            def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+                @wraps(original)
+                def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+                    self._reader.reads(tensor, how=how)
+                    return original(tensor, *args, **kwargs)
 
-            return method
+                return method
+
+            return wrapped
 
         for name in _LEAVING:
-            patches.wrap(torch.Tensor, name, telling)
-        patches.wrap(torch._tensor_str, "_str", telling)
+            patches.wrap(torch.Tensor, name, telling("leaving"))
+        for name in _SHOWING:
+            patches.wrap(torch.Tensor, name, telling("computing"))
+        patches.wrap(torch._tensor_str, "_str", telling("computing"))
 
 
 def _calls_python(outputs: Any) -> bool:
@@ -197,8 +218,11 @@ def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
             read = list(_picked(args, kwargs, use.read))
             if not use.chooses:
                 for tensor in read:
-                    reader.reads(tensor)
-                return func(*args, **kwargs)
+                    reader.reads(tensor, how="copying" if use.copies else "computing")
+                result = func(*args, **kwargs)
+                if use.copies and read:
+                    reader.copied(read[0], result)
+                return result
             result = func(*args, **kwargs)
             for tensor in read:
                 reader.reads(tensor, result)
@@ -210,11 +234,12 @@ def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
 class _Use:
     """What an operator does to its arguments: the names and positions of those read and written."""
 
-    __slots__ = ("chooses", "read", "written")
+    __slots__ = ("chooses", "copies", "read", "written")
 
     def __init__(self, func: Any) -> None:
         name = func._schema.name.rpartition("::")[2]
         self.chooses = name.removesuffix("_") in _CHOOSING
+        self.copies = name in _COPYING
         self.read: list[tuple[int, str]] = []
         self.written: list[tuple[int, str]] = []
         for position, argument in enumerate(func._schema.arguments):
@@ -224,9 +249,9 @@ class _Use:
             at = position, argument.name
             if alias is not None and alias.is_write:
                 self.written.append(at)
-                if name in _UPDATING:
+                if name.endswith("_") and name not in _OVERWRITING:
                     self.read.append(at)
-            elif alias is None and not _asks_for_shape(name):
+            elif alias is None and not _asks_for_shape(name, argument.name):
                 self.read.append(at)
 
 
@@ -239,7 +264,9 @@ def _use_of(func: Any) -> _Use | None:
     return use if use.read or use.written else None
 
 
-def _asks_for_shape(name: str) -> bool:
+def _asks_for_shape(name: str, argument: str) -> bool:
+    if name in _FUNCTIONS and argument == "self":
+        return True
     return name.startswith(_SHAPE_ONLY) or name.endswith(_SHAPE_ONLY_ENDS)
 
 

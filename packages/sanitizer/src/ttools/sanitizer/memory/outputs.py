@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.snapshot import memory
-from ttools.sanitizer.memory.host_reads import HostReads
+from ttools.sanitizer.memory.host_reads import HostReads, How
 from ttools.sanitizer.memory.missing import Bools, Missing, View, may_be_missing, missing_bytes
 from ttools.sanitizer.memory.pattern import Grain, common
 
@@ -56,12 +56,22 @@ class Handed:
         copied: the bytes of its storage to which the launch stored copies of unwritten elements.
         missing: those that were missing when it ended, where another configuration ran after it;
             else they are looked up when somebody reads them.
+        beside: whether it was handed nothing, but another tensor of as many elements: a bystander,
+            or a copy of one. It is judged if none of its elements was written, and only by
+            reads that compute with them, or of a copy.
     """
 
     view: View
     tell: Sentence
     copied: Bools | None = None
     missing: Bools | None = None
+    beside: Literal["original", "copy"] | None = None
+
+    def is_judged_by(self, how: How) -> bool:
+        """Whether what is missing is a defect where it is read so."""
+        if self.beside is None:
+            return True
+        return how == "computing" or (how == "leaving" and self.beside == "copy")
 
 
 @dataclass(kw_only=True)
@@ -92,6 +102,8 @@ class _Output:
         if looked_at is not None:
             marks = marks & looked_at
         elements = each.view.marked(marks)
+        if each.beside is not None and not elements.all():
+            elements = np.zeros_like(elements)
         copied = np.zeros_like(elements) if each.copied is None else each.view.marked(each.copied)
         return elements, elements & copied
 
@@ -199,6 +211,45 @@ class UnwrittenOutputs:
                 if start in self._outputs:
                     self._outputs[start].is_consumed = True
 
+    def watch_bystanders(self, count: int, tell: Sentence) -> None:
+        """Watches what a launch was not given, of as many elements as an output of it has."""
+        for each in self._known.bystanders.of(count):
+            if each.start not in self._outputs:
+                self._watch_bystander(each.start, each.nbytes, count, tell, "original")
+
+    def _watch_bystander(
+        self,
+        start: int,
+        nbytes: int,
+        count: int,
+        tell: Sentence,
+        beside: Literal["original", "copy"],
+    ) -> None:
+        pattern, reference = self._known.pattern_at(start), self._known.reference_to(start)
+        item = nbytes // count
+        if pattern is None or reference is None or item * count != nbytes:
+            return
+        view = View(offset=0, shape=(count,), strides=(item,), item=item)
+        with self._lock:
+            self._outputs[start] = _Output(
+                reference=reference,
+                start=start,
+                nbytes=nbytes,
+                pattern=pattern,
+                grain=self._known.grain_at(start),
+                handed=[Handed(view=view, tell=tell, beside=beside)],
+                is_consumed=True,  # nothing is said of it when the run ends
+            )
+        self._reads.begin()
+
+    def handed(self, starts: Collection[int]) -> None:
+        """A launch was given these storages: they are no bystanders."""
+        self._known.bystanders.handed(starts)
+        with self._lock:
+            for start in self._outputs.keys() & starts:
+                if any(each.beside is not None for each in self._outputs[start].handed):
+                    del self._outputs[start]
+
     def settle(self) -> None:
         """Called after each launch: nothing is watched for longer than needed."""
         with self._lock:
@@ -213,7 +264,7 @@ class UnwrittenOutputs:
         return bool(self._outputs)
 
     # ---- what the host does
-    def reads(self, tensor: Any, result: Any = None) -> None:
+    def reads(self, tensor: Any, result: Any = None, *, how: How = "computing") -> None:
         """Reports missing elements among those that the host is about to read."""
         output = self._output_of(tensor)
         if output is None:
@@ -227,8 +278,19 @@ class UnwrittenOutputs:
         looked_at = np.zeros(output.nbytes, np.bool_)
         view.elements(looked_at)[...] = True
         with self._lock:
-            if self._judge(output, looked_at, read=True):
+            if self._judge(output, looked_at, how):
                 self._outputs.pop(output.start, None)
+
+    def copied(self, tensor: Any, copy: Any) -> None:
+        """A copy of a bystander is as good as it."""
+        output = self._output_of(tensor)
+        start = None if output is None else _start_of(copy)
+        if output is None or start is None:
+            return
+        count, nbytes = int(copy.numel()), int(copy.untyped_storage().nbytes())
+        for each in output.handed:
+            if each.beside is not None and each.view.shape == (count,):
+                self._watch_bystander(start, nbytes, count, each.tell, "copy")
 
     def writes(self, tensor: Any) -> None:
         """What the host writes was not left to configurations that ran earlier."""
@@ -241,17 +303,10 @@ class UnwrittenOutputs:
                 view.elements(each.missing)[...] = False
 
     def _output_of(self, tensor: Any) -> _Output | None:
-        import torch
-
         if not self._outputs or getattr(self._own, "reads", False):
             return None
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-            return None
-        try:
-            with torch._C.DisableTorchFunction():
-                output = self._outputs.get(int(tensor.untyped_storage().data_ptr()))
-        except (NotImplementedError, RuntimeError):
-            return None  # sparse tensors and wrappers
+        start = _start_of(tensor)
+        output = None if start is None else self._outputs.get(start)
         return None if output is None or output.reference.expired() else output
 
     # ---- the end
@@ -269,12 +324,14 @@ class UnwrittenOutputs:
                 for view in held.get(output.start, ()):
                     if view.end <= output.nbytes:
                         view.elements(looked_at)[...] = True
-                self._judge(output, looked_at, read=False)
+                self._judge(output, looked_at, None)
 
-    def _judge(self, output: _Output, looked_at: Bools, *, read: bool) -> bool:
-        """Reports what is missing; whether anything is."""
-        found = False
+    def _judge(self, output: _Output, looked_at: Bools, how: How | None) -> bool:
+        """Reports what is missing where it is read so, or not at all; whether anything is."""
+        found, read = False, how is not None
         for each in output.handed:
+            if how is not None and not each.is_judged_by(how):
+                continue
             missing, copied = output.missing(each, looked_at)
             for marks, of_copies in ((missing & ~copied, False), (copied, True)):
                 if marks.any():
@@ -285,6 +342,19 @@ class UnwrittenOutputs:
     def _forget_dead(self) -> None:
         for start in [k for k, each in self._outputs.items() if each.reference.expired()]:
             del self._outputs[start]
+
+
+def _start_of(tensor: Any) -> int | None:
+    """Where the storage of an ordinary tensor begins."""
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return None
+    try:
+        with torch._C.DisableTorchFunction():
+            return int(tensor.untyped_storage().data_ptr())
+    except (NotImplementedError, RuntimeError):
+        return None  # sparse tensors and wrappers
 
 
 def _holds(result: Any, pattern: bytes) -> bool:

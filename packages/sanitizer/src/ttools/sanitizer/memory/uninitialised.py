@@ -23,6 +23,7 @@ import numpy as np
 from ttools.core.device_map.memory import on_host
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory import allocations
+from ttools.sanitizer.memory.bystanders import Bystander, Bystanders
 from ttools.sanitizer.memory.missing import View, may_be_missing, missing_bytes
 from ttools.sanitizer.memory.pattern import (
     NAN_PATTERN,
@@ -36,6 +37,7 @@ from ttools.sanitizer.memory.pattern import (
     unwritten,
     word_of,
 )
+from ttools.sanitizer.memory.storages import BareStorage
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.missing import Bools
@@ -107,10 +109,12 @@ class UninitialisedMemory:
 
     Attributes:
         unfilled: bytes of the largest storage that was too large to be filled, or 0.
+        bystanders: what no launch was given.
     """
 
     def __init__(self, *, poison: bool = False) -> None:
         self.unfilled = 0
+        self.bystanders = Bystanders()
         self._poison = poison
         #: Operators, in order, that computed with unwritten elements.
         self._computing: dict[str, None] = {}
@@ -272,17 +276,20 @@ class UninitialisedMemory:
             return
         pattern = self._pattern_for(tensor)
         fill(start, nbytes, first, pattern)
-        self._remember(storage, start, nbytes, first, pattern, grain_of(tensor))
+        reference = self._remember(storage, start, nbytes, first, pattern, grain_of(tensor))
+        if not first and not isinstance(tensor, BareStorage):
+            self.bystanders.add(Bystander(reference, start, nbytes, int(tensor.numel()), pattern))
 
     def _remember(
         self, storage: Any, start: int, nbytes: int, first: int, pattern: bytes, grain: Grain
-    ) -> None:
+    ) -> Any:
         reference = _weak_reference()(storage)
         with self._lock:
             self._storages[start] = _Storage(reference, start, nbytes, first, pattern, grain)
             # What is left of a dead storage may keep the allocator from reusing its memory.
             if nbytes >= _LARGE or len(self._storages) > self._limit:
                 self._forget_dead()
+        return reference
 
     def _forget_dead(self) -> None:
         alive = {k: v for k, v in self._storages.items() if not v.reference.expired()}

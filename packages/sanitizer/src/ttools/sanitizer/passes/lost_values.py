@@ -2,10 +2,12 @@
 
 The part of `numeric` that looks at integers on their way to memory, as `overflow` does on their way
 to addresses. MLIR's integers have no sign: how a result is read is seen by what uses it. Where
-nothing does but a store, one of 32 bits has a sign, as nearly all of torch's have, and a narrower
-one is wrong if it is so with a sign and without one. Left alone is what loses bits on purpose:
+nothing does but a store to a tensor of unsigned integers, it has none; but for that one of 32 bits
+has a sign, as nearly all of torch's have, and a narrower one is wrong if it is so with a sign and
+without one, as is what is cut to a narrower integer. Left alone is what loses bits on purpose:
 products with large constants and what Triton's own functions compute, random numbers for example;
-and bit operations, remainders and comparisons end what is followed.
+cutting what a bit operation made; and bit operations, remainders and comparisons end what is
+followed.
 
 Must not know where a wrong integer matters.
 """
@@ -13,11 +15,13 @@ Must not know where a wrong integer matters.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from ttools.core.location import user_location
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import READS
 from ttools.interpreter.ir import (
     Constant,
     FloatType,
@@ -28,7 +32,7 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element
-from ttools.sanitizer.analysis.dataflow import constant_of
+from ttools.sanitizer.analysis.dataflow import constant_of, parameter_of
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import width_of
 from ttools.sanitizer.passes.lanes import outside
@@ -36,6 +40,11 @@ from ttools.sanitizer.passes.twins import Twins, unsigned
 
 #: What conversions of floats to integers end in, with a sign and without.
 _CONVERSIONS = ("tosi", "toui")
+#: The conversion of integers to narrower ones.
+_CUT = "arith.trunci"
+#: What conversions cut bits of on purpose; a remainder fits, or is one of a hash.
+_PACKING = ("andi", "ori", "xori", "shli", "shrui", "shrsi", "remsi", "remui", "_to_int", "mulhiui")
+_DEEPEST = 8
 #: What the results of operations that compute are called.
 _COMPUTED = ("sum", "difference", "product")
 #: Factors of hashes and of generators of random numbers are at least as large.
@@ -53,14 +62,28 @@ def may_lose(op: Operation) -> str:
         sign = "" if op.name.endswith(_CONVERSIONS[0]) else "u"
         return f"a float beyond the range of {sign}{result} is converted to it"
     combine = combined_by(op)
+    is_own = op.location is None or user_location(op.location) == op.location
+    if op.name == _CUT:
+        on_purpose = not is_own or _is_packed(op.operands[0])
+        what = f"an int{width_of(op.operands[0])} beyond the range of {result} is converted to it"
+        return "" if on_purpose else what
     noun = declared(combine or op.name).noun
     if noun not in _COMPUTED:
         return ""
     if combine is not None:
         return f"the {result} {noun} of several elements wraps around"
-    is_own = op.location is None or user_location(op.location) == op.location
     on_purpose = not is_own or any(map(_is_of_hash, op.operands))
     return "" if on_purpose else f"an {result} {noun} wraps around"
+
+
+def _is_packed(value: Value, depth: int = 0) -> bool:
+    """Whether bit operations, or a hash, have to do with an integer."""
+    op = value.defining_op
+    if op is None or depth > _DEEPEST:
+        return False
+    if op.name.endswith(_PACKING) or _is_of_hash(value):
+        return True
+    return not op.has(READS) and any(_is_packed(each, depth + 1) for each in op.operands)
 
 
 def _is_of_hash(value: Value) -> bool:
@@ -76,12 +99,46 @@ def hands_on(op: Operation, value: Value) -> bool:
     return isinstance(result, FloatType) or any(value is each for each in _RULES.flowing(op))
 
 
-def is_lost(b: Builder, op: Operation) -> Value:
-    """Where the result is not what was computed, of an operation of which `may_lose` says so."""
+class Unsigned:
+    """Which stores are to tensors of unsigned integers.
+
+    Args:
+        kernel: its function.
+        parameters: those that are pointers to such.
+    """
+
+    def __init__(self, kernel: Operation, parameters: Collection[int]) -> None:
+        self._provenance, self._parameters = Provenance(kernel), parameters
+
+    def takes(self, op: Operation, value: Value) -> bool:
+        """Whether an operation stores a value there."""
+        return op.name == "tt.store" and op.operands[1] is value and self._leads(op)
+
+    def gives(self, value: Value) -> bool:
+        """Whether a value was loaded there, or is not a load's."""
+        op = value.defining_op
+        return op is None or op.name != "tt.load" or self._leads(op)
+
+    def _leads(self, op: Operation) -> bool:
+        if not self._parameters:
+            return False
+        return parameter_of(op.operands[0], self._provenance) in self._parameters
+
+
+def is_lost(b: Builder, op: Operation, stores: Unsigned) -> Value:
+    """Where the result is not what was computed, of an operation of which `may_lose` says so.
+
+    Args:
+        b: where code is to be.
+        op: the operation.
+        stores: what is known of signs.
+    """
     if op.name.endswith(_CONVERSIONS):
         return _does_not_fit(b, op)
+    if op.name == _CUT:
+        return _is_cut(b, op)
     found = None
-    for extended in _readings(op):
+    for extended in _readings(op, stores):
         wide = [extended(b, value) for value in op.operands]
         combine = combined_by(op)
         if combine is None:
@@ -101,12 +158,22 @@ def _signed(b: Builder, value: Value) -> Value:
     return b.signed(value, 64)
 
 
-def _readings(op: Operation) -> list[_Extension]:
+def _is_cut(b: Builder, op: Operation) -> Value:
+    """Where an integer is neither the signed nor the unsigned reading of its narrow one."""
+    value, narrow = op.operands[0], op.results[0]
+    back = [b.cast(narrow, element_type(value.type), f"arith.ext{sign}i") for sign in "su"]
+    return b.binary("andi", *(b.compare("ne", value, each) for each in back))
+
+
+def _readings(op: Operation, stores: Unsigned) -> list[_Extension]:
     """How a result is made longer as its uses read it; in two ways if that is not known."""
     result = op.results[0]
     ways = {way for user, _ in result.uses if (way := _reading(user)) is not None}
     if len(ways) == 1:
         return list(ways)
+    is_stored = any(stores.takes(user, result) for user, _ in result.uses)
+    if not ways and is_stored and all(map(stores.gives, op.operands)):
+        return [unsigned]
     return [_signed] if ways or width_of(result) == 32 else [_signed, unsigned]
 
 

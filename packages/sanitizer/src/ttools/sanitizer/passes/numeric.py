@@ -13,7 +13,7 @@ overflows is none: a sigmoid is right so.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -41,6 +41,7 @@ from ttools.sanitizer.analysis.dataflow import (
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
 from ttools.sanitizer.passes.lost_values import (
+    Unsigned,
     compare_floats,
     float_constant,
     hands_on,
@@ -108,8 +109,12 @@ def _divides(op: Operation) -> bool:
     return op.has(DIVIDES) or declared(op.name).unit == "divide"
 
 
-def apply(module: Module) -> list[Note]:
+def apply(module: Module, unsigned: Collection[int] = ()) -> list[Note]:
     """Adds the checks of NaN, infinity and division by zero to a kernel without calls.
+
+    Args:
+        module: the kernel; rewritten in place.
+        unsigned: the parameters that are pointers to unsigned integers.
 
     Returns:
         What could not be checked.
@@ -117,7 +122,8 @@ def apply(module: Module) -> list[Note]:
     kernel = module.kernel
     provenance = Provenance(kernel)
     rewriter = Rewriter()
-    tracking = Tracking(kernel, _Origins(), rewriter, _MOST_CHECKS)
+    rules = _Origins(Unsigned(kernel, unsigned))
+    tracking = Tracking(kernel, rules, rewriter, _MOST_CHECKS)
     found: list[tuple[Sink, _Origin]] = [
         (sink, key)
         for op in operations(kernel)
@@ -201,6 +207,10 @@ def _births(tracking: Tracking, key: Key) -> list[tuple[Value, _Origin]]:
 class _Origins(UndefinedLanes):
     """Lanes in which something originated, followed as undefined ones are."""
 
+    def __init__(self, stores: Unsigned) -> None:
+        super().__init__()
+        self._stores = stores
+
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         # Origins have no masks, so that what is handed on need not be looked at one by one.
         handed = [v for n, v in self._flowing(op) if op.name != "tt.load" or n == 2]
@@ -224,7 +234,7 @@ class _Origins(UndefinedLanes):
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
         assert isinstance(key, _Origin)
-        found = [_born(b, op, index, key.kind)] if key.op is op else []
+        found = [_born(b, op, index, key.kind, self._stores)] if key.op is op else []
         if self._comes_through(op, key, known):
             found.append(self._handed_on(b, op, index, key, known))
         if key in _lost(op, known):
@@ -280,11 +290,11 @@ def _infinity(value: Value) -> int | None:
     return _INFINITIES.get(element.name) if isinstance(element, FloatType) else None
 
 
-def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
+def _born(b: Builder, op: Operation, index: int, kind: _Kind, stores: Unsigned) -> Value:
     if kind == "div_by_zero":
         return _is_zero(b, op.operands[1])
     if kind == "int_overflow":
-        return is_lost(b, op)
+        return is_lost(b, op, stores)
     fresh = _is_of_kind(b, op.results[index], kind)
     assert fresh is not None
     parts: Sequence[Value | None] = [_is_of_kind(b, v, kind) for v in op.operands]

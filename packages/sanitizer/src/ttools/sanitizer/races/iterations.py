@@ -4,7 +4,8 @@ The load stands before the store in the kernel. Threads that are ahead store wha
 to load, and in the next iteration of a loop load what others have still to store: the count of
 iterations, the `epoch` of a launch that does not synchronise, says which came first. Where threads
 of several warps exchange values they wait for each other: there the count goes on to the next
-multiple of `STRETCH`. Which lanes one thread has is `threads`' rule.
+multiple of `STRETCH`, which orders a load and a later store. Which lanes one thread has is
+`threads`' rule.
 
 The epoch of a launch that synchronises counts what orders programs, and exchanges are not seen.
 There a load and a store of one epoch are looked at, in kernels without exchanges.
@@ -58,9 +59,13 @@ def _pair(records: Records, stretch: Ints, sites: Sequence[Site], load: int, sto
         return join([])
     cells = Cells(mine["start"], mine["end"])
     parts = []
+    apart = stretch[chosen]
+    # Threads have loaded what they exchange, and store what comes of it. Nothing makes them wait
+    # for what others have stored: Triton may move an exchange to before the store.
+    ways = [(is_store, np.zeros_like(apart)), (~is_store, apart)]
     for cell, index in cells.blocks(np.arange(len(mine))):
-        for is_first in (is_store, ~is_store):
-            one, two, at = _meet(mine, stretch[chosen], cell, index, owner, is_first, is_store)
+        for is_first, between in ways:
+            one, two, at = _meet(mine, between, cell, index, owner, is_first, is_store)
             start, end = cells.cuts[at], cells.cuts[at + 1]
             parts.append(intra_program(start, end, chosen[one], chosen[two]))
     return join(parts)

@@ -6,12 +6,13 @@ threads exchange values they wait for each other. Must not know what comes of it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from ttools.interpreter.abi.probe_layout import IMPLIES_BARRIER
+from ttools.interpreter.analysis.dependence import computed_from, deciding
 from ttools.interpreter.analysis.effects import exchanges_values
-from ttools.interpreter.dialects.traits import WRITES
+from ttools.interpreter.dialects.traits import CALL, WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import SHADOW, Prober, call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags
@@ -30,11 +31,30 @@ def mark_cross_thread(e: Emitter, function: Operation) -> None:
     """
     if not _logs_unordered(e.prober) or not _updates(e.prober, function):
         return
+    holds = _between(e.prober, function)
     for op in function.walk():
-        if exchanges_values(op):
+        if exchanges_values(op) and holds(op):
             e.afterwards[op] = lambda: _pass(e, _STRETCH)
         elif op.has(WRITES) and access_flags(op) & IMPLIES_BARRIER:
             e.afterwards[op] = lambda: _pass_barrier(e)
+
+
+def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]:
+    """Whether an exchange is of what was loaded, and decides what is stored there.
+
+    A compiler may move any other one to before the load or behind the store. Of functions that
+    call others, or are called, all count.
+    """
+    ops = list(function.walk())
+    if any(op.has(CALL) for op in ops) or function.attributes.get("visibility") == "private":
+        return lambda exchange: True
+    loads = [op for op in ops if op.name == "tt.load" and not op.attributes.get(SHADOW)]
+    stores = [op for op in ops if op.has(WRITES) and _meets(prober, op, loads)]
+    met = {op for op in loads if any(_meets(prober, store, [op]) for store in stores)}
+    used = computed_from(v for op in stores for v in (*op.operands, *deciding(op)))
+    return lambda exchange: (
+        exchange in used and not met.isdisjoint(computed_from(exchange.operands))
+    )
 
 
 def end_iteration(e: Emitter, loop: Operation) -> None:

@@ -303,8 +303,9 @@ def _goes_on(op: Operation, hint: Hint) -> bool:
     """Whether a hint about an operand says something of the result."""
     if not (op.has(AXIS_INFO) or op.name in MOVES) or lane_builder(op) is None:
         return False
-    aligned = any(n > 1 for n in hint.divisibility)
-    if op.name in ("arith.muli", "arith.shli") and not aligned:
+    if op.name in ("arith.muli", "arith.shli") and not any(
+        n > 1 for n in (*hint.divisibility, *hint.constancy)
+    ):  # of neighbours a step apart products are further apart, of equal ones they are equal
         factors = (constant_of(v) for v in op.operands)
         return any(each is not None and set(each.bits) == {1} for each in factors)
     return True

@@ -1,0 +1,59 @@
+"""What values are computed from, through branches and loops, and what decides whether code runs.
+
+Memory is not followed: a load depends on its address only. Must not know what is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ttools.interpreter.ir import Block, Operation, Value
+from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
+
+
+def computed_from(values: Iterable[Value]) -> set[Operation]:
+    """The operations that some values depend on, those that make them among them."""
+    found: set[Operation] = set()
+    seen: set[Value] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = value.defining_op
+        if op is None:
+            assert isinstance(value.owner, Block)
+            sources = block_argument_sources(value, value.owner)
+            pending += [each for each in sources if each is not None]
+            continue
+        found.add(op)
+        pending += op.operands
+        if op.name.startswith("scf."):
+            pending += region_result_sources(op, value.index)
+            pending += _decisive(op)
+    return found
+
+
+def deciding(op: Operation) -> Iterator[Value]:
+    """The values that decide whether, and how often, an operation runs."""
+    block = op.parent
+    while block is not None:
+        region, holder = block.parent, block.parent_op
+        if region is not None and len(region.blocks) > 1:
+            for other in region.blocks:
+                yield from other.terminator.operands[:1]
+        if holder is not None:
+            yield from _decisive(holder)
+        block = None if holder is None else holder.parent
+
+
+def _decisive(op: Operation) -> list[Value]:
+    match op.name:
+        case "scf.if":
+            return list(op.operands[:1])
+        case "scf.for":
+            return list(op.operands[:3])
+        case "scf.while":
+            return list(op.regions[0].entry.terminator.operands[:1])
+    return []
