@@ -7,6 +7,7 @@ import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -210,6 +211,11 @@ def test_other_protocols() -> None:
     assert again.is_cuda
     assert again.data_ptr() == x.data_ptr()
     assert x.__cuda_array_interface__["data"][0] == x.data_ptr()
+    other = SimpleNamespace(__cuda_array_interface__=x[1:].__cuda_array_interface__)
+    theirs = torch.as_tensor(other, device="cuda")
+    theirs += 1
+    assert theirs.is_cuda
+    assert x.tolist() == [0, 2, 3]
 
 
 def test_the_profiler_sees_operators() -> None:
@@ -218,3 +224,6 @@ def test_the_profiler_sees_operators() -> None:
     with torch.profiler.profile(activities=kinds) as profile:
         x + 1
     assert "aten::add" in {each.key for each in profile.key_averages()}
+    with torch.profiler.profile(activities=kinds[1:]) as profile:
+        x + 1
+    profile.key_averages()

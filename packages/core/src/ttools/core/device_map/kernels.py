@@ -67,9 +67,15 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
         nonlocal computation
         if computation is None:
             computation = _Computation(name, key, function)
-        # A script's own subclasses and modes have been asked already.
-        with torch._C.DisableTorchFunction():
-            return computation(args, kwargs)
+        try:
+            # A script's own subclasses and modes have been asked already.
+            with torch._C.DisableTorchFunction():
+                return computation(args, kwargs)
+        except RuntimeError as error:
+            if "DefaultCPUAllocator" not in str(error):
+                raise
+            # What scripts catch to try a smaller batch, and the words that they look for.
+            raise torch.OutOfMemoryError(f"CUDA out of memory. {error}") from error
 
     return kernel
 

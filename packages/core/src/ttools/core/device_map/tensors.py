@@ -188,6 +188,7 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if kwargs.get("use_device") == "cuda":
             kwargs["use_device"] = None
+            kwargs["use_cpu"] = True  # A profile of nothing is refused.
         kwargs.pop("use_cuda", None)
         original(self, *args, **kwargs)
 
