@@ -45,6 +45,16 @@ def _silu_and_mul(out: torch.Tensor, x: torch.Tensor) -> None:
     experts.silu_and_mul(x, out)
 
 
+def _masked_activation(
+    out: torch.Tensor, x: torch.Tensor, rows: torch.Tensor, name: str, *limits: float
+) -> None:
+    """Of the first `rows` of each expert, the others being nobody's."""
+    if name != "silu":
+        raise NotImplementedError(f"the activation {name}")
+    for expert, count in enumerate(rows.tolist()):
+        experts.silu_and_mul(x[expert, :count], out[expert, :count])
+
+
 def _per_tensor(out: torch.Tensor, x: torch.Tensor, scale: torch.Tensor) -> None:
     experts.quantise_tensor(x, out, scale, static=False)
 
@@ -72,9 +82,12 @@ def _topk_softmax(
 
 _experts = _fragment("_moe_C", "FRAGMENT")
 _scaled = "Tensor! out, Tensor x, Tensor! scale"
+_masked = "Tensor! out, Tensor x, Tensor rows, str name"
+_limits = "float clamp, float alpha, float beta, float situ, float linear"
 _chosen = "Tensor! weights, Tensor! ids, Tensor! rows, Tensor logits, bool renormalize"
 for _owner, _name, _arguments, _function in (
     (_library, "silu_and_mul", "Tensor! out, Tensor x", _silu_and_mul),
+    (_library, "masked_moe_activation", f"{_masked}, {_limits}", _masked_activation),
     (_library, "dynamic_scaled_fp8_quant", _scaled, _per_tensor),
     (_library, "dynamic_per_token_scaled_fp8_quant", f"{_scaled}, Tensor? largest", _per_token),
     (_experts, "topk_softmax", f"{_chosen}, Tensor? bias, Tensor? padding", _topk_softmax),

@@ -7,7 +7,6 @@ are mapped.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -51,22 +50,6 @@ class _Graph:
         raise UnsupportedError(
             "CUDA graphs on the CPU", help="call the function instead of capturing and replaying it"
         )
-
-
-class CublasLt:
-    """`triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transposed matrix."""
-
-    def __init__(self, workspace: Any) -> None:
-        del workspace
-
-    def matmul(self, a: Any, b: Any, c: Any) -> None:
-        """`c = a @ b.T`, accumulated in float32."""
-        self.gemm(a, b, c, c, 1.0, 0.0)
-
-    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
-        """`d = alpha * a @ b.T + beta * c`, accumulated in float32."""
-        product = alpha * (a.float() @ b.float().T)
-        d.copy_(product + beta * c.float() if beta else product)
 
 
 @contextmanager
@@ -245,23 +228,6 @@ def _absent(name: str) -> Any:
     if name.startswith("_cuda_"):
         raise _AbsentError(f"`torch._C.{name}` of a torch for CUDA on a mapped device")
     raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
-
-
-def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) of Triton's own that would reach for CUDA."""
-    # By name: a child's map is made while Triton is being imported.
-    libtriton = importlib.import_module(f"{triton.__name__}._C.libtriton")
-    cublas = getattr(getattr(libtriton, "nvidia", None), "cublas", None)
-    if cublas is not None:
-        yield cublas, "CublasLt", CublasLt
-
-
-def driver_replacements(driver: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) of a driver of Triton's that asks torch for its GPU."""
-    for value in list(vars(driver).values()):
-        own = isinstance(value, type) and value.__module__ == driver.__name__
-        if own and "is_active" in vars(value):
-            yield value, "is_active", staticmethod(lambda: False)
 
 
 def dynamo_replacements(devices: ModuleType) -> Iterator[tuple[Any, str, Any]]:
