@@ -16,6 +16,7 @@ import torch
 from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, to_host
 from ttools.core.device_map.generators import default_generator, drawing
 from ttools.core.device_map.memory import ask_for_device
+from ttools.core.device_map.missing_types import with_missing_types
 from ttools.core.errors import UnsupportedError
 
 _CPU = torch.device("cpu")
@@ -109,6 +110,7 @@ class _Computation:
         is_collective = name.startswith("c10d::")
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
             self._compute = own_kernel(name, key)
+        self._compute = with_missing_types(name, operator(name), self._compute)
         if draws and not self._takes_generator:
             self._compute = self._compute_with_numbers = _drawing(self._compute)
         free = _ON_EITHER.get(schema.name.removeprefix("aten::"), set())
