@@ -75,7 +75,7 @@ class _Wider:
         self._types = types
         arguments = op._schema.arguments
         self._written = [
-            each.name if each.kwarg_only else number
+            (number, each.name)
             for number, each in enumerate(arguments)
             if each.alias_info and each.alias_info.is_write
         ]
@@ -91,10 +91,12 @@ class _Wider:
         wide_args = [self._widened(x) for x in args]
         wide_kwargs = {name: self._widened(x) for name, x in kwargs.items()}
         results = self._op(*wide_args, **wide_kwargs)
-        for place in self._written:
-            by_number = isinstance(place, int)
-            written = args[place] if by_number else kwargs[place]
-            computed = wide_args[place] if by_number else wide_kwargs[place]
+        for number, name in self._written:
+            written, computed = (
+                (kwargs[name], wide_kwargs[name])
+                if name in kwargs
+                else (args[number], wide_args[number])
+            )
             if written is not computed:
                 written.resize_(computed.shape).copy_(computed)
         if asked is not None:
@@ -152,4 +154,4 @@ def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 #: Those that are no matter of width.
-_OWN = {"histc": _histogram, "nansum": _complex_sum}
+_OWN: dict[str, Callable[..., Any]] = {"histc": _histogram, "nansum": _complex_sum}

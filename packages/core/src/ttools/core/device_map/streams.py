@@ -121,7 +121,7 @@ class ExternalStream(Stream):
         return super().__new__(cls, stream_id=stream_ptr)
 
 
-DEFAULT_STREAM = Stream(stream_id=0)
+DEFAULT_STREAM: Stream = Stream(stream_id=0)
 _threads = threading.local()
 
 
