@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -127,8 +127,7 @@ _threads = threading.local()
 
 def current_stream(device: object = None) -> Stream:
     """The stream that this thread is on."""
-    stream: Stream = getattr(_threads, "stream", DEFAULT_STREAM)
-    return stream
+    return cast("Stream", getattr(_threads, "stream", DEFAULT_STREAM))
 
 
 def set_stream(stream: Stream | None) -> None:
