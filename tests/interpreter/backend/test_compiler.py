@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pdb
 from dataclasses import fields
+from typing import Any
 
 import pytest
 import torch
@@ -158,7 +159,7 @@ def test_a_mapped_device_is_as_torch_tells() -> None:
     utils = triton.runtime.driver.active.utils
     with device_map("cuda=cpu,capability=9.0,sms=132"):
         told = utils.get_device_properties(0)
-        properties = torch.cuda.get_device_properties(0)
+        properties: Any = torch.cuda.get_device_properties(0)
     assert told["multiprocessor_count"] == properties.multi_processor_count == 132
     assert told["max_shared_mem"] == properties.shared_memory_per_block_optin
     assert told.keys() == utils.get_device_properties(0).keys()
