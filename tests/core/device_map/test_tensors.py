@@ -14,6 +14,8 @@ import pytest
 import torch
 import torch.utils.dlpack
 
+from ttools.core.device_map.tensors import _decoded
+
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices"),
     pytest.mark.usefixtures("mapped"),
@@ -216,6 +218,17 @@ def test_other_protocols() -> None:
     theirs += 1
     assert theirs.is_cuda
     assert x.tolist() == [0, 2, 3]
+
+
+def test_names_that_torch_has_freed() -> None:
+    def name(event: object) -> str:
+        return b"torch/_ops.py(0): \xb1".decode()
+
+    assert _decoded(name, lambda text: [text])(None) == ["torch/_ops.py(0): \ufffd"]
+    x = torch.ones(3, device="cuda")
+    with torch.profiler.profile(with_stack=True) as profile:
+        x + 1
+    assert any("test_tensors.py" in each.key for each in profile.key_averages())
 
 
 def test_the_profiler_sees_operators() -> None:
