@@ -11,11 +11,12 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("triton", reason="triton is not installed")
 
 import torch
+from hypothesis import Phase, settings
 from tools.libraries import checkout, flag_gems_worker
 from tools.libraries.flag_gems_operators import OPERATORS
 from tools.libraries.outcomes import Outcome, explain, first_line, markdown, summary
 from tools.libraries.reduction import _Reduction, reduce_parameters
-from tools.libraries.sampling import Selection, _number
+from tools.libraries.sampling import Selection, _number, _take_first_failures
 from tools.libraries.suites import SUITES
 from triton.compiler.errors import CompilationError
 
@@ -72,6 +73,15 @@ def test_numbers_that_names_begin_with() -> None:
         module = ast.parse(written)
         _Reduction(limits).visit(module)
         assert ast.unparse(module) == ast.unparse(ast.parse(reduced))
+
+
+def test_hypothesis_looks_for_no_smaller_failure() -> None:
+    before = settings.get_current_profile_name()
+    try:
+        _take_first_failures()
+        assert settings().phases == (Phase.explicit, Phase.generate)
+    finally:
+        settings.load_profile(before)
 
 
 def test_every_suite_names_files_once() -> None:

@@ -90,6 +90,20 @@ def pytest_load_initial_conftests() -> None:
         _leave_out_unknown_keys()
     if asked.at_most:
         reduce_modules(asked.at_most)
+    _take_first_failures()
+
+
+def _take_first_failures() -> None:
+    """Has Hypothesis, if it is there, tell of the failure that it finds, not of the smallest.
+
+    A kernel that Triton refuses is refused again at each of the hundreds of attempts.
+    """
+    try:
+        from hypothesis import Phase, settings
+    except ImportError:
+        return
+    settings.register_profile("first", phases=(Phase.explicit, Phase.generate), database=None)
+    settings.load_profile("first")
 
 
 def _leave_out_unknown_keys() -> None:

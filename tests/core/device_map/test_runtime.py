@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +41,52 @@ def test_every_question_has_an_answer() -> None:
     for name in asked:
         if "graph" not in name and name != "caching_allocator_enable":  # refused, and a context
             getattr(torch.cuda, name)()
+
+
+def test_memory_is_the_process_s() -> None:
+    statistics = torch.cuda.memory_stats()
+    assert statistics["active_bytes.all.current"] > 0
+    assert statistics["num_ooms"] == 0
+    assert torch.accelerator.memory_stats().keys() == statistics.keys()
+    assert "CUDA OOMs: 0" in torch.cuda.memory_summary()
+    large = torch.ones(1 << 24, device="cuda")
+    before = torch.cuda.max_memory_allocated()
+    del large
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() < before - (1 << 25)
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        assert torch.ones(2, device="cuda").is_cuda
+
+
+def test_a_history_of_memory_is_empty(tmp_path: Path) -> None:
+    memory: Any = torch.cuda.memory
+    memory._record_memory_history(max_entries=100)
+    memory._dump_snapshot(tmp_path / "snapshot.pickle")
+    memory._record_memory_history(enabled=None)
+    assert pickle.loads((tmp_path / "snapshot.pickle").read_bytes())["segments"] == []
+    assert torch.cuda.memory_snapshot() == []
+
+
+def test_memory_that_is_not_there() -> None:
+    x = torch.ones(1, device="cuda", requires_grad=True)
+    for allocate in (lambda: torch.empty(1 << 46, device="cuda"), lambda: x.expand(1 << 46) * 2):
+        with pytest.raises(torch.cuda.OutOfMemoryError, match="CUDA out of memory"):
+            allocate()
+
+
+def test_functions_of_a_torch_for_cuda_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="raw_alloc` of a torch for CUDA on a mapped device"):
+        torch.cuda.caching_allocator_alloc(16)
+    assert not hasattr(torch._C, "_cuda_getDeviceCount")
+    with pytest.raises(AttributeError, match="has no attribute '_other'"):
+        getattr(torch._C, "_other")  # noqa: B009 - mypy knows that it is not there
+    # Every one that torch's Python names has an answer or the sentence.
+    for file in Path(torch.cuda.__file__).parent.glob("*.py"):
+        for name in re.findall(r"_C\.(_cuda_\w+)", file.read_text("utf-8")):
+            try:
+                assert getattr(torch._C, name)
+            except UnsupportedError as error:
+                assert name in str(error)  # noqa: PT017 - either is right
 
 
 def test_the_runtime() -> None:

@@ -33,6 +33,27 @@ def test_the_current_stream() -> None:
     assert cuda.current_stream() == default == torch.accelerator.current_stream()
 
 
+def test_compiled_functions_use_streams_and_events() -> None:
+    cuda: Any = torch.cuda
+    side = cuda.Stream()
+    assert isinstance(side, torch.Stream)
+    assert isinstance(cuda.Event(), torch.Event)
+    assert not isinstance(side, torch.Event)
+
+    def two_streams(x: torch.Tensor) -> torch.Tensor:
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):
+            y = x.sin()
+        event = side.record_event()
+        cuda.current_stream().wait_event(event)
+        y.record_stream(side)
+        side.synchronize()
+        return y + 1
+
+    x = torch.ones(3, device="cuda")
+    assert torch.equal(torch.compile(two_streams, backend="eager")(x), two_streams(x))
+
+
 def test_what_streams_and_events_tell() -> None:
     cuda: Any = torch.cuda
     stream = cuda.Stream()

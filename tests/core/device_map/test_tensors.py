@@ -7,11 +7,14 @@ import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import torch.utils.dlpack
+
+from ttools.core.device_map.tensors import _decoded
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices"),
@@ -210,6 +213,22 @@ def test_other_protocols() -> None:
     assert again.is_cuda
     assert again.data_ptr() == x.data_ptr()
     assert x.__cuda_array_interface__["data"][0] == x.data_ptr()
+    other = SimpleNamespace(__cuda_array_interface__=x[1:].__cuda_array_interface__)
+    theirs = torch.as_tensor(other, device="cuda")
+    theirs += 1
+    assert theirs.is_cuda
+    assert x.tolist() == [0, 2, 3]
+
+
+def test_names_that_torch_has_freed() -> None:
+    def name(event: object) -> str:
+        return b"torch/_ops.py(0): \xb1".decode()
+
+    assert _decoded(name, lambda text: [text])(None) == ["torch/_ops.py(0): \ufffd"]
+    x = torch.ones(3, device="cuda")
+    with torch.profiler.profile(with_stack=True) as profile:
+        x + 1
+    assert any("test_tensors.py" in each.key for each in profile.key_averages())
 
 
 def test_the_profiler_sees_operators() -> None:
@@ -218,3 +237,6 @@ def test_the_profiler_sees_operators() -> None:
     with torch.profiler.profile(activities=kinds) as profile:
         x + 1
     assert "aten::add" in {each.key for each in profile.key_averages()}
+    with torch.profiler.profile(activities=kinds[1:]) as profile:
+        x + 1
+    profile.key_averages()

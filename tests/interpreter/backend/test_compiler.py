@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pdb
 from dataclasses import fields
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import triton.language as tl
 
 from ttools.core.errors import UnsupportedError
 from ttools.core.triton_versions import CompiledSource
-from ttools.interpreter import interpret
+from ttools.interpreter import device_map, interpret
 from ttools.interpreter.eager.choice import python_only
 from ttools.interpreter.frontend.options import CPUOptions
 
@@ -151,6 +152,17 @@ def test_the_target_names_no_gpu() -> None:
     assert driver.get_current_target().backend == "cpu"
     assert driver.get_active_torch_device() == torch.device("cpu")
     assert all(driver.utils.get_device_properties(None).values())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
+def test_a_mapped_device_is_as_torch_tells() -> None:
+    utils = triton.runtime.driver.active.utils
+    with device_map("cuda=cpu,capability=9.0,sms=132"):
+        told = utils.get_device_properties(0)
+        properties: Any = torch.cuda.get_device_properties(0)
+    assert told["multiprocessor_count"] == properties.multi_processor_count == 132
+    assert told["max_shared_mem"] == properties.shared_memory_per_block_optin
+    assert told.keys() == utils.get_device_properties(0).keys()
 
 
 @triton.autotune([triton.Config({"BLOCK": block}) for block in (4, 8, 16)], key=["n"])

@@ -1,20 +1,19 @@
 """What `torch.cuda` answers while the CPU stands in for a CUDA device.
 
-Streams, events (`streams.py`), device properties, memory statistics and random state, as one table
-of replacements by name. Must not know how replacements are installed or tensors are mapped.
+Streams, events (`streams.py`), device properties, memory (`memory_statistics.py`) and random
+state, as one table of replacements by name. Must not know how replacements are installed or tensors
+are mapped.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ttools.core.device_map.properties import capability, device_properties, physical_memory
+from ttools.core.device_map import memory_statistics
+from ttools.core.device_map.properties import capability, device_properties
 from ttools.core.device_map.streams import (
     DEFAULT_STREAM,
     AcceleratorEvent,
@@ -28,21 +27,6 @@ from ttools.core.device_map.streams import (
 from ttools.core.errors import UnsupportedError
 
 CUDA_VERSION = "12.8"
-
-
-def _memory_allocated(device: object = None) -> int:
-    """The resident memory of this process: nothing shows whose tensors are the device's."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def _max_memory_allocated(device: object = None) -> int:
-    import resource
-
-    return max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, _memory_allocated())
 
 
 class _Selection:
@@ -66,22 +50,6 @@ class _Graph:
         raise UnsupportedError(
             "CUDA graphs on the CPU", help="call the function instead of capturing and replaying it"
         )
-
-
-class CublasLt:
-    """`triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transposed matrix."""
-
-    def __init__(self, workspace: Any) -> None:
-        del workspace
-
-    def matmul(self, a: Any, b: Any, c: Any) -> None:
-        """`c = a @ b.T`, accumulated in float32."""
-        self.gemm(a, b, c, c, 1.0, 0.0)
-
-    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
-        """`d = alpha * a @ b.T + beta * c`, accumulated in float32."""
-        product = alpha * (a.float() @ b.float().T)
-        d.copy_(product + beta * c.float() if beta else product)
 
 
 @contextmanager
@@ -134,10 +102,7 @@ _NOTHING_TO_DO = (
     "ipc_collect",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
-    "reset_max_memory_allocated",
-    "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
-    "reset_peak_memory_stats",
     "set_device",
     "set_per_process_memory_fraction",
     "set_sync_debug_mode",
@@ -162,35 +127,17 @@ _DEVICE: dict[str, Any] = {
     "get_allocator_backend": _answer("native"),
     "get_per_process_memory_fraction": _answer(1.0),
     "get_sync_debug_mode": _answer(0),
+    "get_stream_from_external": lambda pointer, device=None: ExternalStream(pointer),
     "graph": _Graph,
+    "graph_pool_handle": _answer((0, 0)),
     "host_memory_stats": lambda: dict[str, int](),
     "host_memory_stats_as_nested_dict": lambda: dict[str, int](),
-    "max_memory_allocated": _max_memory_allocated,
-    "max_memory_cached": _max_memory_allocated,
-    "max_memory_reserved": _max_memory_allocated,
-    "mem_get_info": lambda device=None: (
-        physical_memory("SC_AVPHYS_PAGES"),
-        physical_memory("SC_PHYS_PAGES"),
-    ),
-    "memory_allocated": _memory_allocated,
-    "memory_cached": _memory_allocated,
-    "memory_reserved": _memory_allocated,
-    "memory_snapshot": _answer([]),
-    "memory_stats": lambda device=None: {
-        "allocated_bytes.all.current": _memory_allocated(),
-        "allocated_bytes.all.peak": _max_memory_allocated(),
-    },
-    "memory_stats_as_nested_dict": lambda device=None: {
-        "allocated_bytes": {
-            "all": {"current": _memory_allocated(), "peak": _max_memory_allocated()}
-        }
-    },
-    "memory_summary": _answer("the CPU stands in for the device: no allocator statistics"),
     "set_stream": set_stream,
     "stream": StreamContext,
     "utilization": _answer(0),
     # One function for each: Dynamo keeps rules by function.
     **{name: _answer(None) for name in _NOTHING_TO_DO},
+    **memory_statistics.OF_CUDA,
 }
 
 _NVTX: dict[str, Any] = {
@@ -216,16 +163,17 @@ _ACCELERATOR: dict[str, Any] = {
 #: What `torch.accelerator` has as `torch.cuda` has it.
 _MEMORY = (
     *("max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved"),
-    *("memory_stats", "empty_cache", "reset_accumulated_memory_stats", "reset_peak_memory_stats"),
+    *("empty_cache", "reset_accumulated_memory_stats", "reset_peak_memory_stats"),
 )
 
 
-def _accelerator() -> dict[str, Any]:
+def _accelerator(cuda: ModuleType) -> dict[str, Any]:
     return {
         **_ACCELERATOR,
         **{name: _DEVICE[name] for name in _MEMORY},
         "empty_host_cache": _answer(None),
         "get_memory_info": _DEVICE["mem_get_info"],
+        "memory_stats": lambda device=None: cuda.memory_stats(),
     }
 
 
@@ -258,31 +206,28 @@ def replacements(
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         for owner in (accelerator, getattr(accelerator, "memory", None)):
-            for name, function in _accelerator().items():
+            for name, function in _accelerator(cuda).items():
                 if hasattr(owner, name):
                     yield owner, name, function
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
+    for name, function in memory_statistics.OF_TORCH.items():
+        yield torch._C, name, used(function)
     # What TorchInductor's code takes; other names there mean to torch that it was built for CUDA.
     yield torch._C, "_cuda_getCurrentRawStream", used(_answer(DEFAULT_STREAM.cuda_stream))
     yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided
+    yield torch._C, "__getattr__", _absent
     yield torch.version, "cuda", CUDA_VERSION
 
 
-def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) of Triton's own that would reach for CUDA."""
-    # By name: a child's map is made while Triton is being imported.
-    libtriton = importlib.import_module(f"{triton.__name__}._C.libtriton")
-    cublas = getattr(getattr(libtriton, "nvidia", None), "cublas", None)
-    if cublas is not None:
-        yield cublas, "CublasLt", CublasLt
+class _AbsentError(UnsupportedError, AttributeError):
+    """Of a function that only a torch for CUDA has; torch asks by `hasattr` whether it is one."""
 
 
-def driver_replacements(driver: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) of a driver of Triton's that asks torch for its GPU."""
-    for value in list(vars(driver).values()):
-        own = isinstance(value, type) and value.__module__ == driver.__name__
-        if own and "is_active" in vars(value):
-            yield value, "is_active", staticmethod(lambda: False)
+def _absent(name: str) -> Any:
+    """What torch's library of C++ has not: its functions for CUDA are refused with a sentence."""
+    if name.startswith("_cuda_"):
+        raise _AbsentError(f"`torch._C.{name}` of a torch for CUDA on a mapped device")
+    raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
 
 
 def dynamo_replacements(devices: ModuleType) -> Iterator[tuple[Any, str, Any]]:

@@ -28,6 +28,8 @@ _INTERFACE = "N2at18CUDAHooksInterfaceE"
 _HOOKED = ("isBuilt", "isAvailable", "hasPrimaryContext", "init")
 #: Memory that a GPU would read is as any.
 _PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocatorEv"
+#: Memory that another library calls the device's, by `__cuda_array_interface__`, is its.
+_DEVICE_OF = "getDeviceFromPtr"
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 #: Before the functions, the table has the offset to the whole object, and its type.
 _BEFORE = 2
@@ -154,7 +156,8 @@ def _hooks() -> Callable[[], object]:
     _check_type(first, len(slots))
     table = (ctypes.c_void_p * (_BEFORE + len(slots)))()
     ctypes.memmove(table, first - _BEFORE * _WORD, ctypes.sizeof(table))
-    replaced = dict.fromkeys(_HOOKED, _yes)
+    replaced: dict[str, Any] = dict.fromkeys(_HOOKED, _yes)
+    replaced[_DEVICE_OF] = _first_device
     replaced[_PINNED] = getattr(_library("libc10.so"), _HOST_ALLOCATOR)
     for name, function in replaced.items():
         if name not in slots:
@@ -164,6 +167,7 @@ def _hooks() -> Callable[[], object]:
     def act() -> None:
         keep(table)
         keep(_yes)
+        keep(_first_device)
         table_of.value = ctypes.addressof(table) + _BEFORE * _WORD
 
     return act
@@ -241,3 +245,7 @@ def _virtual_functions(header: str) -> list[str]:
 
 
 _yes = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int8)(lambda *_: True)
+# c10::Device, two bytes: its type, and its number above.
+_first_device = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p, ctypes.c_void_p)(
+    lambda *_: _CUDA
+)

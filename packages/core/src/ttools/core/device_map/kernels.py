@@ -17,6 +17,7 @@ from ttools.core import replaced_kernels
 from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, to_host
 from ttools.core.device_map.generators import default_generator, drawing
 from ttools.core.device_map.memory import ask_for_device
+from ttools.core.device_map.missing_types import with_missing_types
 from ttools.core.errors import UnsupportedError
 
 _CPU = torch.device("cpu")
@@ -68,9 +69,15 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
         nonlocal computation
         if computation is None:
             computation = _Computation(name, key, function)
-        # A script's own subclasses and modes have been asked already.
-        with torch._C.DisableTorchFunction():
-            return computation(args, kwargs)
+        try:
+            # A script's own subclasses and modes have been asked already.
+            with torch._C.DisableTorchFunction():
+                return computation(args, kwargs)
+        except RuntimeError as error:
+            if "DefaultCPUAllocator" not in str(error):
+                raise
+            # What scripts catch to try a smaller batch, and the words that they look for.
+            raise torch.OutOfMemoryError(f"CUDA out of memory. {error}") from error
 
     return kernel
 
@@ -108,6 +115,8 @@ class _Computation:
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
             self._key = key
             self._take_kernel()
+        else:
+            self._compute = with_missing_types(name, operator(name), self._compute)
         if draws and not self._takes_generator:
             self._key = None  # those that are replaced draw nothing
             self._compute = self._compute_with_numbers = _drawing(self._compute)
@@ -153,7 +162,8 @@ class _Computation:
         """Takes the kernel that is in place now, unless that was done since the last change."""
         if self._key is not None and self._turn != replaced_kernels.turn:
             self._turn = replaced_kernels.turn
-            self._compute = own_kernel(self._name, self._key)
+            kernel = own_kernel(self._name, self._key)
+            self._compute = with_missing_types(self._name, operator(self._name), kernel)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._take_kernel()

@@ -236,12 +236,12 @@ class _Mapping:
             self.patches.callback(functools.partial(reducers.__setitem__, kind, before))
 
     def _patch_triton(self, triton: ModuleType) -> None:
-        from ttools.core.device_map.cuda import triton_replacements
+        from ttools.core.device_map.triton_drivers import triton_replacements
 
         self._replace(triton_replacements(triton))
 
     def _patch_driver(self, driver: ModuleType) -> None:
-        from ttools.core.device_map.cuda import driver_replacements
+        from ttools.core.device_map.triton_drivers import driver_replacements
 
         self._replace(driver_replacements(driver))
 

@@ -1,7 +1,7 @@
 """Streams and events of the mapped device, as `torch.cuda` has them.
 
-Work on the CPU is synchronous, so a stream has nothing to wait for and an event is a point in time.
-Which stream is current is kept for each thread, as scripts ask for it.
+Work on the CPU is synchronous, so a stream has nothing to wait for. Which stream is current is kept
+for each thread, as scripts ask for it. Both are torch's own, by which Dynamo knows them.
 """
 
 from __future__ import annotations
@@ -9,51 +9,32 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-import time
-from typing import Any
+from typing import Any, cast
+
+import torch
+
+from ttools.core.device_map import events
+
+# Before `torch.Event` is replaced.
+_TorchEvent: Any = torch.Event
+_TorchStream: Any = torch.Stream
 
 
-class Event:
+class Event(events.Event, _TorchEvent):  # type: ignore[misc]
     """A point in time, as `torch.cuda.Event`."""
 
-    cuda_event = 0
-
-    def __init__(self, enable_timing: bool = False, *args: Any, **kwargs: Any) -> None:
-        self.enable_timing = enable_timing
-        self._time_ns: int | None = None
-
-    @property
-    def device(self) -> Any:
-        """The mapped device."""
-        import torch
-
-        return torch.device("cuda", 0)
-
-    def record(self, stream: object = None) -> None:
-        """Takes the time: everything before it has run."""
-        self._time_ns = time.perf_counter_ns()
-
-    def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to `end_event`."""
-        if not (self.enable_timing and end_event.enable_timing):
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-        if self._time_ns is None or end_event._time_ns is None:
-            raise ValueError("Both events must be recorded before calculating elapsed time.")
-        return (end_event._time_ns - self._time_ns) / 1e6
-
-    def query(self) -> bool:
-        """Always true: nothing is pending."""
-        return True
-
-    def wait(self, stream: object = None) -> None:
-        """Nothing to wait for."""
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An event of torch's, of the mapped device."""
+        return _TorchEvent.__new__(cls, "cuda")
 
 
-class AcceleratorEvent(Event):
-    """A point in time, as `torch.Event`."""
+class _AnyEvent(type(_TorchEvent)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _TorchEvent)
+
+
+class AcceleratorEvent(Event, metaclass=_AnyEvent):
+    """A point in time, as `torch.Event`, which any event is."""
 
     def __init__(self, device: object = None, *, enable_timing: bool = False, **_: Any) -> None:
         super().__init__(enable_timing)
@@ -62,20 +43,23 @@ class AcceleratorEvent(Event):
 _numbers = itertools.count(1)
 
 
-class Stream:
+class Stream(_TorchStream):  # type: ignore[misc]
     """A stream that is always idle, as `torch.cuda.Stream`.
 
+    Its `stream_id` is a number, 0 for the default stream.
+
     Attributes:
-        stream_id: Its number, 0 for the default stream.
         cuda_stream: What C code is handed of it.
     """
 
-    device_index = 0
-    device_type = 1
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A stream of torch's, of the mapped device, with the next number or the one given."""
+        number = kwargs["stream_id"] if "stream_id" in kwargs else next(_numbers)
+        cuda = torch._C._autograd.DeviceType.CUDA.value
+        return _TorchStream.__new__(cls, stream_id=number, device_index=0, device_type=cuda)
 
     def __init__(self, device: object = None, priority: int = 0, **kwargs: Any) -> None:
         self.priority = priority
-        self.stream_id = int(kwargs.get("stream_id", next(_numbers)))
         self.cuda_stream = self.stream_id
         self._before: list[Stream] = []
 
@@ -83,13 +67,6 @@ class Stream:
     def priority_range() -> tuple[int, int]:
         """The least and the greatest priority."""
         return 0, -1
-
-    @property
-    def device(self) -> Any:
-        """The mapped device."""
-        import torch
-
-        return torch.device("cuda", 0)
 
     @property
     def _as_parameter_(self) -> Any:
@@ -139,18 +116,18 @@ class Stream:
 class ExternalStream(Stream):
     """A stream that others have made, as `torch.cuda.ExternalStream`."""
 
-    def __init__(self, stream_ptr: int, device: object = None, **kwargs: Any) -> None:
-        super().__init__(device, stream_id=stream_ptr)
+    def __new__(cls, stream_ptr: int, *args: Any, **kwargs: Any) -> Any:
+        """A stream of that number."""
+        return super().__new__(cls, stream_id=stream_ptr)
 
 
-DEFAULT_STREAM = Stream(stream_id=0)
+DEFAULT_STREAM: Stream = Stream(stream_id=0)
 _threads = threading.local()
 
 
 def current_stream(device: object = None) -> Stream:
     """The stream that this thread is on."""
-    stream: Stream = getattr(_threads, "stream", DEFAULT_STREAM)
-    return stream
+    return cast("Stream", getattr(_threads, "stream", DEFAULT_STREAM))
 
 
 def set_stream(stream: Stream | None) -> None:

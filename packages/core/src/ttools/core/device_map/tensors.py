@@ -36,6 +36,9 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     yield torch, "set_default_tensor_type", _default_type(torch, torch.set_default_tensor_type)
     profile = torch.autograd.profiler.profile
     yield profile, "__init__", _without_device(profile.__init__)
+    event = torch._C._autograd._KinetoEvent
+    yield event, "name", _decoded(event.name, lambda text: text)
+    yield event, "stack", _decoded(event.stack, lambda text: [text])
     nested = torch._C._nested
     yield nested, "nested_tensor", _naming_a_device(torch, nested.nested_tensor)
     # Ranges for NVIDIA's profilers, which are not there to see them.
@@ -188,10 +191,26 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if kwargs.get("use_device") == "cuda":
             kwargs["use_device"] = None
+            kwargs["use_cpu"] = True  # A profile of nothing is refused.
         kwargs.pop("use_cuda", None)
         original(self, *args, **kwargs)
 
     return init
+
+
+def _decoded(original: Callable[..., Any], made: Callable[[str], Any]) -> Callable[..., Any]:
+    """What a profile's event is called, also by a name that torch has freed meanwhile.
+
+    It notes where the names of functions are, and calls operators by functions that it makes.
+    """
+
+    def decoded(self: Any) -> Any:
+        try:
+            return original(self)
+        except UnicodeDecodeError as error:
+            return made(error.object.decode("utf-8", "replace"))
+
+    return decoded
 
 
 # ---- storages

@@ -1,7 +1,8 @@
 """The device that the plugin's driver reports: its target, its properties, its loaded kernels.
 
 The figures are those that tutorials and libraries divide by or derive grids from, so none is
-zero. They describe no real GPU; only the number of processors is this machine's.
+zero. They describe no real GPU, unless a device map says which; the number of processors is this
+machine's.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ class _Device:
     """What Triton's drivers keep in `utils`."""
 
     def get_device_properties(self, device: int | None = None) -> dict[str, int]:
-        """The properties of the device under the names of Triton's nvidia driver."""
+        """The properties of the device under the names of Triton's nvidia driver.
+
+        Those of a mapped device are what `torch.cuda` says of it.
+        """
+        if _is_mapped():
+            return _mapped_properties()
         return {
             "max_shared_mem": 232448,
             "max_num_regs": 65536,
@@ -87,6 +93,21 @@ def _processors() -> int:
         return max(1, len(os.sched_getaffinity(0)))
     except AttributeError:  # not on macOS
         return os.cpu_count() or 1
+
+
+def _mapped_properties() -> dict[str, int]:
+    from ttools.core.device_map.properties import device_properties
+
+    mapped = device_properties()
+    return {
+        "max_shared_mem": mapped.shared_memory_per_block_optin,
+        "max_num_regs": mapped.regs_per_multiprocessor,
+        "multiprocessor_count": mapped.multi_processor_count,
+        "warpSize": mapped.warp_size,
+        "sm_clock_rate": mapped.clock_rate,
+        "mem_clock_rate": mapped.memory_clock_rate,
+        "mem_bus_width": mapped.memory_bus_width,
+    }
 
 
 def reported_target(asking_module: str) -> GPUTarget:

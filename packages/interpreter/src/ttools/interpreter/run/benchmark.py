@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ttools.core.context_values import bound
-from ttools.core.device_map import streams
+from ttools.core.device_map import events
 from ttools.core.errors import UsageError
 
 # One call in this many milliseconds is enough to rank configurations of a synchronous kernel.
@@ -115,10 +115,10 @@ def _quantile(times: list[float], q: float) -> float:
     return float(np.quantile(times, q))
 
 
-class Event(streams.Event):
+class Event(events.Event):
     """A point in time, with the interface of `torch.cuda.Event`; its own option is ignored."""
 
-    def elapsed_time(self, end_event: streams.Event) -> float:
+    def elapsed_time(self, end_event: events.Event) -> float:
         """Milliseconds from this event to `end_event`; never zero, for callers divide by it.
 
         Raises:
