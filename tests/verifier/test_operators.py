@@ -89,6 +89,19 @@ def test_integers_that_torch_computed_are_known_again() -> None:
     assert not judged(lambda x: x.cumsum(0), x, x.clamp(min=0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_few_floats_that_torch_computed_are_known_again(dtype: torch.dtype) -> None:
+    x, parts = torch.randn(100, 9), torch.randn(9)
+    last = parts.sum().to(dtype)
+    assert judged(lambda _: parts.sum().to(dtype).clone(), x, last) == [
+        "result is what torch's `sum` computed"
+    ]
+    assert not judged(lambda _: parts.sum().to(dtype), x, last + 1)
+    # Sums that anyone may come to, and what is made of single numbers.
+    assert not judged(lambda _: torch.ones(9).sum(), x, torch.tensor(9.0))
+    assert not judged(lambda _: parts[0] * 2, x, parts[0] * 2)
+
+
 def test_a_question_that_the_reference_asks_is_computing() -> None:
     x = torch.randn(16)
     assert judged(torch.isnan, x, x > 0)

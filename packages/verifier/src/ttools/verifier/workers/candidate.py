@@ -60,6 +60,8 @@ class Candidate:
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._calls = 0
+        #: What kernels left in memory, see `Given`.
+        self._left: dict[int, bytes] = {}
 
     def serve(self, channel: Channel) -> None:
         """Answers requests until there are no more."""
@@ -106,7 +108,8 @@ class Candidate:
         answer: dict[str, Any] = {"call": self._calls}
         seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": [], "too_large": ""}
         tensors = _tensors(arguments)
-        given, touched = Given(each for _, each in tensors), Touched(tensors)
+        given = Given((each for _, each in tensors), self._left)
+        touched = Touched(tensors)
         work = Seen()
         found: Any = None
         state = randomness.state()
@@ -247,11 +250,13 @@ class Candidate:
             for value in each.constants.values():
                 if type(value) is int and value > 1 and value not in seen["constants"]:
                     seen["constants"].append(value)
-            given.note(each.kernel, each.arguments)
+            written = each.variants.effects.written
+            given.note(each.kernel, each.arguments, written)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             report = launch(each)
             touched.look(each.kernel)
+            given.leave(each.arguments, written)
             return report
 
         run.session.launch = observed  # type: ignore[method-assign, assignment]
