@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from ttools.verifier.cases.tensors import image_of, laid_out, storage_bytes, tensor_of
 from ttools.verifier.judging.arguments import changed_arguments
+from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.touched import Touched
 from ttools.verifier.workers.wire import TensorImage
 
@@ -66,3 +68,13 @@ def test_stores_between_the_elements_of_a_view() -> None:
 
     (problem,) = judged(image, spills, ["x"])
     assert problem == "memory: writes between the elements of `x`, which is a view"
+
+
+@pytest.mark.parametrize(("is_shifted", "touched"), [(2, {"x": "`shifting_sum_kernel`"}), (0, {})])
+def test_a_kernel_that_puts_back_what_it_changed(is_shifted: int, touched: object) -> None:
+    candidate = Candidate(f"{Path(__file__).parent / 'kernels_for_verify.py'}:puts_back", 20)
+    assert "error" not in candidate.do_load({})
+    x = torch.arange(12.0).reshape(3, 4)
+    answer = candidate.do_call({"arguments": {"x": image_of(x), "is_shifted": is_shifted}})
+    assert answer["arguments"]["x"] == image_of(x).data
+    assert answer["touched"] == touched

@@ -31,7 +31,7 @@ from ttools.verifier.workers import module, randomness, results
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
-from ttools.verifier.workers.touched import Touched
+from ttools.verifier.workers.touched import Touched, stored_to
 from ttools.verifier.workers.wire import Channel, TensorImage
 
 #: Of CUDA, see its programming guide, "Technical Specifications per Compute Capability".
@@ -255,7 +255,7 @@ class Candidate:
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             report = launch(each)
-            touched.look(each.kernel)
+            touched.look(each.kernel, stored_to(each))
             given.leave(each.arguments, written)
             return report
 

@@ -1,15 +1,17 @@
 """Arguments that a call changes on the way, though they may be at the end what they were.
 
-Another stream, another thread or a backward pass may look at them meanwhile. Kernels that put back
-what they changed before they end are not seen.
+Another stream, another thread or a backward pass may look at them meanwhile. Of kernels that put
+back what they changed before they end, the stores are seen in what the checks logged of the launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+import numpy as np
 import torch
 
+from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.verifier.cases.tensors import whole_storage
 
 #: After so many launches of a call nobody looks any more.
@@ -36,15 +38,21 @@ class Touched:
         ]
         self._looks = 0
 
-    def look(self, kernel: str) -> None:
-        """Notes which arguments have other bytes after a launch."""
+    def look(self, kernel: str, stored: Collection[int] = ()) -> None:
+        """Notes which arguments have other bytes after a launch, or were stored to by it.
+
+        Args:
+            kernel: its name.
+            stored: see `stored_to`.
+        """
         self._looks += 1
         if self._looks > _LOOKS:
             return
         for name, tensor, before, _, layout in self._known:
             if name in self.by or _layout(tensor) != layout:
                 continue
-            if not torch.equal(_bytes_of(tensor), before):
+            is_stored_to = tensor.untyped_storage().data_ptr() in stored
+            if is_stored_to or not torch.equal(_bytes_of(tensor), before):
                 self.by[name] = f"`{kernel}`"
 
     def end(self) -> None:
@@ -54,6 +62,25 @@ class Touched:
                 self.reshaped.append(name)
             elif tensor._version != version and tensor.numel():
                 self.by.setdefault(name, "an operator of torch")
+
+
+def stored_to(launch: ObservedLaunch) -> set[int]:
+    """Addresses of storages that a launch has stored to, where its accesses were logged."""
+    written = launch.variants.effects.written
+    if launch.monitor is None or not written:
+        return set()
+    footprints, _ = launch.monitor.footprints()
+    sites = launch.monitor.sites
+    stores = np.array([site.kind == "store" for site in sites], np.bool_)
+    records = footprints.records
+    starts = records["start"][stores[records["site"]]]
+    found = set()
+    for index in written:
+        begin, end = launch.regions[index].storage
+        argument = launch.arguments[index]
+        if isinstance(argument, torch.Tensor) and bool(((starts >= begin) & (starts < end)).any()):
+            found.add(argument.untyped_storage().data_ptr())
+    return found
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
