@@ -114,4 +114,13 @@ def test_every_one_of_many_configurations_is_tried() -> None:
     plan = Plan(Domain({"N": (1, 4000)}, {}, True))
     cases = list(plan.configurations([[16]] * 20))
     assert {each.config for each in cases} == set(range(20))
-    assert len(cases) < 60
+    assert len(cases) <= 60
+
+
+def test_what_is_left_out_at_an_end_counts_for_a_maximum() -> None:
+    plan = Plan(Domain({"M": (1, 40), "N": (1, 900)}, {}, True))
+    behind = [*plan.blocks([64]), *plan.configurations([[64]])]
+    for size in (65, 129):
+        values = {case.values for case in behind if case.sizes["N"] == size}
+        assert values >= {"ascending", "descending"}
+    assert any(case.config == 0 and case.sizes == {"M": 1, "N": 1} for case in behind)
