@@ -249,7 +249,8 @@ class Judge:
             "address": "with new tensors in memory that those of an earlier call had",
         }[case.reuse]
         detail = f"right by itself, but wrong {how}: {trial.problems[0].detail}"
-        return [Mismatch("stale_state", detail)]
+        own = [each for each in trial.problems if each.failure not in ("wrong_values", "unwritten")]
+        return [Mismatch("stale_state", detail), *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
         """Whether an equal call in another process has other results; looked at once."""

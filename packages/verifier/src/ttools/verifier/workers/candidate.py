@@ -139,7 +139,8 @@ class Candidate:
                 if request.get("keep"):
                     self._keep(parts)
         touched.end()
-        answer["touched"], answer["reshaped"] = touched.by, touched.reshaped
+        answer["touched"], answer["stored"] = touched.by, touched.stored
+        answer["reshaped"] = touched.reshaped
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
         answer["findings"] = [] if run is None else [_finding(each) for each in run]
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]

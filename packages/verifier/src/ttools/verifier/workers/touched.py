@@ -26,11 +26,13 @@ class Touched:
 
     Attributes:
         by: by the name of an argument, what has changed it.
+        stored: by the name of an argument, what stored to it and left it as it was.
         reshaped: names of those that are other tensors than before, though nobody wrote to them.
     """
 
     def __init__(self, arguments: Iterable[tuple[str, torch.Tensor]]) -> None:
         self.by: dict[str, str] = {}
+        self.stored: dict[str, str] = {}
         self.reshaped: list[str] = []
         self._known = [
             (name, each, _bytes_of(each).clone(), each._version, _layout(each))
@@ -51,9 +53,10 @@ class Touched:
         for name, tensor, before, _, layout in self._known:
             if name in self.by or _layout(tensor) != layout:
                 continue
-            is_stored_to = tensor.untyped_storage().data_ptr() in stored
-            if is_stored_to or not torch.equal(_bytes_of(tensor), before):
+            if not torch.equal(_bytes_of(tensor), before):
                 self.by[name] = f"`{kernel}`"
+            elif tensor.untyped_storage().data_ptr() in stored:
+                self.stored[name] = f"`{kernel}`"
 
     def end(self) -> None:
         """Notes what operators of torch did to arguments."""
