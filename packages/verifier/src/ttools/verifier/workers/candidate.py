@@ -27,7 +27,7 @@ from ttools.verifier.cases.tensors import (
     storage_bytes,
     tensor_of,
 )
-from ttools.verifier.workers import module, randomness, results
+from ttools.verifier.workers import custom_operators, module, randomness, results
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
@@ -82,6 +82,7 @@ class Candidate:
         """Loads the file."""
         if self._device == "cuda":
             map_for_good()
+        custom_operators.follow()
         self._patched = Patched()
         try:
             with interpret():  # files may launch kernels when they are loaded

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ttools.core.patches import Patches
 from ttools.verifier.cases.tensors import raw_bytes
+from ttools.verifier.workers.custom_operators import is_followed, looking_inside
 
 #: Operators that allocate, move elements or look at them, by their names without overloads.
 MOVING = frozenset(
@@ -199,13 +201,19 @@ def watched(seen: Seen) -> Iterator[None]:
 
     def watched_run(run: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
         def run_watched(self: threading.Thread) -> None:
-            with _Operators(seen), _Leaving(seen):
+            with _modes(seen):
                 run(self)
 
         return run_watched
 
-    with Patches() as patches, _Operators(seen), _Leaving(seen):
+    with Patches() as patches, _modes(seen):
         patches.wrap(threading.Thread, "run", watched_run)
+        yield
+
+
+@contextmanager
+def _modes(seen: Seen) -> Iterator[None]:
+    with _Operators(seen), _Leaving(seen):
         yield
 
 
@@ -222,8 +230,11 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._seen = seen
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.removeprefix("aten::")
+        if is_followed(name):
+            with looking_inside(partial(_modes, self._seen)):
+                return func(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
-        name = func._schema.name.partition("::")[2]
         taken, made = _tensors((args, kwargs or {})), _tensors(result)
         if self._is_constant(name, taken):
             self._seen.constants.update((id(each), each) for each in made)
@@ -270,7 +281,13 @@ class _Leaving(TorchFunctionMode):
 
 
 #: Files of ours that call the program's functions.
-_CALLERS = ("/candidate.py", "/results.py", "/evaluation.py", "/operators.py")
+_CALLERS = (
+    "/candidate.py",
+    "/results.py",
+    "/evaluation.py",
+    "/operators.py",
+    "/custom_operators.py",
+)
 
 
 def _asked_by_us() -> bool:
