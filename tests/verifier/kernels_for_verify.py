@@ -145,3 +145,22 @@ def puts_back(x, is_shifted):
     out = torch.empty(x.shape[0])
     shifting_sum_kernel[(x.shape[0],)](x, out, x.shape[1], is_shifted, BLOCK=16)
     return out
+
+
+class Remembering(torch.autograd.Function):
+    """Squares; what the backward pass needs is that of the last forward pass, whichever it was."""
+
+    latest = None
+
+    @staticmethod
+    def forward(ctx, x):
+        Remembering.latest = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * Remembering.latest * gradient
+
+
+def remembers_the_last_forward_pass(x):
+    return Remembering.apply(x)

@@ -103,11 +103,13 @@ def test_one_argument_may_have_other_values_or_be_another() -> None:
 def test_gradients_of_one_argument_alone() -> None:
     plan = Plan(Domain({"N": (1, 40)}, {"grad": ["False", "True"]}, True))
     cases = list(plan.gradients(["x", "w"], {"grad": 1}))
-    assert [(each.only_grad, each.choices) for each in cases] == [
-        ("x", {"grad": 1}),
-        ("w", {"grad": 1}),
+    assert [(each.only_grad, each.late_grad, each.choices) for each in cases] == [
+        ("x", False, {"grad": 1}),
+        ("w", False, {"grad": 1}),
+        ("", True, {"grad": 1}),
     ]
-    assert not list(plan.gradients(["x"], {}))
+    assert [each.late_grad for each in plan.gradients(["x"], {})] == [True]
+    assert not list(plan.gradients([], {}))
 
 
 def test_every_one_of_many_configurations_is_tried() -> None:

@@ -46,6 +46,7 @@ class Case:
         shared: two arguments that are one tensor: the second is the first.
         only_grad: the only argument of which a gradient is asked for; empty for all that `inputs`
             wants.
+        late_grad: whether the function is called with other inputs before gradients are asked for.
         order: in which programs run, and the seed of a random one.
     """
 
@@ -60,6 +61,7 @@ class Case:
     reuse: bool | Literal["address"] = False
     shared: tuple[str, str] | None = None
     only_grad: str = ""
+    late_grad: bool = False
     order: tuple[str, int] | None = None
 
     @property
@@ -71,6 +73,7 @@ class Case:
             + (self.config is not None)
             + (self.shared is not None)
             + (self.only_grad != "")
+            + self.late_grad
         )
         return (len(self.after) + plain, sum(self.sizes.values()), self.seed)
 
@@ -201,7 +204,7 @@ class Plan:
             yield self._case(self.ordinary(), shared=pair)
 
     def gradients(self, arguments: Sequence[str], choices: dict[str, int]) -> Iterator[Case]:
-        """Gradients of one argument alone, which others' kernels may be left out for.
+        """Gradients of one argument alone, which others' kernels may be left out for, and late.
 
         Args:
             arguments: of which gradients can be asked for.
@@ -210,6 +213,8 @@ class Plan:
         if len(arguments) > 1:
             for name in arguments[:4]:
                 yield self._case(self.ordinary(), choices=choices, only_grad=name)
+        if arguments:
+            yield self._case(self.ordinary(), choices=choices, late_grad=True)
 
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
         """Every argument as another view, and single ones.

@@ -39,7 +39,8 @@ class Mismatch:
         evidence: by what a test shows it without the judge, where values do not: `checks` by which
             findings are of its class, `order` of programs, `operator` of torch's and how many
             elements it met, `replaced` function, `launches` left out, `given` to a launch, an
-            argument `touched` on the way, or `stored` to by a kernel that puts it back.
+            argument `touched` on the way, or `stored` to by a kernel that puts it back, a gradient
+            asked for `late`, after another call.
     """
 
     failure: str

@@ -49,12 +49,15 @@ def write_test(
 
     Returns:
         The file; None where another process may not fail, where only ttools' log of a launch shows
-        it (what a kernel itself puts back), or where the inputs are large.
+        it (what a kernel itself puts back), where a call comes before another's backward pass, or
+        where the inputs are large.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    if "stored" in evidence or (failure.failure == "nondeterministic" and not evidence):
+    if {"stored", "late"} & set(evidence) or (
+        failure.failure == "nondeterministic" and not evidence
+    ):
         return None
     body = _entries(calls)
     if len(body) > 2 * _MOST_BYTES:

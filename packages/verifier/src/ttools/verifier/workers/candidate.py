@@ -118,6 +118,8 @@ class Candidate:
             try:
                 with watched(work):
                     found = self._function(**arguments)
+                    if "between" in request:
+                        self._function(**map_tensors(self._made, request["between"], TensorImage))
                 weights = results.weights_of(found, request.get("weights", "contiguous"))
                 given.take(weights)
                 with watched(work):
