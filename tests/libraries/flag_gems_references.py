@@ -36,6 +36,10 @@ def log_softmax(x: Tensor) -> Tensor:
     return torch.log_softmax(x, -1)
 
 
+def gelu(x: Tensor) -> Tensor:
+    return F.gelu(x)
+
+
 def cumsum(x: Tensor) -> Tensor:
     return torch.cumsum(x, 1)
 

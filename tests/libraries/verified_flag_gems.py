@@ -18,6 +18,10 @@ def log_softmax(x: Tensor) -> Any:
     return ops.log_softmax(x, -1)
 
 
+def gelu(x: Tensor) -> Any:
+    return ops.gelu(x)
+
+
 def cumsum(x: Tensor) -> Any:
     return ops.cumsum(x, 1)
 
@@ -27,7 +31,7 @@ def argmax(x: Tensor) -> Any:
 
 
 def amax(x: Tensor) -> Any:
-    return ops.amax(x, 1)
+    return ops.amax(x, [1])
 
 
 def sum_dim(x: Tensor) -> Any:

@@ -85,7 +85,10 @@ def test_a_kernel_that_puts_back_what_it_changed(
     monkeypatch: pytest.MonkeyPatch, is_shifted: int, count: int
 ) -> None:
     candidate = loaded("puts_back", monkeypatch)
-    sent = {"x": image_of(torch.arange(12.0).reshape(3, 4)), "is_shifted": is_shifted}
+    sent: dict[str, Any] = {
+        "x": image_of(torch.arange(12.0).reshape(3, 4)),
+        "is_shifted": is_shifted,
+    }
     answer = candidate.do_call({"arguments": sent})
     assert answer["arguments"]["x"] == sent["x"].data
     found = [each.detail for each in changed_arguments(sent, answer, [])]

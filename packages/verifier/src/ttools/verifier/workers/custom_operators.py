@@ -24,7 +24,7 @@ _watch: ContextVar[Callable[[], AbstractContextManager[Any]] | None] = ContextVa
 
 def follow() -> None:
     """Follows the operators that are registered in this process from now on."""
-    impl = torch.library.Library.impl
+    impl: Callable[..., Any] = torch.library.Library.impl
 
     def followed(self: Any, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
         if callable(fn) and fn is not torch.library.fallthrough_kernel:

@@ -9,6 +9,7 @@ NumPy or as Python's numbers, are computed with elsewhere.
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -304,8 +305,8 @@ def _is_float(tensor: torch.Tensor) -> bool:
 
 def _is_round(value: torch.Tensor) -> bool:
     """Whether a number is one that many computations end with."""
-    number = value.to(torch.complex128).item()
-    return number.imag == 0 and (number.real - number.real != 0 or number.real.is_integer())
+    number = complex(value.item())
+    return number.imag == 0 and (not math.isfinite(number.real) or number.real.is_integer())
 
 
 def _most(tensors: Any) -> int:
