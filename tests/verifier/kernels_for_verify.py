@@ -126,3 +126,41 @@ def needs_cuda(x):
     assert x.is_cuda, "x must be on a GPU"
     out = torch.empty(x.shape[0], dtype=x.dtype, device="cuda")
     return launched(x, out, x.stride())
+
+
+@triton.jit
+def shifting_sum_kernel(x_ptr, o_ptr, N, is_shifted, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    at = x_ptr + row * N + c
+    x = tl.load(at, mask=c < N, other=0.0)
+    tl.store(at, x - 1, mask=(c < N) & (is_shifted > 0))
+    shifted = tl.load(at, mask=c < N, other=0.0)
+    tl.store(o_ptr + row, tl.sum(shifted, axis=0) + is_shifted * N)
+    if is_shifted > 0:
+        tl.store(at, x, mask=c < N)
+
+
+def puts_back(x, is_shifted):
+    out = torch.empty(x.shape[0])
+    shifting_sum_kernel[(x.shape[0],)](x, out, x.shape[1], is_shifted, BLOCK=16)
+    return out
+
+
+class Remembering(torch.autograd.Function):
+    """Squares; what the backward pass needs is that of the last forward pass, whichever it was."""
+
+    latest = torch.empty(0)
+
+    @staticmethod
+    def forward(ctx, x):
+        Remembering.latest = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * Remembering.latest * gradient
+
+
+def remembers_the_last_forward_pass(x):
+    return Remembering.apply(x)

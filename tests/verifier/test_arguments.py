@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from ttools.verifier.cases.tensors import image_of, laid_out, storage_bytes, tensor_of
+from ttools.verifier.cases.tensors import elements, image_of, laid_out, storage_bytes, tensor_of
 from ttools.verifier.judging.arguments import changed_arguments
+from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.touched import Touched
 from ttools.verifier.workers.wire import TensorImage
 
@@ -34,6 +37,7 @@ def judged(
     answer = {
         "arguments": {"x": storage_bytes(tensor)},
         "touched": touched.by,
+        "stored": touched.stored,
         "reshaped": touched.reshaped,
     }
     return [f"{e.failure}: {e.detail}" for e in changed_arguments({"x": image}, answer, inplace)]
@@ -66,3 +70,37 @@ def test_stores_between_the_elements_of_a_view() -> None:
 
     (problem,) = judged(image, spills, ["x"])
     assert problem == "memory: writes between the elements of `x`, which is a view"
+
+
+def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> Candidate:
+    """A candidate in this process."""
+    monkeypatch.setattr(torch.library.Library, "impl", torch.library.Library.impl)
+    candidate = Candidate(f"{Path(__file__).parent / 'kernels_for_verify.py'}:{name}", 20)
+    assert "error" not in candidate.do_load({})
+    return candidate
+
+
+@pytest.mark.parametrize(("is_shifted", "count"), [(2, 1), (0, 0)])
+def test_a_kernel_that_puts_back_what_it_changed(
+    monkeypatch: pytest.MonkeyPatch, is_shifted: int, count: int
+) -> None:
+    candidate = loaded("puts_back", monkeypatch)
+    sent: dict[str, Any] = {
+        "x": image_of(torch.arange(12.0).reshape(3, 4)),
+        "is_shifted": is_shifted,
+    }
+    answer = candidate.do_call({"arguments": sent})
+    assert answer["arguments"]["x"] == sent["x"].data
+    found = [each.detail for each in changed_arguments(sent, answer, [])]
+    assert found == ["`shifting_sum_kernel` stores to `x` and leaves it as it was"] * count
+    assert not changed_arguments(sent, answer, ["x"])
+
+
+def test_another_call_may_come_before_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate = loaded("remembers_the_last_forward_pass", monkeypatch)
+    x, other = (replace(image_of(each), requires_grad=True) for each in (X, X + 1))
+    found = [
+        elements(candidate.do_call({"arguments": {"x": x}, **between})["results"][1]["image"])
+        for between in ({}, {"between": {"x": other}})
+    ]
+    assert ((found[1] / found[0] * X)[1:]).allclose((X + 1)[1:])

@@ -48,6 +48,26 @@ def test_what_an_earlier_launch_got_it_may_have_written() -> None:
     assert given.kernel_of(out.clone()) == ("", False)
 
 
+def test_workspaces_hold_what_the_last_call_left_there() -> None:
+    left: dict[int, bytes] = {}
+    workspace, kept = torch.empty(16), torch.empty(16)
+    first = Given([X], left)
+    first.note("part", [X, workspace, kept], [1, 2])
+    workspace.copy_(X.exp()), kept.copy_(X.exp())
+    first.leave([X, workspace, kept], [1, 2])
+    # What this kernel only reads is what it copies from, whoever has computed it.
+    second = Given([X], left)
+    second.note("part", [X, workspace], [1])
+    assert second.kernel_of(X.exp()) == ("", False)
+    second.note("copy", [kept, torch.empty(16)], [1])
+    assert second.kernel_of(X.exp()) == ("copy", False)
+    # And what others have written to it since is theirs.
+    workspace.copy_(X.cos())
+    third = Given([X], left)
+    third.note("part", [X, workspace], [1])
+    assert third.kernel_of(X.cos()) == ("part", False)
+
+
 def test_new_tensors_lie_where_freed_ones_lay() -> None:
     candidate = Candidate("file.py:name", 1)
     request = {"arguments": {"x": image_of(X)}}

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from ttools.verifier.judging.provenance import work_of_torch
+from ttools.verifier.workers import custom_operators
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.results import described, is_lazy
 
@@ -89,9 +90,45 @@ def test_integers_that_torch_computed_are_known_again() -> None:
     assert not judged(lambda x: x.cumsum(0), x, x.clamp(min=0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_few_floats_that_torch_computed_are_known_again(dtype: torch.dtype) -> None:
+    x, parts = torch.randn(100, 9), torch.randn(9)
+    last = parts.sum().to(dtype)
+    assert judged(lambda _: parts.sum().to(dtype).clone(), x, last) == [
+        "result is what torch's `sum` computed"
+    ]
+    assert not judged(lambda _: parts.sum().to(dtype), x, last + 1)
+    # Sums that anyone may come to, and what is made of single numbers.
+    assert not judged(lambda _: torch.ones(9).sum(), x, torch.tensor(9.0))
+    assert not judged(lambda _: parts[0] * 2, x, parts[0] * 2)
+
+
 def test_a_question_that_the_reference_asks_is_computing() -> None:
     x = torch.randn(16)
     assert judged(torch.isnan, x, x > 0)
+
+
+def test_what_registered_operators_run_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.library.Library, "impl", torch.library.Library.impl)
+    custom_operators.follow()
+    library = torch.library.Library("ttools_test", "DEF")
+    library.define("clone(Tensor x) -> Tensor")
+    library.define("add_to(Tensor x) -> Tensor")
+    # A name of torch's is free, but says nothing in another library.
+    library.impl("clone", lambda x: torch.exp(x), "CPU")
+    library.impl("add_to", lambda x: torch.empty_like(x), "CPU")
+
+    @torch.library.custom_op("ttools_test::halve", mutates_args=())
+    def halve(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(x.numpy() / 2)
+
+    x = torch.randn(16)
+    for function, found in (
+        (torch.ops.ttools_test.clone, "torch computes: `exp` on 16 elements, in a call with 16"),
+        (halve, "torch takes away: `numpy` on 16 elements, in a call with 16"),
+    ):
+        assert judged(function, x, x + 1) == [found]
+    assert not judged(torch.ops.ttools_test.add_to, x, x + 1)
 
 
 def test_threads_are_left_as_they_were() -> None:

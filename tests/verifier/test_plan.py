@@ -103,15 +103,26 @@ def test_one_argument_may_have_other_values_or_be_another() -> None:
 def test_gradients_of_one_argument_alone() -> None:
     plan = Plan(Domain({"N": (1, 40)}, {"grad": ["False", "True"]}, True))
     cases = list(plan.gradients(["x", "w"], {"grad": 1}))
-    assert [(each.only_grad, each.choices) for each in cases] == [
-        ("x", {"grad": 1}),
-        ("w", {"grad": 1}),
+    assert [(each.only_grad, each.late_grad, each.choices) for each in cases] == [
+        ("x", False, {"grad": 1}),
+        ("w", False, {"grad": 1}),
+        ("", True, {"grad": 1}),
     ]
-    assert not list(plan.gradients(["x"], {}))
+    assert [each.late_grad for each in plan.gradients(["x"], {})] == [True]
+    assert not list(plan.gradients([], {}))
 
 
 def test_every_one_of_many_configurations_is_tried() -> None:
     plan = Plan(Domain({"N": (1, 4000)}, {}, True))
     cases = list(plan.configurations([[16]] * 20))
     assert {each.config for each in cases} == set(range(20))
-    assert len(cases) < 60
+    assert len(cases) <= 60
+
+
+def test_what_is_left_out_at_an_end_counts_for_a_maximum() -> None:
+    plan = Plan(Domain({"M": (1, 40), "N": (1, 900)}, {}, True))
+    behind = [*plan.blocks([64]), *plan.configurations([[64]])]
+    for size in (65, 129):
+        values = {case.values for case in behind if case.sizes["N"] == size}
+        assert values >= {"ascending", "descending"}
+    assert any(case.config == 0 and case.sizes == {"M": 1, "N": 1} for case in behind)

@@ -11,7 +11,7 @@ from torch.nn.functional import gelu, softplus
 from ttools.verifier.cases.tensors import elements
 from ttools.verifier.oracle.comparison import compare
 from ttools.verifier.oracle.evaluation import evaluate
-from ttools.verifier.workers.results import described
+from ttools.verifier.workers.results import described, weights_of
 
 SMALL = torch.linspace(-2e-5, 2e-5, 16)
 
@@ -72,3 +72,24 @@ def test_a_reference_may_refuse_what_is_near_its_arguments() -> None:
 
     right = evaluate(asks_for_four, {"x": torch.full((9,), 4.0)}, [])
     assert right["spread"] is not None
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(q @ k.transpose(-1, -2), -1) @ v
+
+
+@pytest.mark.parametrize(("error", "may"), [(2e-7, True), (1e-3, False)])
+def test_gradients_may_cancel_in_another_way(error: float, may: bool) -> None:
+    """Over one position the gradient of the scores is the difference of two equal products."""
+    q, k, v = ((torch.rand(1, 8) * 1000 + 1000).requires_grad_() for _ in range(3))
+    right = evaluate(attention, {"q": q, "k": k, "v": v}, [])
+    names = [each["name"] for each in right["given"]]
+    found = [
+        described(name, elements(each["image"]), {})
+        for name, each in zip(names, right["given"], strict=True)
+    ]
+    weights = weights_of(attention(q, k, v))[0]
+    lost = (weights @ v.detach().T) * error
+    found[1] = described("gradient of q", lost @ k.detach(), {})
+    found[0]["grad"] = True
+    assert (not compare(right, found)) is may

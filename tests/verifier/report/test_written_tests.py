@@ -56,9 +56,14 @@ def test_what_a_test_needs_is_said(name: str, tmp_path: Path) -> None:
 
 
 def test_what_another_process_may_not_show_has_none(tmp_path: Path) -> None:
-    failure = Failure(failure="nondeterministic", detail="differs", sizes={})
     subject = {"candidate": f"{FILE}:right", "reference": f"{FILE}:reference"}
-    assert write_test(failure, {}, [(False, {})], [], subject, tmp_path) is None
+    for kind, evidence in (
+        ("nondeterministic", {}),
+        ("input_modified", {"stored": True}),
+        ("stale_state", {"late": True}),
+    ):
+        failure = Failure(failure=kind, detail="differs", sizes={})
+        assert write_test(failure, evidence, [(False, {})], [], subject, tmp_path) is None
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ from ttools.verifier.cases.values import KINDS
 _ORDINARY, _LARGER = (13, 17, 11, 19, 7, 5), (67, 41, 53, 37, 29, 23)
 #: Values that tell types apart: what is lost, and what overflows.
 _OF_EVERY_TYPE = ("nan", "infinities", "scaled", "shifted", "large negative")
+#: With these a maximum or a minimum stands where a block that is left out would be.
+_LAST_COUNTS = ("ascending", "descending")
 #: So many configurations are tried at several sizes, others at one.
 _WELL_TRIED = 8
 #: The product of a case's sizes is at most this, where the domain allows it.
@@ -44,6 +46,7 @@ class Case:
         shared: two arguments that are one tensor: the second is the first.
         only_grad: the only argument of which a gradient is asked for; empty for all that `inputs`
             wants.
+        late_grad: whether the function is called with other inputs before gradients are asked for.
         order: in which programs run, and the seed of a random one.
     """
 
@@ -58,6 +61,7 @@ class Case:
     reuse: bool | Literal["address"] = False
     shared: tuple[str, str] | None = None
     only_grad: str = ""
+    late_grad: bool = False
     order: tuple[str, int] | None = None
 
     @property
@@ -69,6 +73,7 @@ class Case:
             + (self.config is not None)
             + (self.shared is not None)
             + (self.only_grad != "")
+            + self.late_grad
         )
         return (len(self.after) + plain, sum(self.sizes.values()), self.seed)
 
@@ -130,7 +135,7 @@ class Plan:
         names, ranges = list(self._domain.sizes), self._domain.sizes
         yield self._case(self.ordinary(_LARGER))
         lowest = {name: low for name, (low, _) in ranges.items()}
-        found = [lowest, {name: self._clamped(name, 1) for name in names}]
+        found = [lowest, self._all(1)]
         for value in (0, 1, 2):
             found += [
                 {**self.ordinary(), name: value}
@@ -199,7 +204,7 @@ class Plan:
             yield self._case(self.ordinary(), shared=pair)
 
     def gradients(self, arguments: Sequence[str], choices: dict[str, int]) -> Iterator[Case]:
-        """Gradients of one argument alone, which others' kernels may be left out for.
+        """Gradients of one argument alone, which others' kernels may be left out for, and late.
 
         Args:
             arguments: of which gradients can be asked for.
@@ -208,6 +213,8 @@ class Plan:
         if len(arguments) > 1:
             for name in arguments[:4]:
                 yield self._case(self.ordinary(), choices=choices, only_grad=name)
+        if arguments:
+            yield self._case(self.ordinary(), choices=choices, late_grad=True)
 
     def views(self, arguments: Sequence[str]) -> Iterator[Case]:
         """Every argument as another view, and single ones.
@@ -243,6 +250,9 @@ class Plan:
         for power in powers[1::2]:
             found += [*self._each(power - 1), *self._each(power)]
         yield from (self._case(each) for each in _distinct(found)[:40])
+        for values in _LAST_COUNTS:
+            for block in blocks[-2:]:
+                yield from (self._case(each, values=values) for each in self._each(block + 1)[-2:])
 
     def _each(self, value: int) -> list[dict[str, int]]:
         """Each size this value, and all of them."""
@@ -253,8 +263,12 @@ class Plan:
             if low <= value <= high
         ]
         if len(found) > 1:
-            found.append({name: self._clamped(name, value) for name in ranges})
+            found.append(self._all(value))
         return found
+
+    def _all(self, value: int) -> dict[str, int]:
+        """All sizes this value, as far as they may be."""
+        return {name: self._clamped(name, value) for name in self._domain.sizes}
 
     def mixtures(self, count: int) -> Iterator[Case]:
         """Random sizes with random values and views."""
@@ -277,12 +291,13 @@ class Plan:
             if index >= _WELL_TRIED:
                 yield self._case(self.ordinary(_LARGER), config=index)
                 continue
-            found = [self.ordinary(_LARGER), self.ordinary()]
-            blocks = sorted({each for each in own if 2 <= each <= 8192})
-            for block in blocks[-2:]:
-                around = {name: self._clamped(name, 2 * block + 1) for name in self._domain.sizes}
-                found += [around, {name: self._clamped(name, block) for name in around}]
+            blocks = sorted({each for each in own if 2 <= each <= 8192})[-2:]
+            found = [self.ordinary(_LARGER), self.ordinary(), self._all(1), *map(self._all, blocks)]
+            found += [self._all(2 * block + 1) for block in blocks[:-1]]
             yield from (self._case(each, config=index) for each in _distinct(found))
+            for block in blocks[-1:]:
+                for values in _LAST_COUNTS:
+                    yield self._case(self._all(2 * block + 1), config=index, values=values)
 
     def orders(self, constants: Sequence[int]) -> Iterator[Case]:
         """Programs in other orders than the natural one, also where one takes all of the above.

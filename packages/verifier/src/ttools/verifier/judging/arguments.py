@@ -49,6 +49,9 @@ def _changed(
         if fixed and by:
             detail = f"{by} changes `{name}`, which is put back later"
             return [Mismatch("input_modified", detail, {"touched": True})]
+        if fixed and name in answer["stored"]:
+            detail = f"{answer['stored'][name]} stores to `{name}` and leaves it as it was"
+            return [Mismatch("input_modified", detail, {"stored": True})]
         return []
     if fixed:
         now = elements(image, data)

@@ -229,10 +229,10 @@ class Judge:
         """The problems of a case: whether it has them by itself is tried in a new process."""
         if trial.classes == {"stale_state"}:
             return trial.problems
-        alone = replace(case, after=(), reuse=False)
+        alone = replace(case, after=(), reuse=False, late_grad=False)
         again = self._anew(alone)
         if again.problems:
-            problems = again.problems if case.after == () else trial.problems
+            problems = trial.problems if case.after or case.late_grad else again.problems
             return [*problems, *self._undetermined(alone, again)]
         tries = _FEW_ALONE if "stale_state" in self._failed else _OFTEN_ALONE
         for _ in range(tries):
@@ -248,8 +248,12 @@ class Judge:
             True: "with new values in the same storage",
             "address": "with new tensors in memory that those of an earlier call had",
         }[case.reuse]
+        evidence = {}
+        if case.late_grad:
+            how, evidence = "where another call comes before its backward pass", {"late": True}
         detail = f"right by itself, but wrong {how}: {trial.problems[0].detail}"
-        return [Mismatch("stale_state", detail)]
+        own = [each for each in trial.problems if each.failure not in ("wrong_values", "unwritten")]
+        return [Mismatch("stale_state", detail, evidence), *own]
 
     def _undetermined(self, case: Case, trial: Trial) -> list[Mismatch]:
         """Whether an equal call in another process has other results; looked at once."""
@@ -354,7 +358,7 @@ class Judge:
 
     def _problems_of(self, case: Case) -> list[Mismatch]:
         trial = self._anew(case)
-        if case.after and trial.problems:
+        if (case.after or case.late_grad) and trial.problems:
             return self._explained(case, trial)
         return trial.problems
 

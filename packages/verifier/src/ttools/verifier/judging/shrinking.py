@@ -47,6 +47,8 @@ def _plainer(case: Case, domain: Domain) -> Iterator[Case]:
         yield replace(case, views={})
     if case.only_grad:
         yield replace(case, only_grad="")
+    if case.late_grad:
+        yield replace(case, late_grad=False)
     if len(case.after) > 1:
         yield replace(case, after=case.after[-1:])
     for small in (1, 2, 3):

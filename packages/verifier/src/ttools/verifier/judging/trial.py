@@ -154,6 +154,9 @@ class Trials:
         request.setdefault("weights", case.views.get("*", "contiguous"))
         if case.order is not None:
             request["order"], request["seed"] = case.order
+        if case.late_grad:
+            between = self.drawn(replace(case, seed=case.seed + 300))
+            request |= {} if "error" in between else {"between": between}
         plain = map_tensors(_plain, sent, TensorImage)
         asked = {key: request[key] for key in ("shared", "weights")}
         asked |= {"do": "evaluate", "arguments": plain, "inplace": self.inplace}

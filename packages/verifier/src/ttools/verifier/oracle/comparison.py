@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ttools.verifier.cases.tensors import dtype_of, elements
+from ttools.verifier.workers.results import GRADIENT
 
 #: Relative errors: of f32 what sums of some thousand terms lose in any order, else two roundings.
 RELATIVE = {
@@ -38,7 +39,8 @@ class Mismatch:
         evidence: by what a test shows it without the judge, where values do not: `checks` by which
             findings are of its class, `order` of programs, `operator` of torch's and how many
             elements it met, `replaced` function, `launches` left out, `given` to a launch, an
-            argument `touched` on the way.
+            argument `touched` on the way, or `stored` to by a kernel that puts it back, a gradient
+            asked for `late`, after another call.
     """
 
     failure: str
@@ -146,7 +148,7 @@ def wrong_elements(
     nearest = torch.full_like(own, float("inf"))
     # Gradients are weighted by numbers of size one, whose rounding errors may be what is left of
     # them: of a norm over one column, for instance.
-    is_gradient = given["name"].startswith("gradient of ")
+    is_gradient = given["name"].startswith(GRADIENT)
     floor = RELATIVE.get(plain.dtype, 0.0) if is_gradient else 0.0
     for right in (plain, None if double is None else elements(double)):
         if right is not None:

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 #: Functions that move elements, or whose results are exact.
-_MOVING = frozenset(
+MOVING = frozenset(
     [
         "view",
         "reshape",
@@ -97,7 +97,7 @@ _CREATING = frozenset(
     ]
 )
 #: Functions whose results jump, though they are floats.
-_JUMPING = frozenset(
+JUMPING = frozenset(
     [
         "round",
         "floor",
@@ -148,10 +148,10 @@ class Decisions(TorchFunctionMode):
         except LookupError:
             self.are_of_computed |= _is_decision(name, result)
             return result
-        if name in _MOVING or _is_decision(name, result):
+        if name in MOVING or _is_decision(name, result):
             decided = func(*given[0], **given[1])
-            result = decided if name in _JUMPING else _with_integers(result, decided)
-            self._follow(result, decided, name in _MOVING)
+            result = decided if name in JUMPING else _with_integers(result, decided)
+            self._follow(result, decided, name in MOVING)
         return result
 
     def _undisturbed(self, value: Any) -> Any:
@@ -180,7 +180,7 @@ def _changes(name: str) -> bool:
 
 
 def _is_decision(name: str, result: Any) -> bool:
-    return name.rstrip("_") in _JUMPING or _has_integers(result)
+    return name.rstrip("_") in JUMPING or _has_integers(result)
 
 
 def _is_integer(value: Any) -> bool:

@@ -3,9 +3,10 @@
 The spread is how far results in double precision move when each input moves by a rounding error of
 its type: what any sound algorithm may lose, whatever the lengths of its sums and the condition of
 the problem. Or, if that is more, what the reference itself loses in f32: `exp(x) - 1` near 0, and
-`gelu` where it is one plus nearly minus one. Where results jump because two arguments are equal,
-nothing may be lost: decisions about values that nothing was computed from are those of the
-undisturbed ones (see `decisions`).
+`gelu` where it is one plus nearly minus one. Gradients that cancel whatever the inputs are spread
+as rounding errors inside of the reference move them (see `rounding`). Where results jump because
+two arguments are equal, nothing may be lost: decisions about values that nothing was computed from
+are those of the undisturbed ones (see `decisions`).
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from ttools.verifier.oracle.precision import (
     is_disturbed,
     least_precise,
 )
+from ttools.verifier.oracle.rounding import Rounding
 from ttools.verifier.workers import results
 from ttools.verifier.workers.operators import Seen, watched
 
-#: How often inputs are disturbed, and how often what f32 loses is looked at.
-PROBES, _LOSS_PROBES = 6, 3
+#: How often inputs are disturbed, what f32 loses is looked at, and gradients are rounded inside.
+PROBES, _LOSS_PROBES, _ROUNDING_PROBES = 6, 3, 3
 #: How far from the arguments: by less, what is nearly one would be rounded as it is at them.
 _NEAR = 2.0**-6
 #: By how much more than a reference a kernel may lose.
@@ -101,7 +103,11 @@ def evaluate(
     answer["double"] = [_sent(each) for _, each in exact]
     spread = _spread(parts, mapped, exact, least)
     lost = _lost(parts, mapped, given, least)
-    answer["spread"] = [_sent(_larger(*each)) for each in zip(spread, lost, strict=True)]
+    rounded = _rounded(parts, mapped, exact, least)
+    found = [
+        _larger(_larger(*each), more) for *each, more in zip(spread, lost, rounded, strict=True)
+    ]
+    answer["spread"] = list(map(_sent, found))
     return answer
 
 
@@ -170,6 +176,31 @@ def _lost(
                 loss = (one.detach().double() - other.detach().double()).nan_to_num(0.0, 0.0, 0.0)
                 unit = _SLACK_OF_LOSS / RELATIVE.get(part.dtype, 1.0)
                 square, known = (loss * unit) ** 2 / _LOSS_PROBES, squares[index]
+                squares[index] = square if known is None else known + square
+    return [None if each is None else each.sqrt() for each in squares]
+
+
+def _rounded(
+    parts: _Parts,
+    mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
+    exact: list[tuple[str, Any]],
+    least: torch.dtype,
+) -> list[torch.Tensor | None]:
+    """Of gradients, the spread by rounding errors inside of the reference; None for the rest."""
+    squares: list[torch.Tensor | None] = [None] * len(exact)
+    graded = [index for index, (name, _) in enumerate(exact) if name.startswith(results.GRADIENT)]
+    if not graded:
+        return squares
+    generator = torch.Generator().manual_seed(22)
+    step = _STEP[torch.float32]
+    for _ in range(_ROUNDING_PROBES):
+        with InPrecision(least), Rounding(step, generator):
+            rounded = parts(mapped(in_double))
+        for index in graded:
+            one, other = exact[index][1], rounded[index][1]
+            if _is_float(one) and _shape(one) == _shape(other):
+                change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)
+                square, known = (change / step) ** 2 / _ROUNDING_PROBES, squares[index]
                 squares[index] = square if known is None else known + square
     return [None if each is None else each.sqrt() for each in squares]
 

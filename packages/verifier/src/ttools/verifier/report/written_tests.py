@@ -48,12 +48,16 @@ def write_test(
         folder: of the tests; it is made.
 
     Returns:
-        The file; None where another process may not fail, or the inputs are large.
+        The file; None where another process may not fail, where only ttools' log of a launch shows
+        it (what a kernel itself puts back), where a call comes before another's backward pass, or
+        where the inputs are large.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    if failure.failure == "nondeterministic" and not evidence:
+    if {"stored", "late"} & set(evidence) or (
+        failure.failure == "nondeterministic" and not evidence
+    ):
         return None
     body = _entries(calls)
     if len(body) > 2 * _MOST_BYTES:

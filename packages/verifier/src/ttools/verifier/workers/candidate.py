@@ -27,11 +27,11 @@ from ttools.verifier.cases.tensors import (
     storage_bytes,
     tensor_of,
 )
-from ttools.verifier.workers import module, randomness, results
+from ttools.verifier.workers import custom_operators, module, randomness, results
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
-from ttools.verifier.workers.touched import Touched
+from ttools.verifier.workers.touched import Touched, stored_to
 from ttools.verifier.workers.wire import Channel, TensorImage
 
 #: Of CUDA, see its programming guide, "Technical Specifications per Compute Capability".
@@ -60,6 +60,8 @@ class Candidate:
         self._held: dict[str, Any] = {}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._calls = 0
+        #: What kernels left in memory, see `Given`.
+        self._left: dict[int, bytes] = {}
 
     def serve(self, channel: Channel) -> None:
         """Answers requests until there are no more."""
@@ -80,6 +82,7 @@ class Candidate:
         """Loads the file."""
         if self._device == "cuda":
             map_for_good()
+        custom_operators.follow()
         self._patched = Patched()
         try:
             with interpret():  # files may launch kernels when they are loaded
@@ -106,7 +109,8 @@ class Candidate:
         answer: dict[str, Any] = {"call": self._calls}
         seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": [], "too_large": ""}
         tensors = _tensors(arguments)
-        given, touched = Given(each for _, each in tensors), Touched(tensors)
+        given = Given((each for _, each in tensors), self._left)
+        touched = Touched(tensors)
         work = Seen()
         found: Any = None
         state = randomness.state()
@@ -114,6 +118,8 @@ class Candidate:
             try:
                 with watched(work):
                     found = self._function(**arguments)
+                    if "between" in request:
+                        self._function(**map_tensors(self._made, request["between"], TensorImage))
                 weights = results.weights_of(found, request.get("weights", "contiguous"))
                 given.take(weights)
                 with watched(work):
@@ -136,7 +142,8 @@ class Candidate:
                 if request.get("keep"):
                     self._keep(parts)
         touched.end()
-        answer["touched"], answer["reshaped"] = touched.by, touched.reshaped
+        answer["touched"], answer["stored"] = touched.by, touched.stored
+        answer["reshaped"] = touched.reshaped
         answer["arguments"] = map_tensors(storage_bytes, arguments, torch.Tensor)
         answer["findings"] = [] if run is None else [_finding(each) for each in run]
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
@@ -247,11 +254,13 @@ class Candidate:
             for value in each.constants.values():
                 if type(value) is int and value > 1 and value not in seen["constants"]:
                     seen["constants"].append(value)
-            given.note(each.kernel, each.arguments)
+            written = each.variants.effects.written
+            given.note(each.kernel, each.arguments, written)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             report = launch(each)
-            touched.look(each.kernel)
+            touched.look(each.kernel, stored_to(each))
+            given.leave(each.arguments, written)
             return report
 
         run.session.launch = observed  # type: ignore[method-assign, assignment]

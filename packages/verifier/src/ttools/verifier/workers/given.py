@@ -7,7 +7,8 @@ depends on the reference: the judge knows. Owns which contents say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -23,9 +24,14 @@ class Given:
 
     Args:
         arguments: of the call, whose contents anyone may pass on.
+        left: by the address of a storage, a digest of what a kernel left there; filled here, for
+            later calls of the process.
     """
 
-    def __init__(self, arguments: Iterable[torch.Tensor]) -> None:
+    def __init__(
+        self, arguments: Iterable[torch.Tensor], left: dict[int, bytes] | None = None
+    ) -> None:
+        self._left = {} if left is None else left
         self._arguments: list[torch.Tensor] = []
         self._met: set[int] = set()
         self._kernels: dict[tuple[str, bytes], str] = {}
@@ -37,15 +43,39 @@ class Given:
         self._arguments += taken
         self._met |= {each.untyped_storage().data_ptr() for each in taken}
 
-    def note(self, kernel: str, arguments: Iterable[Any]) -> None:
-        """Notes the contents of tensors that no launch got before."""
-        for each in arguments:
+    def note(self, kernel: str, arguments: Sequence[Any], written: Iterable[int] = ()) -> None:
+        """Notes the contents of tensors that no launch got before.
+
+        A workspace that is kept between calls holds what a kernel of the last one left there, which
+        may be the result of an equal call. It is not noted where this kernel writes to it, too.
+
+        Args:
+            kernel: its name.
+            arguments: of the launch, which has not run.
+            written: numbers of those that the kernel may write to.
+        """
+        workspaces = set(written)
+        for index, each in enumerate(arguments):
             if not isinstance(each, torch.Tensor) or each.numel() < _TELLING:
                 continue
             address = each.untyped_storage().data_ptr()
             if address not in self._met:
-                self._kernels[_contents(each)] = kernel
+                contents = _contents(each)
+                left = self._left.get(address) if index in workspaces else None
+                if left is None or left != _digest(contents):
+                    self._kernels[contents] = kernel
                 self._met.add(address)
+
+    def leave(self, arguments: Sequence[Any], written: Iterable[int]) -> None:
+        """Notes what a launch that has run left in the tensors that it may have written to.
+
+        Args:
+            arguments: of the launch.
+            written: numbers of those that the kernel may write to.
+        """
+        for each in (arguments[index] for index in written):
+            if isinstance(each, torch.Tensor) and each.numel() >= _TELLING:
+                self._left[each.untyped_storage().data_ptr()] = _digest(_contents(each))
 
     def kernel_of(self, result: Any) -> tuple[str, bool]:
         """The kernel that was given a result, and whether that has only elements of arguments.
@@ -86,3 +116,8 @@ class Given:
 
 def _contents(tensor: torch.Tensor) -> tuple[str, bytes]:
     return str(tensor.dtype), raw_bytes(tensor)
+
+
+def _digest(contents: tuple[str, bytes]) -> bytes:
+    kind, data = contents
+    return hashlib.sha256(kind.encode() + data).digest()

@@ -88,12 +88,17 @@ class GpuCandidate(Candidate):
 
         def observed(run: Any) -> Any:
             def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-                if not kwargs.get("warmup"):
-                    seen["launches"] += 1
-                    if kernel.__name__ not in seen["kernels"]:
-                        seen["kernels"].append(kernel.__name__)
-                    given.note(kernel.__name__, [*args, *kwargs.values()])
-                return run(kernel, *args, **{**kwargs, **chosen})
+                if kwargs.get("warmup"):
+                    return run(kernel, *args, **{**kwargs, **chosen})
+                seen["launches"] += 1
+                if kernel.__name__ not in seen["kernels"]:
+                    seen["kernels"].append(kernel.__name__)
+                # Which of them it writes to, the engine has looked at in the same cases.
+                own = [*args, *kwargs.values()]
+                given.note(kernel.__name__, own, range(len(own)))
+                made = run(kernel, *args, **{**kwargs, **chosen})
+                given.leave(own, range(len(own)))
+                return made
 
             return launch
 

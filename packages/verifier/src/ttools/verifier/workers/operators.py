@@ -1,18 +1,20 @@
 """Sees which of torch's operators a program runs, and on how many elements.
 
 Allocation, views and copies are a wrapper's business, and so are tables of constants. What computes
-is noted: operators on floats always, others for whoever knows that the reference needs them, or
-compares what they made with the result. Elements that leave torch, for NumPy or as Python's
-numbers, are computed with elsewhere.
+is noted: operators on floats always, others for whoever knows that the reference needs them. What
+they made is compared with the result, however few elements it has. Elements that leave torch, for
+NumPy or as Python's numbers, are computed with elsewhere.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ttools.core.patches import Patches
 from ttools.verifier.cases.tensors import raw_bytes
+from ttools.verifier.workers.custom_operators import is_followed, looking_inside
 
 #: Operators that allocate, move elements or look at them, by their names without overloads.
 MOVING = frozenset(
@@ -142,7 +145,7 @@ class Seen:
     Attributes:
         counts: by operator, the most elements of a float tensor that it computed or took away, of
             one that it answered a question about, and of any tensor.
-        made: by the bytes of a tensor without floats, the operator that computed it.
+        made: by the bytes of a tensor, the operator that computed it.
         constants: by identity, tensors that come from no argument and no kernel.
     """
 
@@ -150,6 +153,7 @@ class Seen:
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.made: dict[bytes, str] = {}
         self.constants: dict[int, torch.Tensor] = {}
+        self._floats: dict[int, tuple[torch.Tensor, str]] = {}
         self._single = 0
 
     def note(self, name: str, floats: int = 0, asked: int = 0, every: int = 0) -> None:
@@ -164,13 +168,32 @@ class Seen:
         if self._single >= _SINGLE:
             self.note(name, floats=self._single, every=self._single)
 
+    def keep(self, name: str, made: list[torch.Tensor], every: int) -> None:
+        """Remembers what an operator made of so many elements; few integers may be so by chance."""
+        for each in made:
+            is_float = _is_float(each)
+            if (every if is_float else each.numel()) >= _TELLING:
+                self.made.setdefault(_digest(each), name)
+                if is_float:
+                    self._floats[id(each)] = each, name
+
+    def convert(self, taken: list[torch.Tensor], made: list[torch.Tensor]) -> None:
+        """Remembers floats that an operator made as those of another type, too."""
+        _, name = self._floats.get(id(taken[0]) if taken else 0, (None, ""))
+        for each in made if name else ():
+            self.made.setdefault(_digest(each), name)
+
     def origin(self, value: Any) -> str:
-        """The operator that made a result without floats, empty if none did."""
-        if not isinstance(value, torch.Tensor) or _is_float(value) or value.numel() < _TELLING:
+        """The operator that made a result, empty if none did, or if anyone may have made it."""
+        if not isinstance(value, torch.Tensor) or not value.numel():
             return ""
-        if bool((value == value.reshape(-1)[0]).all()):
+        plain = value.detach().reshape(-1)
+        if plain.numel() < _TELLING and not _is_float(plain):
             return ""
-        return self.made.get(_digest(value), "")
+        first = plain[0]
+        if bool((plain == first).all()) and (plain.numel() > 1 or _is_round(first)):
+            return ""
+        return self.made.get(_digest(plain), "")
 
 
 @contextmanager
@@ -179,13 +202,19 @@ def watched(seen: Seen) -> Iterator[None]:
 
     def watched_run(run: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
         def run_watched(self: threading.Thread) -> None:
-            with _Operators(seen), _Leaving(seen):
+            with _modes(seen):
                 run(self)
 
         return run_watched
 
-    with Patches() as patches, _Operators(seen), _Leaving(seen):
+    with Patches() as patches, _modes(seen):
         patches.wrap(threading.Thread, "run", watched_run)
+        yield
+
+
+@contextmanager
+def _modes(seen: Seen) -> Iterator[None]:
+    with _Operators(seen), _Leaving(seen):
         yield
 
 
@@ -202,14 +231,19 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._seen = seen
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.removeprefix("aten::")
+        if is_followed(name):
+            with looking_inside(partial(_modes, self._seen)):
+                return func(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
-        name = func._schema.name.partition("::")[2]
         taken, made = _tensors((args, kwargs or {})), _tensors(result)
         if self._is_constant(name, taken):
             self._seen.constants.update((id(each), each) for each in made)
         elif name in LEAVING:
             if any(map(_is_float, taken)) and not _asked_by_us():
                 self._seen.note_single(name)
+        elif name == "_to_copy":
+            self._seen.convert(taken, made)
         elif name not in MOVING and name not in _DRAWING:
             self._note(name, taken, made)
         return result
@@ -225,13 +259,11 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note(self, name: str, taken: list[torch.Tensor], made: list[torch.Tensor]) -> None:
         every = _most((*taken, *made))
+        self._seen.keep(name, made, every)
         if any(map(_is_float, made)):
             self._seen.note(name, floats=every, every=every)
-            return
-        self._seen.note(name, asked=_most(filter(_is_float, taken)), every=every)
-        for each in made:
-            if each.numel() >= _TELLING:
-                self._seen.made.setdefault(_digest(each), name)
+        else:
+            self._seen.note(name, asked=_most(filter(_is_float, taken)), every=every)
 
 
 class _Leaving(TorchFunctionMode):
@@ -250,7 +282,13 @@ class _Leaving(TorchFunctionMode):
 
 
 #: Files of ours that call the program's functions.
-_CALLERS = ("/candidate.py", "/results.py", "/evaluation.py", "/operators.py")
+_CALLERS = (
+    "/candidate.py",
+    "/results.py",
+    "/evaluation.py",
+    "/operators.py",
+    "/custom_operators.py",
+)
 
 
 def _asked_by_us() -> bool:
@@ -263,6 +301,12 @@ def _asked_by_us() -> bool:
 
 def _is_float(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _is_round(value: torch.Tensor) -> bool:
+    """Whether a number is one that many computations end with."""
+    number = complex(value.item())
+    return number.imag == 0 and (not math.isfinite(number.real) or number.real.is_integer())
 
 
 def _most(tensors: Any) -> int:

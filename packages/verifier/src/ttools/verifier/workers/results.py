@@ -8,6 +8,9 @@ import torch
 
 from ttools.verifier.cases.tensors import image_of, laid_out, name_of, tensor_of
 
+#: How the names of results begin that are gradients.
+GRADIENT = "gradient of "
+
 
 def flat(value: Any, name: str = "result") -> list[tuple[str, Any]]:
     """The parts of a result by name; a single one is `result`."""
@@ -117,4 +120,4 @@ def gradients(
         weights,
         allow_unused=True,
     )
-    return [(f"gradient of {name}", grad) for (name, _), grad in zip(leaves, found, strict=True)]
+    return [(f"{GRADIENT}{name}", grad) for (name, _), grad in zip(leaves, found, strict=True)]

@@ -1,15 +1,17 @@
 """Arguments that a call changes on the way, though they may be at the end what they were.
 
-Another stream, another thread or a backward pass may look at them meanwhile. Kernels that put back
-what they changed before they end are not seen.
+Another stream, another thread or a backward pass may look at them meanwhile. Of kernels that put
+back what they changed before they end, the stores are seen in what the checks logged of the launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+import numpy as np
 import torch
 
+from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.verifier.cases.tensors import whole_storage
 
 #: After so many launches of a call nobody looks any more.
@@ -24,11 +26,13 @@ class Touched:
 
     Attributes:
         by: by the name of an argument, what has changed it.
+        stored: by the name of an argument, what stored to it and left it as it was.
         reshaped: names of those that are other tensors than before, though nobody wrote to them.
     """
 
     def __init__(self, arguments: Iterable[tuple[str, torch.Tensor]]) -> None:
         self.by: dict[str, str] = {}
+        self.stored: dict[str, str] = {}
         self.reshaped: list[str] = []
         self._known = [
             (name, each, _bytes_of(each).clone(), each._version, _layout(each))
@@ -36,8 +40,13 @@ class Touched:
         ]
         self._looks = 0
 
-    def look(self, kernel: str) -> None:
-        """Notes which arguments have other bytes after a launch."""
+    def look(self, kernel: str, stored: Collection[int] = ()) -> None:
+        """Notes which arguments have other bytes after a launch, or were stored to by it.
+
+        Args:
+            kernel: its name.
+            stored: see `stored_to`.
+        """
         self._looks += 1
         if self._looks > _LOOKS:
             return
@@ -46,6 +55,8 @@ class Touched:
                 continue
             if not torch.equal(_bytes_of(tensor), before):
                 self.by[name] = f"`{kernel}`"
+            elif tensor.untyped_storage().data_ptr() in stored:
+                self.stored[name] = f"`{kernel}`"
 
     def end(self) -> None:
         """Notes what operators of torch did to arguments."""
@@ -54,6 +65,25 @@ class Touched:
                 self.reshaped.append(name)
             elif tensor._version != version and tensor.numel():
                 self.by.setdefault(name, "an operator of torch")
+
+
+def stored_to(launch: ObservedLaunch) -> set[int]:
+    """Addresses of storages that a launch has stored to, where its accesses were logged."""
+    written = launch.variants.effects.written
+    if launch.monitor is None or not written:
+        return set()
+    footprints, _ = launch.monitor.footprints()
+    sites = launch.monitor.sites
+    stores = np.array([site.kind == "store" for site in sites], np.bool_)
+    records = footprints.records
+    starts = records["start"][stores[records["site"]]]
+    found = set()
+    for index in written:
+        begin, end = launch.regions[index].storage
+        argument = launch.arguments[index]
+        if isinstance(argument, torch.Tensor) and bool(((starts >= begin) & (starts < end)).any()):
+            found.add(argument.untyped_storage().data_ptr())
+    return found
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

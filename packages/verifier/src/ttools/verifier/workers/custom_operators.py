@@ -1,0 +1,69 @@
+"""Operators that a program registers with torch, in Python: what they run is seen as elsewhere.
+
+Torch's modes see such an operator, and are off while it runs. Whether it launches kernels or
+computes with torch, only what it runs inside says.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+
+#: Qualified names of the operators, without overloads.
+_names: set[str] = set()
+#: How to watch what the operator runs that is being called.
+_watch: ContextVar[Callable[[], AbstractContextManager[Any]] | None] = ContextVar(
+    "ttools_watch", default=None
+)
+
+
+def follow() -> None:
+    """Follows the operators that are registered in this process from now on."""
+    impl: Callable[..., Any] = torch.library.Library.impl
+
+    def followed(self: Any, op_name: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        if callable(fn) and fn is not torch.library.fallthrough_kernel:
+            name = op_name if isinstance(op_name, str) else op_name._schema.name
+            name = name if "::" in name else f"{self.ns}::{name}"
+            if not name.startswith("aten::"):
+                _names.add(name.partition(".")[0])
+                fn = _entered(fn)
+        return impl(self, op_name, fn, *args, **kwargs)
+
+    torch.library.Library.impl = followed  # type: ignore[method-assign]
+
+
+def is_followed(operator: str) -> bool:
+    """Whether what an operator runs is seen, by its qualified name."""
+    return operator in _names
+
+
+@contextmanager
+def looking_inside(watch: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+    """Meanwhile an operator is called; `watch` begins to watch what it runs."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+def _entered(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        watch = _watch.get()
+        if watch is None:
+            return function(*args, **kwargs)
+        token = _watch.set(None)
+        try:
+            with watch():
+                return function(*args, **kwargs)
+        finally:
+            _watch.reset(token)
+
+    return run
