@@ -30,7 +30,7 @@ def text_of(able: int, unable: int, path: Path) -> str:
 
 def test_the_ten_fastest_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
     text = text_of(96, 12, tmp_path / "text")
-    assert "86 slower and 2 more that cannot win left out; --format csv has all" in text
+    assert "86 slower and 2 more that cannot win left out; `ttools tune export` has all" in text
     assert text.count("BLOCK=") == 20
     assert "BLOCK=9 " in text
     assert "BLOCK=10 " not in text
@@ -83,7 +83,7 @@ def test_what_is_the_same_is_told_once(
 
 
 @pytest.mark.parametrize(
-    ("present", "said"), [(5, "the present one still"), (7, "the present one was not timed")]
+    ("present", "said"), [(5, "which is the present one"), (7, "the present one was not timed")]
 )
 def test_the_present_configuration(
     capfd: pytest.CaptureFixture[str], present: int, said: str

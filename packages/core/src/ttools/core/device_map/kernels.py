@@ -17,6 +17,7 @@ from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, t
 from ttools.core.device_map.generators import default_generator, drawing
 from ttools.core.device_map.memory import ask_for_device
 from ttools.core.errors import UnsupportedError
+from ttools.core.replaced_kernels import hold
 
 _CPU = torch.device("cpu")
 #: Operands of these types, optional ones and lists of them, too, are passed on as they are.
@@ -96,15 +97,16 @@ class _Computation:
         self._takes_generator = any(
             each.kwarg_only and "Generator" in str(each.type) for each in schema.arguments
         )
-        self._compute = self._compute_with_numbers = function or _composed(name)
+        self._key = key
+        self._draws = draws and not self._takes_generator
+        composed = function or _composed(name)
+        self._compute = self._compute_with_numbers = _drawing(composed) if self._draws else composed
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
         # Kernels that allocate may be replaced for a time, by who watches memory. So they hold
         # Python's lock, for which gloo's threads may wait with the lock of its queue in hand.
         is_collective = name.startswith("c10d::")
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
-            self._compute = own_kernel(name, key)
-        if draws and not self._takes_generator:
-            self._compute = self._compute_with_numbers = _drawing(self._compute)
+            hold(self)
         free = _ON_EITHER.get(schema.name.removeprefix("aten::"), set())
         #: Where tensors may be, and what converts other operands.
         self._tensors: list[tuple[int, bool]] = []
@@ -142,6 +144,11 @@ class _Computation:
         self._makes_new = self._is_precise and not (
             self._on_cpu or any(place is not None for place in self._returned)
         )
+
+    def fetch(self) -> None:
+        """Takes the kernel that computes from torch."""
+        own = own_kernel(self._name, self._key)
+        self._compute = _drawing(own) if self._draws else own
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         compute = self._compute

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ttools.core.patches import Patches
+from ttools.core.replaced_kernels import kernels_replaced
 from ttools.sanitizer.memory.storages import see_storages
 from ttools.sanitizer.memory.subclasses import let_subclasses_be_made
 
@@ -85,6 +86,7 @@ def watch(watcher: Watcher) -> None:
     with _lock:
         if not _watchers:
             _library = _replaced_kernels()
+            kernels_replaced()
             _methods.__enter__()
         _watchers.append(watcher)
 
@@ -98,6 +100,7 @@ def unwatch(watcher: Watcher) -> None:
             _methods.__exit__()
             _library._destroy()
             _library = None
+            kernels_replaced()
 
 
 def _replaced_kernels() -> Any:
