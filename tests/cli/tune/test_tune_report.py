@@ -130,3 +130,22 @@ def test_what_matters_is_told(tmp_path: Path) -> None:
     (problem,) = json.loads((tmp_path / "json").read_text())["problems"]
     assert problem["importance"]["shares"]["BLOCK_M"] > 0.95
     assert problem["importance"]["explained"] > 0.9
+
+
+RESOURCES = {"registers": 40, "spilled": 8, "shared": 1024, "occupancy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("timed", "said"),
+    [
+        (True, "in all rows: median 1 ms; 95% within +0.0% +0.0%; timed alone; ratio 1.00; "),
+        (False, "in all rows: predicted 1 ms; ratio 1.00; "),
+    ],
+)
+def test_times_of_a_gpu_are_not_called_predicted(tmp_path: Path, timed: bool, said: str) -> None:
+    own = trial(1, 1e-3 if timed else None)
+    own = replace(own, status="ok", predicted=None if timed else 1e-3, resources=RESOURCES)
+    trials = [own, replace(own, values={**own.values, "BLOCK_M": 4})]
+    write_as_text([TuningEntry(problem=PROBLEM, trials=trials, winner=own.key)], tmp_path / "t")
+    text = " ".join((tmp_path / "t").read_text().split())
+    assert f"{said}registers 40; spilled 8 B" in text

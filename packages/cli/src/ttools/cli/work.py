@@ -11,10 +11,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ttools.cli.broken_gpu import broken_gpu_told
 from ttools.cli.console import say
 from ttools.cli.replay import Replay, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
@@ -102,7 +103,8 @@ def run_work(
         return run_launch(work, dump_outputs, quiet)
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet)
-    with devices_for(device_map):
+    told = broken_gpu_told() if advice == ADVICE else nullcontext()
+    with devices_for(device_map), told:
         if not debug:
             return run_target(work)
         from ttools.interpreter.eager.debugging.debugger import debug_script
