@@ -127,14 +127,15 @@ def grid_function(autotuner: Any, args: Sequence[Any]) -> Callable[[Mapping[str,
     """The grid of a launch as Triton takes it: a function of the configuration's constants."""
     from torch._inductor.runtime.triton_heuristics import GridExpr
 
-    every = configurations(autotuner)
+    # Not the autotuner itself: one with launchers cannot be sent to processes that time.
+    every, written = list(configurations(autotuner)), autotuner.inductor_meta
     extra = autotuner.inductor_meta.get("extra_launcher_args", ())
     named = named_arguments(autotuner, args)
     named.update(zip(extra, args[len(args) - len(extra) :], strict=True))
 
     def grid(meta: Mapping[str, Any]) -> Any:
         suits = (c for c in every if all(meta.get(k) == v for k, v in c.kwargs.items()))
-        expression = GridExpr.from_meta(autotuner.inductor_meta, next(suits, every[0]))
+        expression = GridExpr.from_meta(written, next(suits, every[0]))
         return expression.eval_slow({**meta, **named})
 
     return grid
