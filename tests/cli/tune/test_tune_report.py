@@ -11,6 +11,7 @@ import pytest
 
 from ttools.cli.tune.report import write_as_json, write_as_t4, write_as_text
 from ttools.core.errors import UsageError
+from ttools.tuner.cost.limits import StaticResources
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.problem import Problem
@@ -132,7 +133,7 @@ def test_what_matters_is_told(tmp_path: Path) -> None:
     assert problem["importance"]["explained"] > 0.9
 
 
-RESOURCES = {"registers": 40, "spilled": 8, "shared": 1024, "occupancy": 0.5}
+RESOURCES: StaticResources = {"registers": 40, "spilled": 8, "shared": 1024, "occupancy": 0.5}
 
 
 @pytest.mark.parametrize(
