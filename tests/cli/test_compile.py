@@ -112,6 +112,15 @@ def test_profile(compiling: Callable[..., str]) -> None:
 
 
 @pytest.mark.slow
+def test_inspect(compiling: Callable[..., str]) -> None:
+    report = json.loads(compiling("inspect", "--target", "sm_90", "--format", "json"))
+    kernels = [row["kernel"] for row in report["kernels"]]
+    assert len(kernels) == len(set(kernels)) == 5
+    (own,) = (row for row in report["kernels"] if row["kernel"] == "doubled")
+    assert own["parameters"]["BLOCK"] == "constant 64"
+
+
+@pytest.mark.slow
 def test_record(compiling: Callable[..., str], ttools: Run) -> None:
     compiling("record", "--launch", "0:100", file="launches.tt")
     again = ttools("sanitize", "launches.tt")

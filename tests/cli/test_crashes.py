@@ -54,6 +54,25 @@ def test_a_wild_access_names_the_kernel(command: str, script: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_threads_that_fail_at_once_write_one_note(script: Path) -> None:
+    script.write_text(WILD.replace("wild_kernel[1,]", "wild_kernel[4096,]"))
+    done = run("interpret", "--threads", "8", script=script)
+    assert done.returncode == -signal.SIGSEGV
+    assert done.stderr.count("error: the process was killed") == 1
+    assert done.stderr.count("help:") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [("an illegal memory access was encountered", 1), ("out of memory", 0)]
+)
+def test_errors_of_a_gpu_name_what_finds_them(words: str, told: int, script: Path) -> None:
+    script.write_text(f"raise RuntimeError('CUDA error: {words}')")
+    done = run("interpret", script=script)
+    assert done.returncode == 1
+    assert f"RuntimeError: CUDA error: {words}" in done.stderr
+    assert done.stderr.count("`ttools sanitize` finds where") == told
+
+
 def test_a_kernel_that_is_not_checked_is_named(script: Path) -> None:
     done = run("sanitize", "--only", "other", script=script)
     assert done.returncode == -signal.SIGSEGV

@@ -17,6 +17,10 @@ from tests.sanitizer.plugin_runs import (
     outcomes,
 )
 
+from ttools.core.environment import gpu_usable
+
+NO_GPU = pytest.mark.skipif(gpu_usable(), reason="there is a GPU, which is not mapped")
+
 # --- unused -----------------------------------------------------------------------------------
 
 
@@ -328,3 +332,44 @@ def test_poison_shows_what_relies_on_zeros(run_pytest: Pytest) -> None:
     assert outcome(run_pytest(POISONED, checked)) == "1 passed"
     assert outcome(run_pytest(POISONED, checked, "--ttools-poison")) == "1 failed"
     assert outcome(run_pytest(POISONED, checked, ini="ttools_poison = true")) == "1 failed"
+
+
+# --- CUDA devices -----------------------------------------------------------------------------
+
+ON_CUDA = """\
+import pytest
+import torch
+from kernels import copy
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+@pytest.mark.parametrize("n", [100, 99, 98])
+def test_on_cuda(n):
+    assert DEVICE == "cuda"
+    x = torch.randn(n, device="cuda").half().float()
+    out = torch.empty(n, device=DEVICE)
+    copy[(2,)](x, out, n, BLOCK=64, MASK=True)
+    assert out.is_cuda and torch.equal(out, x)
+"""
+
+
+@NO_GPU
+def test_tests_may_name_a_gpu_that_is_not_there(run_pytest: Pytest) -> None:
+    done = run_pytest({"test_a.py": ON_CUDA}, "--ttools-sanitize")
+    assert outcome(done) == "3 passed", done.stdout + done.stderr
+    assert "ttools sanitize: no GPU here: the CPU stands in for cuda:0" in done.stdout
+
+
+@NO_GPU
+@pytest.mark.parametrize(
+    ("ini", "said"),
+    [
+        ("ttools_device_map = off", "AssertionError"),
+        ("ttools_device_map = cpu", "--ttools-device-map: the device map `cpu` is neither"),
+    ],
+)
+def test_the_device_map_can_be_chosen(run_pytest: Pytest, ini: str, said: str) -> None:
+    done = run_pytest({"test_a.py": ON_CUDA}, "--ttools-sanitize", ini=ini)
+    assert done.returncode != 0
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

@@ -12,7 +12,7 @@ import triton.language as tl
 
 import ttools.tuner
 from ttools.core.errors import UsageError
-from ttools.tuner import TuneOptions
+from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.space.candidate import Candidate
 from ttools.tuner.store.store import TuningStore
@@ -64,6 +64,23 @@ def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> No
     kept = TuningStore(store)
     assert kept.entries() == entries
     kept.close()
+
+
+def test_what_the_store_knows_needs_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decorated(options: TuneOptions):
+        own = [config(64), config(256), config(128)]
+        store = tmp_path / "store.sqlite"
+        return ttools.tuner.tune(own, key=["n"], options=options, store=store)(add_to_kernel)
+
+    first = decorated(HERE)
+    launch(first)
+    monkeypatch.setattr(TuningRun, "_start_workers", lambda run: pytest.fail("it starts workers"))
+    again = decorated(TuneOptions())
+    assert launch(again).unique().tolist() == [1.0]
+    assert again.best_config.kwargs == first.best_config.kwargs
+    assert again.configs_timings.keys() == first.configs_timings.keys()
 
 
 def test_resets_hooks_and_pruning_are_those_of_autotune(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
+from ttools.cli.profile import kernel_names
 from ttools.cli.profile.kernel_names import readable_name
 
 _MAX = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_6MaxOpsIfEEjfLi4ELi4EEEEEvT1_"
@@ -45,6 +48,14 @@ def test_long_names_are_cut() -> None:
     assert (len(name), name[-1]) == (100, "…")
 
 
-def test_names_stay_where_torch_was_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(__import__("sys").modules, "torch")
+@pytest.mark.parametrize("name", [_ABS, _MAX, _NORMAL, "_Z4copyPfS_i", "_Z", "_Znonsense"])
+def test_names_without_torch_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_torch = readable_name(name)
+    monkeypatch.delitem(sys.modules, "torch")
+    assert readable_name(name) == with_torch
+
+
+def test_names_stay_where_nothing_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(kernel_names, "_library", lambda: None)
     assert readable_name(_ABS) == _ABS

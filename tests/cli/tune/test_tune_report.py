@@ -11,6 +11,7 @@ import pytest
 
 from ttools.cli.tune.report import write_as_json, write_as_t4, write_as_text
 from ttools.core.errors import UsageError
+from ttools.tuner.cost.limits import StaticResources
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.problem import Problem
@@ -30,7 +31,7 @@ def text_of(able: int, unable: int, path: Path) -> str:
 
 def test_the_ten_fastest_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
     text = text_of(96, 12, tmp_path / "text")
-    assert "86 slower and 2 more that cannot win left out; --format csv has all" in text
+    assert "86 slower and 2 more that cannot win left out; `ttools tune export` has all" in text
     assert text.count("BLOCK=") == 20
     assert "BLOCK=9 " in text
     assert "BLOCK=10 " not in text
@@ -83,7 +84,7 @@ def test_what_is_the_same_is_told_once(
 
 
 @pytest.mark.parametrize(
-    ("present", "said"), [(5, "the present one still"), (7, "the present one was not timed")]
+    ("present", "said"), [(5, "which is the present one"), (7, "the present one was not timed")]
 )
 def test_the_present_configuration(
     capfd: pytest.CaptureFixture[str], present: int, said: str
@@ -130,3 +131,22 @@ def test_what_matters_is_told(tmp_path: Path) -> None:
     (problem,) = json.loads((tmp_path / "json").read_text())["problems"]
     assert problem["importance"]["shares"]["BLOCK_M"] > 0.95
     assert problem["importance"]["explained"] > 0.9
+
+
+RESOURCES: StaticResources = {"registers": 40, "spilled": 8, "shared": 1024, "occupancy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("timed", "said"),
+    [
+        (True, "in all rows: median 1 ms; 95% within +0.0% +0.0%; timed alone; ratio 1.00; "),
+        (False, "in all rows: predicted 1 ms; ratio 1.00; "),
+    ],
+)
+def test_times_of_a_gpu_are_not_called_predicted(tmp_path: Path, timed: bool, said: str) -> None:
+    own = trial(1, 1e-3 if timed else None)
+    own = replace(own, status="ok", predicted=None if timed else 1e-3, resources=RESOURCES)
+    trials = [own, replace(own, values={**own.values, "BLOCK_M": 4})]
+    write_as_text([TuningEntry(problem=PROBLEM, trials=trials, winner=own.key)], tmp_path / "t")
+    text = " ".join((tmp_path / "t").read_text().split())
+    assert f"{said}registers 40; spilled 8 B" in text

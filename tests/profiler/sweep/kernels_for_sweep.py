@@ -10,8 +10,8 @@ DOMAIN = {"rows": (1, 4096), "columns": (1, 4096), "dtype": [torch.float32, torc
 
 
 def inputs(rows, columns, dtype, seed=0, negative=False, differentiable=False):
-    generator = torch.Generator(device="cpu").manual_seed(seed)
-    x = torch.randn(rows, columns, generator=generator, device="cpu").to(dtype)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, columns, generator=generator).to(dtype)
     return {"x": (-x.abs() if negative else x).requires_grad_(differentiable)}
 
 

@@ -73,6 +73,12 @@ def test_speedups_and_errors_refer_to_the_baseline() -> None:
     assert first.speedup == second.time.median / first.time.median
 
 
+def test_inputs_are_drawn_on_the_cpu() -> None:
+    with torch.device("meta"):  # as with a GPU, which is the default device of a sweep there
+        sweep = swept("by_torch", columns=(16,))
+    assert [row.failure for row in sweep.rows] == [""]
+
+
 @pytest.mark.parametrize("which", ["backward", "both"])
 def test_gradients_are_compared(which: Pass) -> None:
     def wrong(x: torch.Tensor) -> torch.Tensor:  # right values, twice their gradients

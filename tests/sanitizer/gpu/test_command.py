@@ -97,6 +97,7 @@ def test_findings_of_all_tools(on_gpu: Any, script: str, report_of: Any) -> None
     assert done.stdout.startswith(f"right: True\n{FINDING}\n"), done.stderr
     assert "error[initcheck]: load of 4 bytes from `x_ptr` that was never written" in done.stdout
     assert done.stdout.endswith("\n2 errors in 1 kernel, 1 launch\n")
+    assert "note: races between programs are not looked for on a GPU" in done.stderr
     told = [line for line in done.stderr.splitlines() if "under compute-sanitizer" in line]
     assert [line.split()[-1] for line in told] == [
         *("memcheck", "racecheck", "initcheck", "synccheck")
@@ -117,6 +118,7 @@ def test_json_and_suppressions(on_gpu: Any, report_of: Any, tmp_path: Path) -> N
     assert (finding["count"], finding["programs"], finding["program"]) == (2, 1, [1, 0, 0])
     assert finding["argument"]["storage_bytes"] == 400
     assert report["launches"][0]["grid"] == [2, 1, 1]
+    assert "races" not in done.stderr
 
 
 def test_other_kernels_are_left_out_with_only(on_gpu: Any, script: str, report_of: Any) -> None:

@@ -80,5 +80,5 @@ def table(
 
 
 def left_out(n: int, what: str, where: str) -> str:
-    """`86 slower left out; --format csv has all`; empty where nothing is."""
+    """`86 more `same` left out; --format json has all`; empty where nothing is."""
     return f"{n:,} {what} left out; {where} has all" if n > 0 else ""

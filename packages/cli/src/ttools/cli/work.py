@@ -11,17 +11,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ttools.cli.broken_gpu import broken_gpu_told
 from ttools.cli.console import say
 from ttools.cli.replay import Replay, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
 from ttools.cli.ttir import Launch, read_launch, run_launch
 from ttools.core.configuration import read
-from ttools.core.device_map.mapping import VARIABLE, map_devices, requested, restore
-from ttools.core.device_map.request import DeviceMap, read_device_map
+from ttools.core.device_map.mapping import VARIABLE, devices_by_default
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import
@@ -103,7 +103,8 @@ def run_work(
         return run_launch(work, dump_outputs, quiet)
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet)
-    with devices_for(device_map):
+    told = broken_gpu_told() if advice == ADVICE else nullcontext()
+    with devices_for(device_map), told:
         if not debug:
             return run_target(work)
         from ttools.interpreter.eager.debugging.debugger import debug_script
@@ -186,24 +187,9 @@ def devices_for(choice: str | None) -> Iterator[None]:
     Raises:
         UsageError: it asks for no map that can be.
     """
-    explicit = choice or read(VARIABLE)
-    if explicit is None and gpu_usable():
-        yield
-        return
-    asked = requested() if choice is None else read_device_map(choice)
-    if explicit is None:
-        asked = DeviceMap()
-    if asked is None:
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = "off"
-        try:
-            yield
-        finally:
-            restore(before)
-        return
 
     def announce() -> None:
         say("note", "no GPU here: the CPU stands in for cuda:0 (--device-map off to disable)")
 
-    with map_devices(asked, on_first_use=None if explicit else announce):
+    with devices_by_default(choice, announce):
         yield

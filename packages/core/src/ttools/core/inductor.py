@@ -18,6 +18,8 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
+from ttools.core.imports import after_import
+from ttools.core.patches import Patches
 from ttools.core.triton_versions.functions import (
     innermost_jit_function,
     jit_function_class,
@@ -125,17 +127,37 @@ def grid_function(autotuner: Any, args: Sequence[Any]) -> Callable[[Mapping[str,
     """The grid of a launch as Triton takes it: a function of the configuration's constants."""
     from torch._inductor.runtime.triton_heuristics import GridExpr
 
-    every = configurations(autotuner)
+    # Not the autotuner itself: one with launchers cannot be sent to processes that time.
+    every, written = list(configurations(autotuner)), autotuner.inductor_meta
     extra = autotuner.inductor_meta.get("extra_launcher_args", ())
     named = named_arguments(autotuner, args)
     named.update(zip(extra, args[len(args) - len(extra) :], strict=True))
 
     def grid(meta: Mapping[str, Any]) -> Any:
         suits = (c for c in every if all(meta.get(k) == v for k, v in c.kwargs.items()))
-        expression = GridExpr.from_meta(autotuner.inductor_meta, next(suits, every[0]))
+        expression = GridExpr.from_meta(written, next(suits, every[0]))
         return expression.eval_slow({**meta, **named})
 
     return grid
+
+
+def compiled_for(autotuner: Any) -> dict[str, Any]:
+    """What a kernel is compiled for in its first configuration, or in the one that it chose.
+
+    Returns:
+        As Triton's `jit_cache_hook` tells it: `signature`, `constants`, `configs`, and options.
+    """
+    function, meta = jit_function(autotuner), autotuner.triton_meta
+    config = configurations(autotuner)[0]
+    constants = {**meta.get("constants", {}), **config.kwargs}
+    signature = {name: meta["signature"].get(name, "constexpr") for name in function.arg_names}
+    return {
+        "signature": {n: "constexpr" if n in constants else t for n, t in signature.items()},
+        "constants": {(function.arg_names.index(n),): value for n, value in constants.items()},
+        "configs": meta["configs"],
+        "num_warps": config.num_warps,
+        "num_stages": config.num_stages,
+    }
 
 
 def triton_autotuner(autotuner: Any) -> Any:
@@ -157,6 +179,17 @@ def triton_autotuner(autotuner: Any) -> Any:
         )(function)
         autotuner._ttools_autotuner = made
     return made
+
+
+def forget_choices(patches: Patches) -> None:
+    """Has Inductor compile anew, with all configurations, what an earlier process has tuned."""
+
+    def install(config: Any) -> None:
+        changed = config.patch(force_disable_caches=True)
+        changed.__enter__()
+        patches.callback(lambda: changed.__exit__(None, None, None))
+
+    patches.callback(after_import("torch._inductor.config", install))
 
 
 def launch_by_triton(autotuner: Any, args: Sequence[Any]) -> None:

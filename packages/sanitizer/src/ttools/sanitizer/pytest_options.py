@@ -82,6 +82,13 @@ def add_options(parser: pytest.Parser) -> None:
         action="store_true",
         help="drop into pdb at a test's first finding that fails it: in the kernel, at its line",
     )
+    add(
+        "--ttools-device-map",
+        metavar="cuda=cpu[,…]|off",
+        help="what stands in for CUDA devices where --ttools-sanitize is given (default: the CPU "
+        "where there is no GPU)",
+    )
+    parser.addini("ttools_device_map", "what stands in for CUDA devices")
     parser.addini("ttools_sanitize", "checks to make of the kernels that tests launch")
     parser.addini("ttools_fail_on", "severity from which on findings fail a test", default="error")
     parser.addini("ttools_view_bounds", "severity of leaving a tensor's elements in its storage")
@@ -141,6 +148,7 @@ class PluginOptions:
         form: of a report of the whole run; None for none.
         output: the file that it goes to, as an absolute path; the terminal if None.
         debugs: whether a finding starts a debugger.
+        device_map: what stands in for CUDA devices; None for the default.
     """
 
     checks: str | None
@@ -155,6 +163,7 @@ class PluginOptions:
     form: str | None
     output: Path | None
     debugs: bool
+    device_map: str | None
 
     @property
     def reports(self) -> bool:
@@ -190,6 +199,9 @@ def read_options(config: pytest.Config) -> PluginOptions:
         form=form,
         output=None if output is None else Path(output).absolute(),
         debugs=config.getoption("--ttools-pdb-on-finding"),
+        device_map=config.getoption("--ttools-device-map")
+        or str(config.getini("ttools_device_map") or "")
+        or None,
     )
     if options.checks is not None:
         _validate(options, config, files)

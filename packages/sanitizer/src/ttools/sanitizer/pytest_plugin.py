@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(plugin, _PLUGIN)
     if plugin.options.checks is not None:
         plugin.take_over_from_upstream()
+        plugin.map_devices()
 
 
 @pytest.fixture
@@ -74,11 +75,24 @@ class _Plugin:
         self._run = RunReport(self.options)
         self._conclusion: list[str] = []
         self._interpreter_unset = False
+        self._mapped = False
 
     def take_over_from_upstream(self) -> None:
         """Unsets TRITON_INTERPRET, which Triton reads when a kernel is decorated."""
         if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
             self._interpreter_unset = True
+
+    def map_devices(self) -> None:
+        """Has the CPU stand in for CUDA devices, before a module of tests asks for one."""
+        from ttools.core.device_map.mapping import devices_by_default
+        from ttools.core.errors import UsageError
+
+        devices = ExitStack()
+        try:
+            self._mapped = devices.enter_context(devices_by_default(self.options.device_map))
+        except UsageError as error:
+            raise pytest.UsageError(f"--ttools-device-map: {error}") from None
+        self._config.add_cleanup(devices.close)
 
     # ---- one test
     @pytest.hookimpl(wrapper=True)
@@ -199,6 +213,11 @@ class _Plugin:
             lines.append(f"{TITLE}: {self.options.checks}, fails on {self.options.fail_on}")
         if self._interpreter_unset:
             lines.append(f"{TITLE}: TRITON_INTERPRET is set; it is unset for this run")
+        if self._mapped:
+            lines.append(
+                f"{TITLE}: no GPU here: the CPU stands in for cuda:0 (--ttools-device-map=off "
+                "to disable)"
+            )
         return lines
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

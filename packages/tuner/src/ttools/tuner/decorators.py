@@ -200,6 +200,7 @@ def tune(
                 locked=locked,
                 only=[triton_versions.kernel_name(kernel)],
                 on=on,
+                starts_early=False,
             )
 
         tuned = Tuned(

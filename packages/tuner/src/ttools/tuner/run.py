@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ttools.core import triton_versions
 from ttools.core.environment import gpu_usable
@@ -67,6 +67,7 @@ class TuningRun(ShowsItself):
             or `workers.ray_workers.ray_workers`; by default one process of this machine.
         announce: called with the text of each problem before anything of it runs.
         servers: of worker processes on a GPU, started already; see `workers.fork_server`.
+        starts_early: whether processes on a GPU start with the run, not when they are needed.
 
     Attributes:
         results: in the order of the launches.
@@ -93,6 +94,7 @@ class TuningRun(ShowsItself):
         measures: Callable[[], WorkerPool] | None = None,
         announce: Callable[[str], None] = lambda text: None,
         servers: Mapping[str, ForkServer] = MappingProxyType({}),
+        starts_early: bool = True,
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
@@ -108,6 +110,7 @@ class TuningRun(ShowsItself):
         self._store = None if locked or store is None else TuningStore(store)
         self._make_measuring, self._announce, self._servers = measures, announce, servers
         self._pools: Pools | None = None
+        self._starts_early = starts_early and not locked and options.workers != 0
         self.results: list[TuningResult] = []
         self.clock = self._measuring.clock()
         self.notes: list[str] = []
@@ -173,7 +176,7 @@ class TuningRun(ShowsItself):
     def __enter__(self) -> TuningRun:
         self._unwritten.__enter__()
         self._tuning.__enter__()
-        if self._measuring.on_gpu and not self.locked and self._options.workers != 0:
+        if self._measuring.on_gpu and self._starts_early:
             self._start_workers()  # they take seconds, which the program has until it launches
         return self
 
@@ -267,6 +270,8 @@ class TuningRun(ShowsItself):
         stored = [] if self._store is None else self._store.entries(problem.kernel)
         result.present = self._present(problem, stored)
         self._announce(f"{problem}: {self._options.plan(len(space), self._most(len(space)))}")
+        if self._recalls(result, space, known):
+            return result.winner.key if result.winner else None
         is_done = known.complete and known.winner is not None  # hardly anything is left to try
         bench = self._bench(launch, result, [] if is_done else space)
         try:
@@ -294,6 +299,16 @@ class TuningRun(ShowsItself):
         if result.trials and result.winner is None:
             result.notes.append("no configuration can win; the launch is made in the first one")
         return result.winner.key if result.winner else None
+
+    def _recalls(
+        self, result: TuningResult, space: Sequence[Candidate], known: TuningEntry
+    ) -> bool:
+        """Whether the store has it all, so that no process has to make the launch."""
+        bench = cast("AnyBench", None)  # which is asked for nothing
+        found = Tuning(result, space, bench, self._options, known, lambda _: None).recall()
+        if found:
+            self._decide(result)
+        return found
 
     def _present(self, problem: Problem, stored: Sequence[TuningEntry]) -> str | None:
         """The configuration in use: the lock file's, else the store's latest winner.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ttools.cli import options
+from ttools.cli.broken_gpu import is_gpu_broken
 from ttools.cli.children import say_child_launches
 from ttools.cli.console import require_folder, say
 from ttools.cli.devices import given_device
@@ -82,6 +83,9 @@ def profile_command(
     seen = progress(lambda: State(what="profiled", done=profiled.seen, unit="launches"))
     with child_launches() as children, seen, profiled:
         status = run_work(work, device_map, quiet=True)
+    if status and is_gpu_broken():
+        say("note", "the GPU cannot be used any more, so there is no profile")
+        raise typer.Exit(status)
     if children.kernels:
         say_child_launches(children.kernels, bool(profiled.launches), "the profile")
     elif not profiled.launches and not profiled.notes and not status:

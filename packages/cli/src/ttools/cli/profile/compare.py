@@ -16,6 +16,7 @@ from ttools.cli import exit_codes, options
 from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph
 from ttools.cli.console import new_table, require_folder, say, write_json, write_tables, write_text
 from ttools.cli.markdown import markdown
+from ttools.cli.profile.kernel_names import readable_name
 from ttools.cli.profile.units import seconds
 from ttools.core.errors import UsageError
 
@@ -161,7 +162,7 @@ def _conclude(changes: list[Change], threshold: float) -> None:
 
 
 def _name(change: Change) -> str:
-    name = "/".join((*change.scope, change.kernel))
+    name = "/".join((*change.scope, readable_name(change.kernel)))
     return f"{name} [{change.config}]" if change.config else name
 
 
@@ -189,7 +190,7 @@ def _table(changes: list[Change]) -> Table:
         known = change.low is not None and change.high is not None
         table.add_row(
             *(["/".join(change.scope)] if scoped else []),
-            change.kernel,
+            readable_name(change.kernel),
             change.config,
             change.verdict,
             seconds(change.base_s),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from collections.abc import Callable
+from functools import cache
 
 #: Characters of a name that is longer.
 _MOST = 100
@@ -11,11 +14,12 @@ _MOST = 100
 def readable_name(kernel: str) -> str:
     """A kernel's name without mangling, return type and parameters, cut where it is very long.
 
-    Names stay as they are where torch, which can read them, has not been imported.
+    Names stay as they are where neither torch, if it was imported, nor a C++ library reads them.
     """
-    demangle = getattr(getattr(sys.modules.get("torch"), "_C", None), "_demangle", None)
-    if not kernel.startswith("_Z") or demangle is None:
+    if not kernel.startswith("_Z"):
         return kernel
+    torch = getattr(getattr(sys.modules.get("torch"), "_C", None), "_demangle", None)
+    demangle: Callable[[str], str] = torch or _demangled
     name = str(demangle(kernel)).replace("(anonymous namespace)::", "")
     name = _without_parameters(name.removeprefix("void "))
     return name if len(name) <= _MOST else name[: _MOST - 1] + "…"
@@ -28,3 +32,28 @@ def _without_parameters(name: str) -> str:
         if character == "(" and depth == 0 and at > 0:
             return name[:at].rstrip()
     return name
+
+
+def _demangled(name: str) -> str:
+    library = _library()
+    if library is None:
+        return name
+    status = ctypes.c_int()
+    read = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    if status.value or not read:
+        return name
+    try:
+        return ctypes.string_at(read).decode()
+    finally:
+        library.free(ctypes.c_void_p(read))
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """The C++ library, which torch asks, too; importing torch takes seconds."""
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+        library.__cxa_demangle.restype = ctypes.c_void_p
+    except (OSError, AttributeError):
+        return None
+    return library

@@ -177,16 +177,20 @@ def _blocks(sweep: Sweep) -> Iterator[RenderableType]:
     varying = sweep.varying
     names = (*varying, "implementation", *_MEASURED)
     rows = [_cells(row, varying) for row in sweep.rows if not row.failure]
-    yield narrow_table(names, rows, left=("implementation",))
-    yield paragraph(
-        f"\nTimes{sweep.of_pass} on {sweep.timed_on}; speed-ups and errors refer to "
-        f"{sweep.baseline}; GB/s are of tensors passed and returned."
-    )
+    if rows:
+        yield narrow_table(names, rows, left=("implementation",))
+        yield paragraph(
+            f"\nTimes{sweep.of_pass} on {sweep.timed_on}; speed-ups and errors refer to "
+            f"{sweep.baseline}; GB/s are of tensors passed and returned."
+        )
+    failed: dict[tuple[str, str], list[str]] = {}
     for row in sweep.rows:
         if row.failure:
             values = row.as_dict()
             shape = ", ".join(f"{name}={values[name]}" for name in varying if name in values)
-            yield paragraph(f"{row.implementation} at {shape}: {row.failure}")
+            failed.setdefault((shape, row.failure), []).append(row.implementation)
+    for (shape, failure), those in failed.items():
+        yield paragraph(f"{', '.join(those)} at {shape}: {failure}")
 
 
 def _table(sweep: Sweep) -> Table:

@@ -274,8 +274,8 @@ def _tell(run: TuningRun, store: Path, only: Sequence[str], failed: bool) -> Non
         say("note", f"{counted(tried, 'configuration')}, {new} of them tried now; see {store}")
     elif failed:
         return  # what is missing follows from how the script ended
-    elif not run.clock.launches:
-        which = f" {' or '.join(f'`{name}`' for name in only)}" if only else ""
-        say("note", f"no Triton kernel{which} was launched, so nothing was tuned")
     elif not run.single and not run.locked:
-        say("note", "no autotuned kernel was launched, so nothing was tuned")
+        which = f" {' or '.join(f'`{name}`' for name in only)}" if only else ""
+        # Launches on a GPU that are not tuned are not seen.
+        kind = "Triton" if not (run.clock.launches or run.on_gpu) else "autotuned"
+        say("note", f"no {kind} kernel{which} was launched, so nothing was tuned")

@@ -195,7 +195,7 @@ def _gains(entry: TuningEntry) -> Iterator[str]:
         return
     present = gain_over_present(entry)
     if entry.present == entry.winner:
-        yield "the present one still"
+        yield "which is the present one"
     elif present:
         yield f"{present:.2f} times as fast as the present one"
     else:

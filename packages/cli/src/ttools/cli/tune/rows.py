@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Columns of configurations that can win, beside the configuration: timed ones, compiled ones.
 TIMED = ("median", "95% within", "timed", "ratio")
+TIMED_ON_GPU = (*TIMED, "registers", "spilled")
 COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
 
 
@@ -69,7 +70,10 @@ class Shown:
     @property
     def columns(self) -> tuple[str, ...]:
         """Of the configurations that can win."""
-        return COMPILED if any(trial.resources for trial in self.entry.trials) else TIMED
+        trials = self.entry.trials
+        if not any(trial.resources for trial in trials):
+            return TIMED
+        return TIMED_ON_GPU if any(trial.samples for trial in trials) else COMPILED
 
     def able(self) -> list[tuple[str, ...]]:
         """Whether it won, configuration and columns of the fastest configurations."""
@@ -95,7 +99,7 @@ class Shown:
         parts += [f"{unable:,} more that cannot win"] if unable > 0 else []
         same = len(self._same)
         parts += [f"{same:,} that make the same launch as another"] if same else []
-        return f"{' and '.join(parts)} left out; --format csv has all" if parts else ""
+        return f"{' and '.join(parts)} left out; `ttools tune export` has all" if parts else ""
 
     def counts(self) -> str:
         """`12 configurations, 3 of them cannot win`."""
@@ -113,7 +117,8 @@ class Shown:
             return *head, time, ratio, *_static(trial)
         in_turns = trial.key in self.entry.final
         timed = "" if not trial.samples else "in turns" if in_turns else "alone"
-        return *head, time, self._interval(trial), timed, ratio
+        shown = *head, time, self._interval(trial), timed, ratio
+        return shown if self.columns == TIMED else (*shown, *_static(trial)[:2])
 
     def _interval(self, trial: Trial) -> str:
         """The uncertainty of the reported median, in percent."""

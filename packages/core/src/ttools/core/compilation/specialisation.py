@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ttools.core import inductor
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.launch_path import INDUCTOR, observe
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 
@@ -76,8 +78,13 @@ def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
         return hook
 
     def note(given: dict[str, Any]) -> None:
-        function = given["fn"].jit_function
-        source = _source(function, given["compile"])
+        keep(given["fn"].jit_function, given["compile"])
+
+    def compiled(tuner: Any, args: tuple[Any, ...], given: dict[str, Any], result: Any) -> None:
+        keep(inductor.jit_function(tuner), inductor.compiled_for(tuner))
+
+    def keep(function: Any, given: dict[str, Any]) -> None:
+        source = _source(function, given)
         key = (function, repr(source.signature), repr(source.constants), repr(source.hints))
         with lock:
             new = (*key, repr(source.options)) not in known
@@ -87,6 +94,7 @@ def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
 
     with Patches() as patches:
         patches.wrap(knobs.runtime, "jit_cache_hook", noting)
+        observe(patches, INDUCTOR, after=compiled)
         yield found
 
 

@@ -23,6 +23,7 @@ from ttools.core.configuration import read
 from ttools.core.device_map.memory import count_maps, on_host
 from ttools.core.device_map.properties import describe, described, forget
 from ttools.core.device_map.request import DeviceMap, device_map_of, read_device_map
+from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import
 from ttools.core.patches import Patches
@@ -77,6 +78,41 @@ def map_devices(
                 current.patches.__exit__(None, None, None)
                 if not _active:
                     forget()
+
+
+@contextmanager
+def devices_by_default(
+    choice: str | None, announce: Callable[[], None] | None = None
+) -> Iterator[bool]:
+    """Maps CUDA devices to the CPU when asked to, or by default when there is no GPU.
+
+    Args:
+        choice: what `--device-map` says; by default what `TTOOLS_DEVICE_MAP` does.
+        announce: called when the script first asks for a device of a map that nobody asked for.
+
+    Yields:
+        Whether the map is one that nobody asked for.
+
+    Raises:
+        UsageError: it asks for no map that can be.
+    """
+    explicit = choice or read(VARIABLE)
+    if explicit is None and gpu_usable():
+        yield False
+        return
+    asked = requested() if choice is None else read_device_map(choice)
+    if explicit is None:
+        asked = DeviceMap()
+    if asked is None:
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = "off"
+        try:
+            yield False
+        finally:
+            restore(before)
+        return
+    with map_devices(asked, on_first_use=None if explicit else announce):
+        yield explicit is None
 
 
 def map_as_environment_says() -> None:

@@ -80,9 +80,12 @@ def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
     finally:
         import torch
 
-        torch.cuda.synchronize()
+        # What a kernel has broken is an error of the script's, which it has met or is about to.
+        with suppress(RuntimeError):
+            torch.cuda.synchronize()
         others = flags.profiling_on
-        proton.finalize(number)
+        with suppress(RuntimeError):
+            proton.finalize(number)
         running = bool(_others.get(id(module.libproton)))
         flags.profiling_on = others and (earlier or running)
 

@@ -167,7 +167,8 @@ def _coalescing(access: AccessQuality) -> str:
     if axis is None:
         return (
             "let neighbouring elements of the tile lie side by side in memory: give the tile an "
-            "axis of stride 1 (several columns per program), or store the tensor transposed"
+            "axis of stride 1 (several columns per program), or store the tensor transposed; where "
+            "that leaves too few programs for the GPU, divide the other axis among programs, too"
         )
     extent, size = access.trace.shape[axis], access.trace.size
     if extent * size < SECTOR:

@@ -95,4 +95,7 @@ def _roots() -> tuple[str, ...]:
 def kernel_source(function: Any) -> tuple[str, int] | None:
     """File and first line of a `JITFunction`; None for a kernel that is no function."""
     code = getattr(getattr(function, "fn", None), "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code is not None else None
+    if code is None:
+        return None
+    # The code's own number is moved no further than to 1 in copies under longer decorators.
+    return code.co_filename, int(getattr(function, "starting_line_number", code.co_firstlineno))

@@ -228,7 +228,9 @@ class Sweep:
             )
 
     def _drawn(self, shape: Mapping[str, Any]) -> dict[str, Any]:
-        arguments = self._inputs(**shape)
+        # Generators of the CPU, as `inputs` mostly has, draw tensors of the CPU only.
+        with torch.device("cpu"):
+            arguments = self._inputs(**shape)
         if not isinstance(arguments, Mapping):
             raise UsageError("it must return keyword arguments")
         return on_gpu(arguments) if self._on_gpu else dict(arguments)

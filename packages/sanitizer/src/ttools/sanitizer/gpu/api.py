@@ -66,6 +66,9 @@ class GpuOptions:
     instrument: tuple[TritonTool, ...] = ()
 
 
+_RACES = "races between programs are not looked for on a GPU: run it without `--on gpu` for these"
+
+
 class GpuSanitization:
     """The runs of a program under compute-sanitizer; made by `sanitize_on_gpu`.
 
@@ -73,7 +76,7 @@ class GpuSanitization:
         options: what is checked.
         launches: what the program launched in its first run, equal launches together.
         warnings: what the user should know.
-        notes: what may surprise the user although Triton means it; none here.
+        notes: what may surprise the user although it is meant so.
         status: of the program: the first of its runs that is not 0; None before it has ended.
     """
 
@@ -119,6 +122,9 @@ class GpuSanitization:
                 statuses.append(done.status)
                 if done.why == "interrupt" or (done.status and not done.log.launches):
                     break  # what failed without a kernel will fail so again
+        names = {tool.name for tool in self._tools}
+        if "racecheck" in names and "gsan" not in names and _RACES not in self.notes:
+            self.notes.append(_RACES)
         self.status = next((status for status in statuses if status), 0)
         return self.status
 

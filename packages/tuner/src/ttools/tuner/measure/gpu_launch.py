@@ -77,6 +77,7 @@ def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
     with Patches() as patches:
         take_over(patches, TUNED, tuned)
         take_over(patches, INDUCTOR, compiled)
+        inductor.forget_choices(patches)
         _active.append(patches)
         try:
             yield

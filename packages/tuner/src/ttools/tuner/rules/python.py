@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ttools.core.reports.report import counted
 from ttools.tuner.rules.features import DEVICE, DTYPES, Feature
 from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, Tree
 
@@ -96,7 +97,7 @@ def _kernel(rules: KernelRules) -> str:
 
 
 def choose_for_{name}(args):
-    """Made of {rules.tunings} tunings on {devices}.
+    """Made of {counted(rules.tunings, "tuning")} on {devices}.
 
     Slower than the best one measured: {own.mean:.1%} on average, {own.worst:.1%} at worst.
     {held}{_ranges(rules)}
@@ -114,7 +115,7 @@ def choose_for_{name}(args):
 
 def _ranges(rules: KernelRules) -> str:
     ranges = [
-        f"{name} {least:_}" if least == most else f"{name} from {least:_} to {most:_}"
+        f"{name} {least:,}" if least == most else f"{name} from {least:,} to {most:,}"
         for name, (least, most) in rules.ranges.items()
     ]
     return f"\n    Measured: {', '.join(ranges)}." if ranges else ""

@@ -121,5 +121,5 @@ def predicted_device(device: Device) -> str:
 
 def where(launch: TunedLaunch) -> tuple[str, int]:
     """File and line of the kernel, for reports."""
-    code = triton_versions.innermost_jit_function(launch.tuner).fn.__code__
-    return code.co_filename, code.co_firstlineno
+    function = triton_versions.innermost_jit_function(launch.tuner)
+    return function.fn.__code__.co_filename, int(function.starting_line_number)

@@ -170,13 +170,16 @@ class Judge:
         if self._failed:
             self._since += 1
             return self._since <= _MORE_CASES and self._failing < _ENOUGH_FAILED
-        elapsed = time.monotonic() - self._began
-        if self._tried >= options.cases or (
-            options.seconds is not None and elapsed > options.seconds
-        ):
+        # Half of the time is the GPU's, where the same cases run again.
+        if self._tried >= options.cases or self._is_late(0.5 if options.on == "gpu" else 1.0):
             self._unfinished = True
             return False
         return True
+
+    def _is_late(self, share: float = 1.0) -> bool:
+        """Whether so much of the time that there is has gone."""
+        limit = self._options.seconds
+        return limit is not None and time.monotonic() - self._began > share * limit
 
     def _try(self, kind: str, case: Case) -> Trial | None:
         """Runs a case, and looks closer if it fails."""
@@ -324,6 +327,9 @@ class Judge:
                     each.problem = replace(each.problem, detail=detail)
                 return
             for case in self._cases_tried:
+                if self._is_late():
+                    self._unfinished = True
+                    return
                 trial = gpu.run(case)
                 self._covered["on the GPU"] += 1
                 problems = gpu.explained(case, trial) if trial.problems else []

@@ -75,6 +75,10 @@ class GpuCandidate(Candidate):
             seen: dict[str, Any] = {"findings": [], "constants": [], "kernels": [], "launches": 0}
             return {"error": module.described(error), **seen}
 
+    def _choose(self, config: int | None) -> None:
+        """Leaves each autotuner one configuration; the first, which the engine takes, if None."""
+        super()._choose(config or 0)
+
     @contextmanager
     def _engine(
         self, request: dict[str, Any], seen: dict[str, Any], given: Given, touched: Touched
