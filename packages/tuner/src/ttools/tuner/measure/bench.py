@@ -93,6 +93,9 @@ class Bench:
     def close(self) -> None:
         """Does nothing."""
 
+    def make_ready(self) -> None:
+        """Does what the first attempt needs, while its configuration is compiled elsewhere."""
+
     def is_device_lost(self) -> bool:
         """Whether nothing can be run in this process any more."""
         return False
