@@ -9,6 +9,7 @@ first, and knows nothing of the command it hands over to.
 from __future__ import annotations
 
 import atexit
+import gc
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import distributions
@@ -70,8 +71,10 @@ def main() -> None:
         raise SystemExit(EXIT_TOOL_FAILURE)
     atexit.register(_hasten_end)  # first, so that it is called last
     try:
+        gc.disable()  # nothing that is imported becomes garbage
         from ttools.cli.app import main as run
 
+        gc.enable()
         run()
     except KeyboardInterrupt:  # before there is anything to report, or after
         raise SystemExit(EXIT_INTERRUPTED) from None

@@ -164,7 +164,9 @@ def uses_globals(): return public
 weakref.finalize(public, print, "finalized")
 atexit.register(print, "at exit")
 """
-HASTENED = f"import atexit, ttools.core.process.ending as end\natexit.register(end.hasten_end)\n{RUNNER}"
+HASTENED = (
+    f"import atexit, ttools.core.process.ending as end\natexit.register(end.hasten_end)\n{RUNNER}"
+)
 
 
 def test_what_is_left_to_the_end_of_the_process_is_as_under_python(tmp_path: Path) -> None:

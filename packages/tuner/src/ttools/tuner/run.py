@@ -356,8 +356,11 @@ class TuningRun(ShowsItself):
         """
         if self._measuring.on_gpu and not self._prepared:
             self._prepared = True
+            works = [_make_launching_ready]
             if not self._may_sweep(space):
-                threading.Thread(target=load_model, daemon=True).start()
+                works.append(load_model)
+            for work in works:
+                threading.Thread(target=work, daemon=True).start()
 
     @cached_property
     def _triton(self) -> tuple[str, str]:
@@ -365,7 +368,10 @@ class TuningRun(ShowsItself):
 
         Empty where workers have made it, or may have another Triton.
         """
-        if not self._measuring.on_gpu or self._make_measuring is not None:
+        if not self._measuring.on_gpu:
+            return "", ""
+        if self._make_measuring is not None or self._start_workers().compiles is None:
+            threading.Thread(target=triton_versions.hash_triton, daemon=True).start()
             return "", ""
         with suppress(TtoolsError):  # whoever asks it for a worker meets that, and says so
             found = self._start_workers().triton_hash(), triton_versions.triton_file()
@@ -394,6 +400,13 @@ class TuningRun(ShowsItself):
             self.notes.append(str(error))
             self._store.close()
             self._store = None
+
+
+def _make_launching_ready() -> None:
+    """Has Triton do what it does before the first launch of a process."""
+    triton_versions.import_argument_types()
+    with suppress(Exception):  # the launch meets it, and says so
+        triton_versions.know_compiler()
 
 
 def _is_on_gpu(on: Literal["cpu", "gpu"] | None, device: str | Device | None) -> bool:

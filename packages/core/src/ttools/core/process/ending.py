@@ -138,9 +138,12 @@ def hasten_end() -> None:
 
     With torch among them that takes up to a second. What the script holds is let go of as Python
     does it, and what it left in cycles is collected. Python then clears all other modules, too, but
-    looks for no more cycles. Does nothing while threads may use any of that.
+    looks for no more cycles. Does nothing while threads may use any of that, nor where Triton would
+    tell all that is not destroyed (since it is bound by nanobind).
     """
-    if threading.active_count() > 1:
+    from ttools.core.triton_versions import tells_leaks
+
+    if threading.active_count() > 1 or tells_leaks():
         return
     for module in _latest:
         names = sorted(filter("__builtins__".__ne__, vars(module)), key=_is_public)

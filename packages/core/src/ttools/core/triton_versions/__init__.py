@@ -10,8 +10,11 @@ from __future__ import annotations
 from ttools.core.triton_versions.ahead import (
     build_driver_module,
     build_launchers,
+    build_one_at_a_time,
     hash_triton,
+    import_argument_types,
     know_compiler,
+    tells_leaks,
     triton_file,
     use_hash,
 )

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import importlib.util
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from ttools.core.triton_versions.launching import is_descriptor
@@ -41,12 +44,49 @@ def use_hash(known: str, file: str) -> None:
         cache.triton_key = functools.cache(lambda: known)
 
 
+def tells_leaks() -> bool:
+    """Whether Triton is imported and tells what of it is not destroyed when the process ends."""
+    library = sys.modules.get("triton._C.libtriton")
+    return library is not None and type(library.ir.context).__module__ == "nanobind"
+
+
+def import_argument_types() -> None:
+    """Imports what Triton does when it looks at the first argument of a process."""
+    for name in ("triton.tools.tensor_descriptor", "triton.experimental.gluon.nvidia.hopper"):
+        with contextlib.suppress(ImportError):  # of another release
+            importlib.import_module(name)
+
+
 def know_compiler() -> None:
     """Has Triton load its driver, and ask the compiler of the GPU's machine code what it is."""
     from triton.compiler import make_backend
     from triton.runtime import driver
 
     make_backend(driver.active.get_current_target()).hash()
+
+
+def build_one_at_a_time() -> None:
+    """Has this process wait for C modules that another one is about to have compiled.
+
+    Of those that do the same and share Triton's cache, where the module is found then.
+    """
+    import fcntl
+
+    from triton import knobs
+    from triton.backends.nvidia import driver
+
+    original = getattr(driver, "compile_module_from_src", None)
+    if original is None:
+        return
+
+    def compile_module_from_src(src: str, name: str, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):  # then both compile it
+                lock = Path(knobs.cache.dir, f".ttools-{name}")
+                fcntl.flock(held.enter_context(lock.open("w")), fcntl.LOCK_EX)
+            return original(src=src, name=name, **kwargs)
+
+    driver.compile_module_from_src = compile_module_from_src
 
 
 def build_driver_module() -> None:

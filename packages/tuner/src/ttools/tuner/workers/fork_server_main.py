@@ -29,7 +29,7 @@ _SERVING = "ttools.tuner.workers.serving"
 IMPORTS = {
     "cpu": ("torch", "llvmlite.binding", "ttools.interpreter.backend.launcher", _SERVING),
     "gpu": ("torch", _SERVING),
-    "compile": ("triton.compiler.code_generator", "triton.tools.tensor_descriptor", _SERVING),
+    "compile": ("triton.compiler.code_generator", _SERVING),
 }
 _PR_SET_PDEATHSIG = 1
 FORK, WAIT, HASH = b"f", b"w", b"h"
@@ -54,6 +54,9 @@ def main(descriptor: int, kind: str) -> None:
         hashing.start()
     for name in IMPORTS[kind]:
         import_module(name)
+    if kind != "cpu":
+        triton_versions.import_argument_types()
+        triton_versions.build_one_at_a_time()
     if kind != "gpu":
         hashing.join()  # a fork has one thread
     gc.freeze()

@@ -31,8 +31,8 @@ from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.measure.pointees import pointees_of
 from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.workers.contents import Contents, contents_of
-from ttools.tuner.workers.gpu_contents import GpuContents, gpu_contents_of
 from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
+from ttools.tuner.workers.gpu_contents import GpuContents, gpu_contents_of
 
 _WARMUP = "warmup"
 #: Bytes that torch aligns the memory of the CPU to.
