@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import triton
+from held_out.problems import HELD_OUT_PROBLEMS
 from memory_problems import MEMORY_PROBLEMS
 from product_problems import PRODUCT_PROBLEMS
 from row_problems import ROW_PROBLEMS
@@ -238,4 +239,5 @@ PROBLEMS = (
     *PRODUCT_PROBLEMS,
     *ROW_PROBLEMS,
     *MEMORY_PROBLEMS,
+    *HELD_OUT_PROBLEMS,
 )

@@ -12,6 +12,7 @@ from ttools.tuner.space.candidate import candidates
 
 TUNING = Path(__file__).parents[2] / "benchmarks" / "tuning"
 sys.path.insert(0, str(TUNING))
+from given_up import given_up  # noqa: E402
 from leave_one_out import curve  # noqa: E402
 from tuning_problems import PROBLEMS  # noqa: E402
 from tuning_samples import Recorded  # noqa: E402
@@ -40,3 +41,13 @@ def test_the_gap_is_that_of_the_best_one_found_within_a_budget() -> None:
     gaps = curve(row, found, ["1", "2", "3", "default"])
     assert gaps == pytest.approx({"1": 0.2, "2": 0.2, "3": 0.03, "default": 0.03})
     assert math.isinf(curve(row, {space[10].key: None}, ["1"])["1"])
+
+
+def test_only_what_compiles_far_slower_than_three_quarters_is_given_up() -> None:
+    (problem,) = (each for each in PROBLEMS if each.name == "gelu")
+    space = candidates(problem.configs())
+    seconds = {each.key: 1.0 for each in space}
+    slow, slower = space[7].key, space[9].key
+    assert given_up(space, seconds, 16, 0.0) == set()
+    assert given_up(space, seconds | {slow: 3.0, slower: 30.0}, 16, 0.0) == {slower}
+    assert given_up(space, seconds | {slower: 30.0}, 16, 40.0) == set()

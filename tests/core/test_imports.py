@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from ttools.core.imports import after_import
+from ttools.core import imports
+from ttools.core.imports import after_import, import_quickly
 
 NAME = "module_of_test_imports"
 
@@ -50,6 +53,26 @@ def test_whoever_only_looks_for_the_module_does_not_end_the_wait() -> None:
     assert importlib.util.find_spec(NAME) is not None
     assert not seen
     assert [importlib.import_module(NAME)] == seen
+
+
+@pytest.mark.parametrize("text", ["value = gc.isenabled()", "raise ValueError(gc.isenabled())"])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_looked_for_during_a_quick_import(
+    text: str, enabled: bool, tmp_path: Path
+) -> None:
+    (tmp_path / f"{NAME}.py").write_text(f"import gc\n{text}\n")
+    import_quickly(NAME)
+    after_import(NAME, lambda module: None)
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with pytest.raises(ValueError, match="False") if "raise" in text else nullcontext():
+            assert importlib.import_module(NAME).value is False
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+        if NAME in imports._waiting:  # it goes on waiting where the import failed
+            imports._waiting[NAME].withdraw()
 
 
 def test_can_be_ended_one_by_one() -> None:

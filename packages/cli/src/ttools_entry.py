@@ -8,6 +8,8 @@ first, and knows nothing of the command it hands over to.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import distributions
@@ -67,12 +69,21 @@ def main() -> None:
     if origin is not None:
         print(shadowing_message(origin, owner(origin)), file=sys.stderr)
         raise SystemExit(EXIT_TOOL_FAILURE)
+    atexit.register(_hasten_end)  # first, so that it is called last
     try:
+        gc.disable()  # nothing that is imported becomes garbage
         from ttools.cli.app import main as run
 
+        gc.enable()
         run()
     except KeyboardInterrupt:  # before there is anything to report, or after
         raise SystemExit(EXIT_INTERRUPTED) from None
+
+
+def _hasten_end() -> None:
+    ending = sys.modules.get("ttools.core.process.ending")
+    if ending is not None:
+        ending.hasten_end()
 
 
 if __name__ == "__main__":

@@ -146,6 +146,46 @@ def test_executors_work_in_scripts_that_follow(executor: str, tmp_path: Path) ->
     assert run(script, "-c", twice).stdout.splitlines() == ["1", "1", "report"]
 
 
+#: What Python lets go of when the process ends, not when the script does.
+LEFT = """
+import atexit, sys, tempfile, weakref
+import helper
+class Loud:
+    def __init__(self, name): self.name = name
+    def __del__(self): print("end of", self.name)
+public, _private = Loud("public"), Loud("private")
+helper.kept = Loud("what a module keeps")
+file = open(sys.argv[0] + ".out", "w"); file.write("not flushed")
+helper.file = open(sys.argv[0] + ".more", "w"); helper.file.write("nor this")
+scratch = tempfile.NamedTemporaryFile(dir=".", prefix="scratch")
+folder = tempfile.TemporaryDirectory(dir=".", prefix="scratch")
+cycle = Loud("a cycle"); cycle.itself = cycle
+def uses_globals(): return public
+weakref.finalize(public, print, "finalized")
+atexit.register(print, "at exit")
+"""
+HASTENED = (
+    f"import atexit, ttools.core.process.ending as end\natexit.register(end.hasten_end)\n{RUNNER}"
+)
+
+
+def test_what_is_left_to_the_end_of_the_process_is_as_under_python(tmp_path: Path) -> None:
+    found = []
+    for name, runner in (("theirs", ()), ("ours", ("-c", HASTENED))):
+        folder = tmp_path / name
+        folder.mkdir()
+        script = folder / "script.py"
+        script.write_text(LEFT)
+        (folder / "helper.py").write_text("")
+        command = [sys.executable, *runner, "script.py"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        written = [(folder / f"script.py.{end}").read_text() for end in ("out", "more")]
+        said = [line for line in done.stdout.splitlines() if line != "report"]
+        found.append((sorted(said), done.stderr, written, [*folder.glob("scratch*")]))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 6
+
+
 INTERRUPTED = """
 import os, signal, threading, time
 from concurrent.futures import ThreadPoolExecutor

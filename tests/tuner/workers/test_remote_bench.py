@@ -99,7 +99,7 @@ def test_each_place_opens_the_launch_before_anything_is_compiled() -> None:
 
     bench = bench_of(Workers(2, answer), Workers(2, answer))
     bench.open(SPACE[:2])
-    assert order == ["establish", "establish", "compile", "compile"]
+    assert order == ["establish", "establish", "lead", "compile"]
 
 
 def test_what_cannot_be_opened_is_said() -> None:

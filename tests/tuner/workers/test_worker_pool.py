@@ -150,6 +150,9 @@ class Server:
     def close(self) -> None:
         self.closed += 1
 
+    def triton_hash(self) -> str:
+        return "a hash"
+
 
 def test_servers_that_were_started_before_are_used_and_closed(
     monkeypatch: pytest.MonkeyPatch,
@@ -157,6 +160,7 @@ def test_servers_that_were_started_before_are_used_and_closed(
     monkeypatch.setattr(worker_pool, "ForkServer", None)
     servers: dict[str, Any] = {"gpu": Server(), "compile": Server()}
     pools = start_pools(3, on_gpu=True, servers=servers)
+    assert pools.triton_hash() == "a hash"
     pools.close()
     assert servers["gpu"].forks == servers["gpu"].closed == 1
     # Each slot has forked its first worker before it was told to end.

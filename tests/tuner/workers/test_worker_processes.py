@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
+from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.store.store import TuningStore
@@ -176,6 +177,19 @@ def test_who_is_killed_from_outside_is_tried_again_and_not_stored(
     assert "twice: not by itself" in found[256].reason
     (entry,) = TuningStore(path, create=False).entries()
     assert {t.values["BLOCK"] for t in entry.trials} == {64, 128}
+
+
+def test_a_server_has_the_hash_of_triton_for_others() -> None:
+    server = ForkServer()
+    try:
+        assert server.triton_hash() == triton_versions.hash_triton()
+        number, connection = server.fork()  # it goes on forking
+        connection.close()
+        assert server.reap(number) == 0
+    finally:
+        server.close()
+    with pytest.raises(TtoolsError):
+        server.triton_hash()
 
 
 def test_a_fork_server_that_was_killed_is_started_again() -> None:

@@ -24,7 +24,7 @@ from ttools.core.configuration import read
 from ttools.core.device_map.mapping import VARIABLE, devices_by_default
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.core.imports import after_import
+from ttools.core.imports import after_import, import_quickly
 from ttools.core.process.script import Target, run_target
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def run_work(
         return run_launch(work, dump_outputs, quiet)
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet)
+    import_quickly("torch")
     told = broken_gpu_told() if advice == ADVICE else nullcontext()
     with devices_for(device_map), told:
         if not debug:

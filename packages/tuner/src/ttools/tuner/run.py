@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -43,7 +43,9 @@ from ttools.tuner.store.problem import (
 from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
 from ttools.tuner.tuning import AnyBench, Tuning, TuningResult
 from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.gpu_contents import CannotShareError
 from ttools.tuner.workers.remote_bench import RemoteBench, most_early
+from ttools.tuner.workers.serialized_launch import CannotSendError
 from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool, start_pools
 
@@ -119,6 +121,7 @@ class TuningRun(ShowsItself):
         self._parameters: set[str] = set()
         self._one_at_a_time = threading.RLock()
         self._prepared = self._searching = False
+        self._shares = True
         # What the program allocates is marked, and the marks go where its launches are made again.
         marks = options.checks.sanitize and not locked
         self._unwritten = UninitialisedMemory() if marks else nullcontext()
@@ -145,10 +148,12 @@ class TuningRun(ShowsItself):
 
     def _most(self, space: int) -> int:
         """The most configurations that are tried: all, where trying them costs little."""
+        return space if self._may_sweep(space) else self._options.budget(space)
+
+    def _may_sweep(self, space: int) -> bool:
+        """Whether all configurations are timed, if they are as short as most."""
         sweeps = self.on_gpu and self._options.workers != 0 and self._options.is_default
-        if sweeps and space <= most_early(self._start_workers()):
-            return space
-        return self._options.budget(space)
+        return sweeps and space <= most_early(self._start_workers())
 
     @property
     def warnings(self) -> list[str]:
@@ -327,17 +332,29 @@ class TuningRun(ShowsItself):
     ) -> AnyBench:
         """A bench in worker processes, or in this one if it must be."""
         if self._options.workers != 0:
-            self._prepare()
+            self._prepare(result.space)
             try:
-                opening = opening_of(launch, self._measuring)
-                bench = RemoteBench(opening, self._options.timeout, self._start_workers())
-                bench.open(expected)
-                return bench
+                return self._opened(launch, expected)
             except TtoolsError as error:
                 result.notes.append(
                     f"{error}; its configurations run in this process, which one of them may end"
                 )
         return self._measuring.bench(launch, self.clock)
+
+    def _opened(self, launch: TunedLaunch, expected: Sequence[Candidate]) -> RemoteBench:
+        """A bench whose workers have made the launch, on shared memory where that can be."""
+        shares = self._shares and self._measuring.on_gpu and self._make_measuring is None
+        opening = opening_of(launch, self._measuring, self._triton, shares)
+        bench = RemoteBench(opening, self._options.timeout, self._start_workers())
+        try:
+            bench.open(expected)
+        except CannotSendError as error:
+            if not shares or not isinstance(error.__cause__, CannotShareError):
+                raise
+            bench.close()
+            self._shares = False
+            return self._opened(launch, expected)
+        return bench
 
     def _start_workers(self) -> Pools:
         """The worker processes of the run, started once."""
@@ -347,12 +364,35 @@ class TuningRun(ShowsItself):
             )
         return self._pools
 
-    def _prepare(self) -> None:
-        """Does what this process needs later, while workers make the launch."""
+    def _prepare(self, space: int) -> None:
+        """Does what this process needs later, while workers make the launch.
+
+        A model is not needed where all is timed, and its import would hold that up.
+        """
         if self._measuring.on_gpu and not self._prepared:
             self._prepared = True
-            for work in (load_model, triton_versions.hash_triton):
+            works = [_make_launching_ready]
+            if not self._may_sweep(space):
+                works.append(load_model)
+            for work in works:
                 threading.Thread(target=work, daemon=True).start()
+
+    @cached_property
+    def _triton(self) -> tuple[str, str]:
+        """Triton's hash of its files and which Triton that is, as a process of the run knows it.
+
+        Empty where workers have made it, or may have another Triton.
+        """
+        if not self._measuring.on_gpu:
+            return "", ""
+        if self._make_measuring is not None or self._start_workers().compiles is None:
+            threading.Thread(target=triton_versions.hash_triton, daemon=True).start()
+            return "", ""
+        with suppress(TtoolsError):  # whoever asks it for a worker meets that, and says so
+            found = self._start_workers().triton_hash(), triton_versions.triton_file()
+            triton_versions.use_hash(*found)
+            return found
+        return "", ""
 
     # ---- the store, as long as it can be written
     def _save(self, result: TuningResult, trial: Trial) -> None:
@@ -375,6 +415,13 @@ class TuningRun(ShowsItself):
             self.notes.append(str(error))
             self._store.close()
             self._store = None
+
+
+def _make_launching_ready() -> None:
+    """Has Triton do what it does before the first launch of a process."""
+    triton_versions.import_argument_types()
+    with suppress(Exception):  # the launch meets it, and says so
+        triton_versions.know_compiler()
 
 
 def _is_on_gpu(on: Literal["cpu", "gpu"] | None, device: str | Device | None) -> bool:

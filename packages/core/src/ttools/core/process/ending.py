@@ -8,6 +8,7 @@ what is reported.
 from __future__ import annotations
 
 import atexit
+import gc
 import multiprocessing.util
 import os
 import sys
@@ -17,6 +18,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from ttools.core.patches import Patches
@@ -34,6 +36,7 @@ _ENDING_FLAGS = {
 Register = Callable[..., Any]
 
 _interrupted = threading.Event()
+_latest: list[ModuleType] = []
 
 
 class ScriptEnd:
@@ -123,6 +126,35 @@ class ScriptEnd:
         for child in multiprocessing.active_children():
             if child not in self._children and not child.daemon:
                 interruptible.join(child)
+
+
+def keep_until_end(module: ModuleType) -> None:
+    """What `hasten_end` clears: the `__main__` of the latest script that was run here."""
+    _latest[:] = [module]
+
+
+def hasten_end() -> None:
+    """What a command does last, so that Python does not destroy all modules one by one.
+
+    With torch among them that takes up to a second. What the script holds is let go of as Python
+    does it, and what it left in cycles is collected. Python then clears all other modules, too, but
+    looks for no more cycles. Does nothing while threads may use any of that, nor where Triton would
+    tell all that is not destroyed (since it is bound by nanobind).
+    """
+    from ttools.core.triton_versions import tells_leaks
+
+    if threading.active_count() > 1 or tells_leaks():
+        return
+    for module in _latest:
+        names = sorted(filter("__builtins__".__ne__, vars(module)), key=_is_public)
+        vars(module).update(dict.fromkeys(names))
+    gc.collect()
+    gc.freeze()
+
+
+def _is_public(name: str) -> bool:
+    """Whether Python lets go of other names of a module before this one."""
+    return not name.startswith("_") or name.startswith("__")
 
 
 def leave_if_interrupted(status: int) -> None:

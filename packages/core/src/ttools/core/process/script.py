@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.findings.findings import FindingsError
-from ttools.core.process.ending import ScriptEnd
+from ttools.core.process.ending import ScriptEnd, keep_until_end
 from ttools.core.process.interruptible import stop_other_threads
 from ttools.core.process.launch_frames import hide_launch_frames
 
@@ -95,6 +95,7 @@ def run_target(target: Target, execute: Execute = exec) -> int:
             sys.path[0] = program.path0
         sys.argv = [program.argv0, *target.arguments]
         module = _main_module(program)
+        keep_until_end(module)
         sys.modules["__main__"] = module
         with ScriptEnd() as end:
             try:

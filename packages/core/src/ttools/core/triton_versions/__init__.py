@@ -7,6 +7,17 @@ what its callers do with what it finds.
 
 from __future__ import annotations
 
+from ttools.core.triton_versions.ahead import (
+    build_driver_module,
+    build_launchers,
+    build_one_at_a_time,
+    hash_triton,
+    import_argument_types,
+    know_compiler,
+    tells_leaks,
+    triton_file,
+    use_hash,
+)
 from ttools.core.triton_versions.allocation import AllocatedMemory, allocate_memory
 from ttools.core.triton_versions.compiled import (
     CompiledKernelFacts,
@@ -67,7 +78,6 @@ from ttools.core.triton_versions.launching import (
     descriptor_types,
     descriptor_values,
     driver_config,
-    hash_triton,
     is_descriptor,
     launch_metadata,
 )

@@ -60,13 +60,6 @@ def active_driver() -> Any:
         return None
 
 
-def hash_triton() -> None:
-    """Has Triton hash its own files, which the first compilation of a process takes long for."""
-    from triton.runtime.cache import triton_key
-
-    triton_key()
-
-
 def launch_metadata(values: dict[str, Any]) -> Any:
     """What a launch hook is given: values that it asks for with `get()`."""
     from triton.compiler.compiler import LazyDict

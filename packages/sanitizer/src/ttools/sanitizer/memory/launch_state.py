@@ -40,7 +40,9 @@ class LaunchState:
 
     def _save(self) -> None:
         self._snapshots = [Snapshot(self._ranges)]
-        self._copies = _together([storage.clone() for storage in self._device], self._device)
+        self._saved = [storage.clone() for storage in self._device]
+        self._copies = _together(self._saved, self._device)
+        self._some: dict[frozenset[int], Sequence[tuple[list[Any], list[Any]]]] = {}
         self._knowledge: Knowledge = self._memory.knowledge()
 
     def add(self, storages: Iterable[tuple[int, int, Any]]) -> None:
@@ -65,13 +67,32 @@ class LaunchState:
         state._save()
         return state
 
-    def restore(self) -> None:
-        """Puts everything back."""
+    def changed(self) -> frozenset[int]:
+        """Addresses of the storages on a GPU whose bytes are not those that were saved."""
+        import torch
+
+        pairs = zip(self._device, self._saved, strict=True)
+        return frozenset(now.data_ptr() for now, saved in pairs if not torch.equal(now, saved))
+
+    def restore(self, only: frozenset[int] | None = None) -> None:
+        """Puts everything back.
+
+        Args:
+            only: addresses of the storages on a GPU that are to be put back; all by default. What
+                is on the host is put back in any case.
+        """
         for snapshot in self._snapshots:
             snapshot.restore()
-        for targets, sources in self._copies:
+        for targets, sources in self._copies if only is None else self._copies_of(only):
             _copy(targets, sources)
         self._memory.recall(self._knowledge)
+
+    def _copies_of(self, only: frozenset[int]) -> Sequence[tuple[list[Any], list[Any]]]:
+        if only not in self._some:
+            pairs = zip(self._saved, self._device, strict=True)
+            chosen = [(saved, now) for saved, now in pairs if now.data_ptr() in only]
+            self._some[only] = _together([s for s, _ in chosen], [now for _, now in chosen])
+        return self._some[only]
 
 
 def tensors_among(values: Iterable[Any]) -> Iterable[Any]:

@@ -11,10 +11,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.sanitizer.memory.launch_state import LaunchState
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
@@ -29,6 +28,9 @@ from ttools.tuner.measure.references import expected_outputs, load_reference
 from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.measure.trial import Status, Trial
 from ttools.tuner.space.candidate import Candidate
+
+if TYPE_CHECKING:
+    from ttools.interpreter.run.observation import ObservedLaunch
 
 #: A configuration is timed at least and at most so often, and in between for so long.
 FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
@@ -92,6 +94,9 @@ class Bench:
 
     def close(self) -> None:
         """Does nothing."""
+
+    def make_ready(self) -> None:
+        """Does what the first attempt needs, while its configuration is compiled elsewhere."""
 
     def is_device_lost(self) -> bool:
         """Whether nothing can be run in this process any more."""

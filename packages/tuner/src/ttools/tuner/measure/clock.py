@@ -6,20 +6,20 @@ Must not know what is launched or why.
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.abi.module import Instruments
-from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.tuner.measure.outputs import require_restorable
 from ttools.tuner.measure.pointees import Pointees
 
 if TYPE_CHECKING:
+    from ttools.interpreter.abi.module import Instruments
+    from ttools.interpreter.run.observation import ObservedLaunch
+    from ttools.interpreter.runtime.launch import LaunchReport
     from ttools.profiler.counting.counter import LaunchCounter
     from ttools.profiler.counting.counts import LaunchCounts
 
-_PLAIN = Instruments()
 _NO_POINTEES = Pointees()
 
 
@@ -51,7 +51,7 @@ class Clock:
                 return _compiled(launch)
             require_restorable(launch, self._trial.pointees)
             self._count(launch)
-        report = launch.execute(_PLAIN)
+        report = launch.execute(_plain())
         if is_tried:
             self._trial.seconds += report.seconds
             self._trial.last = launch
@@ -79,6 +79,16 @@ class Clock:
         return self._trial.seconds, self._trial.last
 
 
+@cache
+def _plain() -> Instruments:
+    # A GPU's workers have this module, too, and wait for what it imports.
+    from ttools.interpreter.abi.module import Instruments
+
+    return Instruments()
+
+
 def _compiled(launch: ObservedLaunch) -> LaunchReport:
-    launch.variants.kernel(launch.facts, launch.options, launch.run.statistics, _PLAIN)
+    from ttools.interpreter.runtime.launch import LaunchReport
+
+    launch.variants.kernel(launch.facts, launch.options, launch.run.statistics, _plain())
     return LaunchReport(programs=0, seconds=0.0)

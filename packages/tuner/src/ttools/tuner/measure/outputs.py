@@ -6,13 +6,15 @@ Must not know why they are wanted.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.parser import parse_module
-from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.tuner.measure.pointees import Pointees
+
+if TYPE_CHECKING:
+    from ttools.interpreter.run.observation import ObservedLaunch
 
 _UNKNOWN_WRITES = (
     "`{}` stores through pointers that it loads from memory or that are no tensors, and {}: what "

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
-from ttools.tuner.search.surrogate import Array, Axes, Surrogate, capped_costs, expected_improvement
+from ttools.tuner.search.surrogate import (
+    Array,
+    Axes,
+    Surrogate,
+    capped_costs,
+    expected_improvement,
+    load_model,
+)
 from ttools.tuner.space.candidate import Candidate
 
 #: Costs of candidates, by key; None for those that cannot win.
@@ -67,6 +75,8 @@ def guided(
     """
     axes = Axes(space)
     by_key = {each.key: each for each in space}
+    if hint is not no_hint:  # it may wait
+        threading.Thread(target=load_model, daemon=True).start()
     hinted = hint()
     prior = expectation(axes, space, others, hinted)
     costs: dict[str, float | None] = {}

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Literal
 
 from ttools.core.errors import TtoolsError
-from ttools.tuner.workers.fork_server_main import FORK, NUMBER, WAIT
+from ttools.tuner.workers.fork_server_main import FORK, HASH, NUMBER, WAIT
 
 # The current folder is no place to import from: a file of a user may have any name.
 _PROGRAM = (
@@ -27,6 +27,8 @@ _PROGRAM = (
 Kind = Literal["cpu", "gpu", "compile"]
 #: Importing everything takes seconds; on a busy machine many.
 _START_S = 120.0
+#: Of an answer: a hash of all files is some thousand.
+_MOST_BYTES = 1 << 16
 #: A server whose connection is closed is about to end.
 _DEATH_S = 5.0
 
@@ -82,18 +84,26 @@ class ForkServer:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                number = self._ask(FORK, theirs.fileno())
+                number = self._number(FORK, theirs.fileno())
             except TtoolsError:
                 if not self._restarted():
                     ours.close()
                     raise
-                number = self._ask(FORK, theirs.fileno())
+                number = self._number(FORK, theirs.fileno())
         self._served = True
         return number, Connection(ours.detach())
 
     def reap(self, number: int) -> int:
         """The exit code of a worker that has ended, as `subprocess` gives it."""
-        return self._ask(WAIT + NUMBER.pack(number))
+        return self._number(WAIT + NUMBER.pack(number))
+
+    def triton_hash(self) -> str:
+        """The hash of Triton's files, which this process need not make then.
+
+        Raises:
+            TtoolsError: the server has ended.
+        """
+        return self._ask(HASH).decode()
 
     def _restarted(self) -> bool:
         """Whether the server has died after it had forked workers, and is there again."""
@@ -120,13 +130,16 @@ class ForkServer:
         with self._lock:
             self._control.close()
 
-    def _ask(self, request: bytes, *descriptors: int) -> int:
+    def _number(self, request: bytes, *descriptors: int) -> int:
+        return int(NUMBER.unpack(self._ask(request, *descriptors))[0])
+
+    def _ask(self, request: bytes, *descriptors: int) -> bytes:
         with self._lock:
             try:
                 socket.send_fds(self._control, [request], descriptors)
-                answer = self._control.recv(64)
+                answer = self._control.recv(_MOST_BYTES)
             except OSError as error:
                 raise TtoolsError(f"worker processes cannot be started: {error}") from error
         if not answer:
             raise TtoolsError("worker processes cannot be started; see the error above")
-        return int(NUMBER.unpack(answer)[0])
+        return answer

@@ -2,12 +2,17 @@
 
 Runs as a program of its own, started by `fork_server`. It has no threads and no GPU context, so a
 fork of it is as good as new, and there within milliseconds. Must not know what workers do.
+
+What Triton does once in each process is done once for all: the server whose workers compile hashes
+Triton's files for every process of the run, and has the driver's C module compiled, while others
+still import torch.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import signal
 import socket
@@ -16,7 +21,7 @@ import threading
 from importlib import import_module
 from multiprocessing.connection import Connection
 
-from ttools.core.triton_versions import hash_triton
+from ttools.core import triton_versions
 
 _SERVING = "ttools.tuner.workers.serving"
 #: What workers of a kind need, which takes seconds to import: to run configurations on the CPU or
@@ -24,10 +29,10 @@ _SERVING = "ttools.tuner.workers.serving"
 IMPORTS = {
     "cpu": ("torch", "llvmlite.binding", "ttools.interpreter.backend.launcher", _SERVING),
     "gpu": ("torch", _SERVING),
-    "compile": ("triton.compiler.code_generator", "triton.tools.tensor_descriptor", _SERVING),
+    "compile": ("triton.compiler.code_generator", _SERVING),
 }
 _PR_SET_PDEATHSIG = 1
-FORK, WAIT = b"f", b"w"
+FORK, WAIT, HASH = b"f", b"w", b"h"
 NUMBER = struct.Struct("q")
 
 
@@ -35,16 +40,27 @@ def main(descriptor: int, kind: str) -> None:
     """Forks workers on request until the other side is gone; none of them outlives this process.
 
     Args:
-        descriptor: of a socket; a request is `FORK` with the worker's own socket, or `WAIT` with
-            the number of a process. The answer is a number: of the process, or its status.
+        descriptor: of a socket; a request is `FORK` with the worker's own socket, `WAIT` with
+            the number of a process, or `HASH`. The answer is a number, of the process or its
+            status, or the hash of Triton's files.
         kind: of the workers, see `IMPORTS`.
     """
+    gc.disable()  # nothing that is imported becomes garbage
     import_module("triton.compiler")  # first: it hashes its files meanwhile
-    hashing = threading.Thread(target=hash_triton)
-    hashing.start()
+    if kind == "compile":
+        _build_driver_module()  # before there are threads
+    hashing = threading.Thread(target=triton_versions.hash_triton)
+    if kind != "gpu":  # its workers are told
+        hashing.start()
     for name in IMPORTS[kind]:
         import_module(name)
-    hashing.join()  # a fork has one thread
+    if kind != "cpu":
+        triton_versions.import_argument_types()
+        triton_versions.build_one_at_a_time()
+    if kind != "gpu":
+        hashing.join()  # a fork has one thread
+    gc.freeze()
+    gc.enable()
     control = socket.socket(fileno=descriptor)
     children: set[int] = set()
     try:
@@ -56,6 +72,8 @@ def main(descriptor: int, kind: str) -> None:
                 child = _fork(control, descriptors[0], kind)
                 children.add(child)
                 control.send(NUMBER.pack(child))
+            elif request[:1] == HASH:
+                control.send(triton_versions.hash_triton().encode())
             else:
                 (child,) = NUMBER.unpack(request[1:])
                 children.discard(child)
@@ -87,6 +105,18 @@ def _fork(control: socket.socket, descriptor: int, kind: str) -> int:
         status = 0
     finally:
         os._exit(status)
+
+
+def _build_driver_module() -> None:
+    parent = os.getpid()
+    if os.fork():
+        return
+    try:
+        _die_with(parent)
+        _silence_output()
+        triton_versions.build_driver_module()
+    finally:
+        os._exit(0)
 
 
 def _die_with(parent: int) -> None:

@@ -18,7 +18,7 @@ from ttools.core.process.interruptible import result, wait
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate
-from ttools.tuner.workers.serving import Answer, Opening, Request
+from ttools.tuner.workers.serving import LEAD, Answer, Opening, Request
 from ttools.tuner.workers.target_driver import current_target
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool
 from ttools.tuner.workers.worker_slot import Job, WorkerEndedError
@@ -100,7 +100,8 @@ class RemoteBench:
             return
         early = candidates[: self._most_early]
         for each in [*early[:1], *sorted(early[1:], key=lambda one: -one.work)]:
-            self._compiling[each.key] = self._submit_compilation(each, later=True)
+            leads = each is early[0]
+            self._compiling[each.key] = self._submit_compilation(each, later=True, leads=leads)
 
     def facts(self) -> Mapping[str, StaticFacts | None]:
         """What is known of the compiled ones of what was expected, by key.
@@ -194,9 +195,11 @@ class RemoteBench:
         job = Job(opening=self._opening, request=request, timeout=timeout, reference=reference)
         return pool.submit(job)
 
-    def _submit_compilation(self, candidate: Candidate, *, later: bool) -> Future[Answer]:
+    def _submit_compilation(
+        self, candidate: Candidate, *, later: bool, leads: bool = False
+    ) -> Future[Answer]:
         assert self._compiles is not None
-        request = Request("compile", (candidate.key,))
+        request = Request(LEAD if leads else "compile", (candidate.key,))
         future = self._begun[candidate.key] = self._compiles.submit(
             Job(opening=self._empty, request=request, timeout=self._timeout, later=later)
         )

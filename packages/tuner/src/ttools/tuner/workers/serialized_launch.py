@@ -32,6 +32,7 @@ from ttools.tuner.measure.pointees import pointees_of
 from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.workers.contents import Contents, contents_of
 from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
+from ttools.tuner.workers.gpu_contents import GpuContents, gpu_contents_of
 
 _WARMUP = "warmup"
 #: Bytes that torch aligns the memory of the CPU to.
@@ -98,8 +99,13 @@ class LaunchParts:
     reached: Sequence[Any] = ()
 
 
-def serialize(launch: TunedLaunch) -> SerializedLaunch:
+def serialize(launch: TunedLaunch, shares: bool = False) -> SerializedLaunch:
     """Serializes a launch, with memory as it is now.
+
+    Args:
+        launch: to be made elsewhere.
+        shares: whether a GPU's memory is to be copied by those who read it, which must see that
+            GPU, and while the launch waits.
 
     Raises:
         CannotSendError: part of it cannot be made again elsewhere; which is said.
@@ -112,7 +118,7 @@ def serialize(launch: TunedLaunch) -> SerializedLaunch:
     reached = tuple(pointees.tensors.values())
     parts = LaunchParts(tuner=tuner, arguments=arguments, mapped=mapped, reached=reached)
     buffer = io.BytesIO()
-    pickler = _Pickler(buffer)
+    pickler = _Pickler(buffer, shares)
     try:
         with _by_value(_unimportable_modules()):
             pickler.dump(parts)
@@ -192,7 +198,7 @@ class SavedStorage:
 
     size: int
     device: str
-    content: Contents | bytes | None
+    content: Contents | GpuContents | bytes | None
 
     def storage(self, device: str | None) -> Any:
         """A storage with these bytes, on another kind of device if one is named."""
@@ -201,7 +207,7 @@ class SavedStorage:
         where = device or self.device
         if not self.content:
             return _zeros(self.size).to(where).untyped_storage()
-        if isinstance(self.content, Contents):
+        if isinstance(self.content, (Contents, GpuContents)):
             known = self.content.tensor()
         else:
             known = torch.frombuffer(bytearray(self.content), dtype=torch.uint8)
@@ -225,12 +231,14 @@ def _address(storage: Any) -> tuple[str, int]:
     return str(storage.device), storage.data_ptr()
 
 
-def _saved(storage: Any) -> SavedStorage:
+def _saved(storage: Any, shares: bool) -> SavedStorage:
     import torch
 
     whole = torch.empty(0, dtype=torch.uint8, device=storage.device)
     whole.set_(storage)
-    return SavedStorage(storage.nbytes(), storage.device.type, contents_of(whole))
+    device = storage.device.type
+    shared = gpu_contents_of(whole) if shares and device == "cuda" else None
+    return SavedStorage(storage.nbytes(), device, shared or contents_of(whole))
 
 
 def _view(storage: Any, element: ElementType, size: Any, stride: Any, offset: int) -> Any:
@@ -258,8 +266,9 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         memory: storages of the tensors that were written, each once, by address.
     """
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, shares: bool) -> None:
         super().__init__(file, protocol=5)
+        self._shares = shares
         self.lines: dict[str, list[str]] = {}
         self.memory: dict[tuple[str, int], SavedStorage] = {}
 
@@ -292,7 +301,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         storage = tensor.untyped_storage()
         address = _address(storage)
         if address not in self.memory:
-            self.memory[address] = _saved(storage)
+            self.memory[address] = _saved(storage, self._shares)
         storage_number = _StorageNumber(self.number(tensor))
         size, stride = tuple(tensor.size()), tuple(tensor.stride())
         element = ElementType(str(tensor.dtype).removeprefix("torch."), tensor.element_size())

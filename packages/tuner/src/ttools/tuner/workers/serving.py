@@ -37,6 +37,7 @@ class Opening:
         compiles_only: nothing will be run, so memory need not be on a GPU.
         target: Triton's name of the GPU to compile for, in a process that needs neither torch nor
             a context on it; None to compile for the active driver, or to run.
+        triton: Triton's hash of its files, and which Triton that is; empty where it is to be made.
     """
 
     launch: SerializedLaunch
@@ -44,10 +45,22 @@ class Opening:
     threads: int
     compiles_only: bool = False
     target: Any = None
+    triton: tuple[str, str] = ("", "")
 
 
-def opening_of(launch: TunedLaunch, measuring: Measuring) -> Opening:
+def opening_of(
+    launch: TunedLaunch,
+    measuring: Measuring,
+    triton: tuple[str, str] = ("", ""),
+    shares: bool = False,
+) -> Opening:
     """What has a worker make a launch again.
+
+    Args:
+        launch: to be made.
+        measuring: how configurations are measured.
+        triton: see `Opening`.
+        shares: see `serialize`.
 
     Raises:
         CannotSendError: a worker could not.
@@ -55,7 +68,12 @@ def opening_of(launch: TunedLaunch, measuring: Measuring) -> Opening:
     import torch
 
     threads = torch.get_num_threads()
-    return Opening(launch=serialize(launch), measuring=measuring, threads=threads)
+    serialized = serialize(launch, shares)
+    return Opening(launch=serialized, measuring=measuring, threads=threads, triton=triton)
+
+
+#: The request to compile what everything waits for: what launches it is made meanwhile.
+LEAD = "lead"
 
 
 @dataclass(frozen=True)
@@ -106,7 +124,7 @@ def wake_gpu() -> None:
         some = torch.ones(1024, device="cuda")
         torch.equal(some, some.clone())
         some.double().square().mean().isnan().item()
-        triton_versions.active_driver()
+        triton_versions.know_compiler()
 
 
 class _Service:
@@ -140,6 +158,7 @@ class _Service:
         import torch
 
         torch.set_num_threads(self._opening.threads)
+        triton_versions.use_hash(*self._opening.triton)
         device = "cpu" if self._opening.compiles_only else None
         parts = deserialize(self._opening.launch, device)
         if parts.mapped:  # before a GPU seems to be there
@@ -151,6 +170,7 @@ class _Service:
 
     def _answer_with(self, launch: TunedLaunch, bench: Bench) -> None:
         by_key = {each.key: each for each in candidates(launch.configs)}
+        bench.make_ready()
         self._answer_all(lambda request: _answer(bench, request, by_key))
 
     def _compile(self, target: Any) -> None:
@@ -186,6 +206,8 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
 
 
 def _compiled(compiler: Compiler, request: Request) -> Answer:
+    if request.name == LEAD:
+        triton_versions.build_launchers()
     try:
         found = {key: compiler.compile(key) for key in request.keys}
     except Exception as error:  # noqa: BLE001 - sent to the process that asked

@@ -114,10 +114,12 @@ class Pools:
     Attributes:
         measures: does what is timed; each of its slots has a device for itself.
         compiles: compiles ahead; None to compile where it is measured.
+        triton_hash: gives the hash of Triton's files that processes on a GPU need.
     """
 
     measures: WorkerPool
     compiles: WorkerPool | None = None
+    triton_hash: Callable[[], str] = lambda: ""
 
     def close(self) -> None:
         """Ends all processes."""
@@ -151,4 +153,5 @@ def start_pools(
         compiling = min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
     if compiling < 2:
         return Pools(measures)
-    return Pools(measures, local_workers([server("compile" if on_gpu else "cpu")] * compiling))
+    compiles = server("compile" if on_gpu else "cpu")
+    return Pools(measures, local_workers([compiles] * compiling), compiles.triton_hash)

@@ -103,7 +103,8 @@ class WorkerSlot:
                 raise CannotSendError(f"a worker that was to make the launch {error}") from error
             if opened.error is not None:
                 self.end()
-                raise CannotSendError(f"a worker cannot make the launch: {opened.error}")
+                text = f"a worker cannot make the launch: {opened.error}"
+                raise CannotSendError(text) from opened.error
             self._open, self._reference = job.opening.launch.name, ""
         if job.reference and self._reference != job.reference:
             found = self.ask(Request("establish", (job.reference,)), job.timeout)
