@@ -123,14 +123,19 @@ class Search:
 
         A wrap that is not excluded hides what else may be wrong with an access. Where runs have
         shown it to be harmless, or where it is proved after all, the rest is still to be shown. So
-        it is asked for apart before each size that a run has shown to be wrong.
+        it is asked for apart before the first size at which a run has shown each defect.
         """
         found: dict[Key, Problem] = {}
         if len(self._where.box) != 1:
             return found
         ((symbol, (first, last)),) = self._where.box.items()
         whole = {key[0] for key, trial in self._trials.items() if trial.is_whole}
-        cuts = whole | {key[0] for key, trial in self._trials.items() if trial.events}
+        wrong: dict[Key, int] = {}
+        for (size,), trial in self._trials.items():
+            for event in trial.events:
+                key = trial.key(event)
+                wrong[key] = min(size, wrong.get(key, size))
+        cuts = whole | set(wrong.values())
         while first <= last:
             if first in whole:
                 first += 1
@@ -277,8 +282,29 @@ class Search:
                 continue
             start = time.monotonic()
             if key in self.problems({**box, symbol: (low, middle)}, key):
-                is_slow = time.monotonic() - start > _SLOW
                 bad = middle
+            else:
+                good = middle
+            if not is_slow and time.monotonic() - start > _SLOW:
+                is_slow = True
+                end = self._seen_from(key, symbol, box, good, bad)
+                if end is None:
+                    continue
+                if key not in self.problems({**box, symbol: (low, end - 1)}, key):
+                    return end
+                bad = end - 1
+        return bad
+
+    def _seen_from(self, key: Key, symbol: Symbol, box: Box, good: int, bad: int) -> int | None:
+        """The size from which on runs show a defect, if they do so up to a size from one on."""
+        wrong = self._next_point(symbol, {**box, symbol: (bad, bad)}, bad)
+        if isinstance(wrong, bool) or not self.trial(wrong).has(key):
+            return None
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            point = self._next_point(symbol, {**box, symbol: (middle, bad - 1)}, middle)
+            if isinstance(point, dict) and self.trial(point).has(key):
+                bad = point[symbol]
             else:
                 good = middle
         return bad
