@@ -79,6 +79,21 @@ def _parts_too_long(n: Any) -> None:
 
 
 @triton.jit
+def shifted_kernel(x_ptr, y_ptr, n, SLACK: tl.constexpr, BLOCK: tl.constexpr):
+    c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (c - 3).to(tl.uint32) < (n + SLACK).to(tl.uint32)
+    tl.store(y_ptr + c, tl.load(x_ptr + c - 3, mask=inside, other=0.0), mask=c < n)
+
+
+def _shifted(n: Any) -> None:
+    shifted_kernel[(triton.cdiv(n, 64),)](torch.randn(n), torch.empty(n), n, SLACK=0, BLOCK=64)
+
+
+def _shifted_too_far(n: Any) -> None:
+    shifted_kernel[(triton.cdiv(n, 64),)](torch.randn(n), torch.empty(n), n, SLACK=1, BLOCK=64)
+
+
+@triton.jit
 def halves_kernel(x_ptr, half):
     pid = tl.program_id(0)
     tl.store(x_ptr + pid, 1.0)
@@ -99,6 +114,8 @@ def _halves(n: Any) -> None:
         (_rolled, 1, None),
         (_parts, 1, None),
         (_parts_too_long, 1, ("oob_load", 1)),
+        (_shifted, 2, None),
+        (_shifted_too_far, 2, ("oob_load", 2)),
         (_halves, 1, ("overlapping_store", 11)),
     ],
 )
