@@ -77,10 +77,20 @@ def test_loaded_indices_are_proved_under_a_promise(ttools: Run) -> None:
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True)
     assert "assumed: what `index_ptr` holds is from 0 to n-1" in proved.stdout
     for arguments, sentence in (
-        (("sanitize", "--assume", "a=0:1", gather), "--assume needs --sizes"),
-        (("sanitize", "--all-sizes", "--assume", "a=0:1", kernels.__file__), "cannot be used with"),
+        (("sanitize", "--assume", "a=0:1", gather), "--assume needs --sizes or --all-sizes"),
+        (("sanitize", "--all-sizes", "--assume", "a=0:1", kernels.__file__), "no kernel that is"),
         ((*words, "--assume", "index_ptr=0:k", gather), "k is none of the sizes n"),
     ):
         refused = ttools(*arguments)
         assert (refused.returncode, sentence in refused.stderr) == (2, True)
         assert "Traceback" not in refused.stderr
+
+
+def test_promises_hold_for_the_launches_of_a_script(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "gather.py").write_text(
+        "import torch\nfrom tests.sanitizer.sizes import kernels\nkernels.gather_random(1000)\n"
+    )
+    words = ("sanitize", "--all-sizes", "--sizes", "n=1:1000000")
+    proved = ttools(*words, "--assume", "index_ptr=0:n-1", "gather.py")
+    assert (proved.returncode, ": proved" in proved.stdout) == (0, True), proved.stderr
+    assert "what `index_ptr` holds is from 0 to n-1" in proved.stdout

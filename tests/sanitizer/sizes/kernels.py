@@ -392,3 +392,9 @@ def rotated(n):
     """Programs are grouped by the remainder of the whole number, not of that in the group."""
     grid = (triton.cdiv(n, 16) * 8,)
     rotated_kernel[grid](torch.empty(n, 128, dtype=torch.int32), n, 128, BLOCK=16, GROUP=4)
+
+
+@triton.jit
+def unmasked_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs))

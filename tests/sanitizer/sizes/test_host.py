@@ -202,3 +202,54 @@ def test_floats_of_sizes(
     found = Analysis(run, {"n": sizes}).analyse()
     assert not found.abstained
     assert [d.sizes for d in found.defects] == ([] if first_wrong is None else [{"n": first_wrong}])
+
+
+def _gathered(index: Any, n: Any) -> None:
+    kernels.gather_kernel[(triton.cdiv(n, 64),)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
+
+
+def _arange_into(n: Any) -> None:
+    index = torch.zeros(n, dtype=torch.int64)
+    torch.arange(1, n + 1, out=index)
+    _gathered(index, n)
+
+
+def test_out_is_what_a_function_makes() -> None:
+    (defect,) = Analysis(_arange_into, {"n": (1, 1000)}).analyse().defects
+    assert (defect.event.kind, defect.sizes) == ("oob_load", {"n": 1})
+
+
+def _cat_into(n: Any) -> None:
+    index = torch.zeros(n, dtype=torch.int64)
+    torch.cat([torch.arange(n // 2), torch.arange(n - n // 2) + n], out=index)
+    _gathered(index, n)
+
+
+def _chosen(n: Any) -> None:
+    index = torch.arange(n)
+    _gathered(torch.where(index > 5, index, 0), n)
+
+
+def _bits(n: Any) -> None:
+    _gathered(torch.bitwise_and(torch.arange(n), 7), n)
+
+
+def _wrong_overload(n: Any) -> None:
+    clamp: Any = torch.clamp
+    _gathered(clamp(torch.arange(n), torch.arange(n), 0), n)
+
+
+@pytest.mark.parametrize("run", [_cat_into, _chosen, _bits, _wrong_overload])
+def test_functions_in_c_are_not_given_phantoms(run: Callable[..., Any]) -> None:
+    where, bits = torch.where, torch.bitwise_and
+    assert Analysis(run, {"n": (2, 1000)}).analyse().verdict == "not proved"
+    assert (torch.where, torch.bitwise_and) == (where, bits)
+
+
+def _cut_table(n: Any) -> None:
+    _gathered(torch.arange(n).to(torch.int16), n)
+
+
+def test_tables_hold_what_their_type_leaves_of_numbers() -> None:
+    (defect,) = Analysis(_cut_table, {"n": (1, 40_000)}).analyse().defects
+    assert (defect.event.kind, defect.sizes) == ("oob_load", {"n": 32_769})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import triton
 import triton.language as tl
 from tests.sanitizer.sizes import kernels
 
+from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.sanitizer.sizes.script.check import check_launches
 from ttools.sanitizer.sizes.script.generalise import General, generalise
@@ -118,3 +120,19 @@ def test_what_cannot_be_told_is_no_proof() -> None:
     assert check_launches(Seen(left_out=["`k`: the argument `x` is of type tuple"])).verdict == (
         "not proved"
     )
+
+
+def test_promises_hold_for_launches_that_have_the_parameter() -> None:
+    n = 3000
+    args = (torch.randn(n), torch.arange(n), torch.empty(n), n)
+    seen = _seen((kernels.gather_kernel, (triton.cdiv(n, 64),), args, {"BLOCK": 64}))
+    ranges = {"n": (1, 1 << 20)}
+    (name,) = [k for k, t in seen.launches[0].tensors.items() if t.dtype == torch.int64]
+    assert check_launches(seen, ranges).verdict == "not proved"
+    result = check_launches(seen, ranges, assume={name: (0, "n - 1")})
+    assert result.verdict == "proved"
+    assert any(name in each and "holds" in each for each in result.report.sizes.assumptions)
+    with pytest.raises(UsageError, match="no kernel that is launched"):
+        check_launches(seen, ranges, assume={"y_ptr": (0, 1)})
+    with pytest.raises(UsageError, match="none of the sizes"):
+        check_launches(seen, ranges, assume={name: (0, "m")})

@@ -88,11 +88,11 @@ def sanitize_command(
             "--arg": arg,
         }
         if all_sizes:
-            refused["--assume"] = assume
             script = read_work(words or [], module=module, code=code, grid=grid, arguments=[])
             status = sanitize_all_sizes(
                 script,
                 sizes or [],
+                assume or [],
                 refused,
                 device_map=device_map,
                 form=form,
@@ -112,7 +112,7 @@ def sanitize_command(
             )
         raise typer.Exit(status)
     if assume:
-        raise UsageError("--assume needs --sizes")
+        raise UsageError("--assume needs --sizes or --all-sizes")
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline FILE")

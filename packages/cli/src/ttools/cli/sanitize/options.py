@@ -79,7 +79,8 @@ AssumeOption = Annotated[
     _checks(
         "--assume",
         metavar="PARAMETER=LOW:HIGH[,distinct]",
-        help="Take integers in a tensor to be so, with --sizes: `index=0:n-1`; repeatable.",
+        help="Take integers in a tensor to be so, with --sizes or --all-sizes: `index=0:n-1`; "
+        "repeatable.",
     ),
 ]
 AllSizesOption = Annotated[

@@ -71,6 +71,7 @@ def sanitize_sizes(
 def sanitize_all_sizes(
     work: Work,
     sizes: Sequence[str],
+    assume: Sequence[str],
     given: Mapping[str, object],
     *,
     device_map: str | None,
@@ -83,6 +84,7 @@ def sanitize_all_sizes(
     Args:
         work: the script.
         sizes: ranges of sizes by the names that the report has for them.
+        assume: bounds of what tensors hold, `index=0:n-1`.
         given: values of the options that cannot be used with it.
         device_map: what becomes of the CUDA devices that a script names.
         form: of the report.
@@ -99,15 +101,18 @@ def sanitize_all_sizes(
     require_source(work, "--all-sizes")
     take_over_from_upstream("ttools sanitizes")
     from ttools.sanitizer.sizes.api import SECONDS, read_sizes
+    from ttools.sanitizer.sizes.contracts import read_assumed
     from ttools.sanitizer.sizes.script.check import check_launches
     from ttools.sanitizer.sizes.script.seen import launches_seen
 
-    ranges = read_sizes(sizes)
+    ranges, assumed = read_sizes(sizes), read_assumed(assume)
     with surviving(device_map) as checked, launches_seen() as seen:
         advice = ADVICE if checked is None else None
         status = run_work(work, device_map, quiet=True, advice=advice)
     with _spent(SECONDS):
-        report = check_launches(seen, ranges, target=str(work), fail_on=fail_on).report
+        report = check_launches(
+            seen, ranges, target=str(work), fail_on=fail_on, assume=assumed
+        ).report
     if checked is not None:
         # Of accesses that no proof concerns, those of the script's own sizes are known.
         lines = {finding.location for finding in report.findings}

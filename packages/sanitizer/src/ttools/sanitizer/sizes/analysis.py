@@ -63,7 +63,8 @@ class Analysis:
         self._run, self._sizes = run, dict(sizes)
         self._symbols = {n: Symbol(n, "size", SIZE) for n in sizes}
         self._names = {s: n for n, s in self._symbols.items()}
-        self.known = Known(self._names, time.monotonic() + seconds)
+        first = {name: low for name, (low, _) in sizes.items()}
+        self.known = Known(self._names, first, time.monotonic() + seconds)
         self.result = Result(dict(sizes))
         self._unsettled: set[Key] = set()
         self._searches: list[Search] = []

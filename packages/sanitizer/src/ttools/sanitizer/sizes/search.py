@@ -17,6 +17,8 @@ from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem, unproved
 _MOST_STEPS = 12
 #: Sizes of a range that are all run.
 _MOST_ALONE = 256
+#: Sizes that are asked for being in a region, one after the other.
+_MOST_TRIED = 256
 #: Sizes that run one after the other where nothing is proved.
 _MOST_NEAR = 24
 #: Seconds of a proof that is not found, from which on a size is run first.
@@ -28,11 +30,12 @@ class Known:
 
     Args:
         names: of the sizes.
+        first: the least of each that is asked about, by name.
         ends: the time of the monotonic clock after which nothing else is tried.
     """
 
-    def __init__(self, names: Mapping[Symbol, str], ends: float) -> None:
-        self._names, self._ends = names, ends
+    def __init__(self, names: Mapping[Symbol, str], first: Mapping[str, int], ends: float) -> None:
+        self._names, self._first, self._ends = names, dict(first), ends
         self.kernels = Kernels()
         self.defects: dict[Key, Defect] = {}
 
@@ -46,7 +49,9 @@ class Known:
         for event in trial.events:
             own = trial.key(event)
             known = self.defects.get(own)
-            is_least = least and own == key
+            is_least = (least and own == key) or sizes == self._first
+            if known is not None and _below(known.sizes, sizes):
+                continue
             if known is None or (is_least and not known.is_least) or _below(sizes, known.sizes):
                 self.defects[own] = Defect(event, trial.launch, sizes, is_least)
 
@@ -54,8 +59,17 @@ class Known:
         """A run of a launch at one size."""
         return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
+    def settled(self, box: Box) -> frozenset[Key]:
+        """Defects whose least size is known and not above the sizes of a box."""
+        lows = [low for low, _ in box.values()]
+        if len(lows) > 1:
+            return frozenset()
+        return frozenset(
+            k for k, d in self.defects.items() if d.is_least and [*d.sizes.values()] <= lows
+        )
+
     def unproved(
-        self, launch: Launch, where: Region, box: Box, only: Key | None = None
+        self, launch: Launch, where: Region, box: Box, only: Key | None, skipped: frozenset[Key]
     ) -> dict[Key, Problem]:
         """What is not proved of a launch on a part of a region; at least what is asked about."""
         space = where.space(box)
@@ -63,7 +77,7 @@ class Known:
             return {}
         space.ends = self._ends
         module, written = self.kernels.module(launch), self.kernels.storages(launch)
-        return {p.key: p for p in unproved(launch, module, space, written, only)}
+        return {p.key: p for p in unproved(launch, module, space, written, only, skipped)}
 
 
 class Search:
@@ -77,9 +91,12 @@ class Search:
 
     def problems(self, box: Box, only: Key | None = None) -> dict[Key, Problem]:
         """What is not proved on a box; at least what is asked about."""
-        key = tuple(box.values()), only
+        ends, settled = tuple(box.values()), self._known.settled(box)
+        whole = (ends, None) in self._proofs and only not in settled
+        key = (ends, None if whole else only)
         if key not in self._proofs:
-            self._proofs[key] = self._known.unproved(self._counted, self._where, box, only)
+            skipped = settled if only is None else frozenset[Key]()
+            self._proofs[key] = self._known.unproved(self._counted, self._where, box, only, skipped)
         return self._proofs[key]
 
     def trial(self, point: Point) -> Trial:
@@ -106,20 +123,25 @@ class Search:
 
         A wrap that is not excluded hides what else may be wrong with an access. Where runs have
         shown it to be harmless, or where it is proved after all, the rest is still to be shown. So
-        it is asked for apart before each size that a run has shown to be wrong.
+        it is asked for apart before the first size at which a run has shown each defect.
         """
         found: dict[Key, Problem] = {}
         if len(self._where.box) != 1:
             return found
         ((symbol, (first, last)),) = self._where.box.items()
         whole = {key[0] for key, trial in self._trials.items() if trial.is_whole}
-        cuts = whole | {key[0] for key, trial in self._trials.items() if trial.events}
+        wrong: dict[Key, int] = {}
+        for (size,), trial in self._trials.items():
+            for event in trial.events:
+                key = trial.key(event)
+                wrong[key] = min(size, wrong.get(key, size))
+        cuts = whole | set(wrong.values())
         while first <= last:
             if first in whole:
                 first += 1
                 continue
             end = min((v for v in cuts if v > first), default=last + 1) - 1
-            if self._next_point(symbol, {symbol: (first, end)}, first) is not None:
+            if self._next_point(symbol, {symbol: (first, end)}, first) is not True:
                 found |= self.problems({symbol: (first, end)})
             first = end + 1
         return found
@@ -149,7 +171,7 @@ class Search:
         ((symbol, (value, _)),) = self._where.box.items()
         for _ in range(_MOST_NEAR):
             point = self._next_point(symbol, dict(self._where.box), value)
-            if point is None or self._known.is_late():
+            if isinstance(point, bool) or self._known.is_late():
                 return
             yield point
             value = point[symbol] + 1
@@ -195,13 +217,17 @@ class Search:
             True if there is none, False if that is not known.
         """
         low, high = box[symbol]
+        first = self._next_point(symbol, box, low)
+        if isinstance(first, dict) and self.trial(first).has(key):
+            self._known.found(self.trial(first), first, key, least=True)
+            return first
         for _ in range(_MOST_STEPS):
             if key not in self.problems({**box, symbol: (low, high)}, key):
                 return True
             end = self._proved_until(key, symbol, box, low, high)
             point = self._next_point(symbol, box, end)
-            if point is None:
-                return True
+            if isinstance(point, bool):
+                return point
             trial = self.trial(point)
             if trial.has(key) or trial.look_further(key, self._known.is_late):
                 self._known.found(trial, point, key, least=True)
@@ -227,8 +253,8 @@ class Search:
         """The least failing point of few, which are all run; None if one cannot be as a whole."""
         while not self._known.is_late():
             point = self._next_point(symbol, box, low)
-            if point is None:
-                return True
+            if isinstance(point, bool):
+                return point
             trial = self.trial(point)
             if trial.has(key):
                 self._known.found(trial, point, key, least=True)
@@ -256,24 +282,47 @@ class Search:
                 continue
             start = time.monotonic()
             if key in self.problems({**box, symbol: (low, middle)}, key):
-                is_slow = time.monotonic() - start > _SLOW
                 bad = middle
+            else:
+                good = middle
+            if not is_slow and time.monotonic() - start > _SLOW:
+                is_slow = True
+                end = self._seen_from(key, symbol, box, good, bad)
+                if end is None:
+                    continue
+                if key not in self.problems({**box, symbol: (low, end - 1)}, key):
+                    return end
+                bad = end - 1
+        return bad
+
+    def _seen_from(self, key: Key, symbol: Symbol, box: Box, good: int, bad: int) -> int | None:
+        """The size from which on runs show a defect, if they do so up to a size from one on."""
+        wrong = self._next_point(symbol, {**box, symbol: (bad, bad)}, bad)
+        if isinstance(wrong, bool) or not self.trial(wrong).has(key):
+            return None
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            point = self._next_point(symbol, {**box, symbol: (middle, bad - 1)}, middle)
+            if isinstance(point, dict) and self.trial(point).has(key):
+                bad = point[symbol]
             else:
                 good = middle
         return bad
 
-    def _next_point(self, symbol: Symbol, box: Box, value: int) -> Point | None:
-        """The first point of the region from a value on."""
+    def _next_point(self, symbol: Symbol, box: Box, value: int) -> Point | bool:
+        """The first point of the region from a value on.
+
+        Returns:
+            True if there is none, False if none was found among the first.
+        """
         rest = {s: low for s, (low, _) in box.items()}
-        high = box[symbol][1]
-        for n in range(value, min(high, value + 256) + 1):
+        step, remainder = self._where.steps.get(symbol, (1, 0))
+        first, high = value + (remainder - value) % step, box[symbol][1]
+        for n in range(first, min(high, first + _MOST_TRIED * step) + 1, step):
             point = {**rest, symbol: n}
             if self._where.holds(point):
                 return point
-        step, remainder = self._where.steps.get(symbol, (1, 0))
-        n = value + (remainder - value) % step
-        point = {**rest, symbol: n}
-        return point if n <= high and self._where.holds(point) else None
+        return first + _MOST_TRIED * step >= high
 
     def _sampled(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> Point | bool:
         """Tries sizes here and there, and halves between right and wrong ones."""
@@ -282,7 +331,7 @@ class Search:
         wrong = None
         for value in sorted({v for v in values if low <= v <= high}):
             point = self._next_point(symbol, box, value)
-            if point is None or self._known.is_late():
+            if isinstance(point, bool) or self._known.is_late():
                 continue
             trial = self.trial(point)
             self._note(trial)
@@ -296,7 +345,7 @@ class Search:
         while bad - good > 1:
             middle = (good + bad) // 2
             point = self._next_point(symbol, {**box, symbol: (box[symbol][0], bad)}, middle)
-            if point is None or point[symbol] >= bad:
+            if isinstance(point, bool) or point[symbol] >= bad:
                 bad = min(bad, max(middle, good + 1))
                 if bad == middle:
                     continue

@@ -23,11 +23,12 @@ from ttools.sanitizer.sizes.concrete.lanes import (
     integers,
     mixed,
     spread,
+    wrapped,
 )
 from ttools.sanitizer.sizes.concrete.races import Races
 from ttools.sanitizer.sizes.concrete.state import Bools
 from ttools.sanitizer.sizes.host.paths import NotModelledError
-from ttools.sanitizer.sizes.host.storage import INDEX
+from ttools.sanitizer.sizes.host.storage import INDEX, is_constant
 
 
 class Accesses(Races):
@@ -116,8 +117,12 @@ class Accesses(Races):
             values = {**self._sizes, INDEX: spread(at, shape) + memory.offset}
             found = evaluate_array(content, values)
             data = np.broadcast_to(np.asarray(found, np.int64), shape)
+            missing = ~inside
             half = 1 << (kind.width - 1)
-            missing = ~inside | (data < -half) | (data >= half) if kind.width > 1 else ~inside
+            if kind.width > 1 and is_constant(content):  # torch refuses such a number
+                missing = missing | (data < -half) | (data >= half)
+            elif kind.width > 1:
+                data = wrapped(data, kind.width)
         if op.mask is not None and other is not None:
             use = ~active
             data = np.where(use, spread(other.data, shape), data)

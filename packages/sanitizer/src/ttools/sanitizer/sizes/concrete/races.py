@@ -15,7 +15,10 @@ from ttools.sanitizer.sizes.concrete.lanes import (
 )
 from ttools.sanitizer.sizes.concrete.state import Bools, Event, State
 
-_MOST_RECORDS = 6_000_000
+#: Elements that are kept: some 60 bytes each while they are compared.
+_MOST_RECORDS = 4_000_000
+#: Of one element; they are those of the first programs.
+_MOST_WRITERS = 256
 
 
 class Races(State):
@@ -46,7 +49,8 @@ class Races(State):
                 values = np.where(hidden, mixed("?", where[0].astype(np.uint64)), values)
             if kind == "store":
                 self._lane_conflicts(op, base, where, element, values)
-        self._records.setdefault(number, []).append((op, kind, base, where[0], element, values))
+        program = where[0].astype(np.int32)  # of `where` itself no part can be freed
+        self._records.setdefault(number, []).append((op, kind, base, program, element, values))
 
     def _lane_conflicts(
         self, op: Operation, base: int, where: Any, element: Any, values: Any
@@ -73,13 +77,13 @@ class Races(State):
             sizes = [len(r[3]) for r in records]
             if len(self.programs) < 2 or not sum(sizes):
                 continue
-            site = np.repeat(np.arange(len(records)), sizes)
+            site = np.repeat(np.arange(len(records), dtype=np.int32), sizes)
             program = np.concatenate([r[3] for r in records])
             element = np.concatenate([r[4] for r in records])
             values = np.concatenate([r[5] for r in records])
             writes = np.array([r[1] != "load" for r in records])[site]
             atomic = np.array([r[1] == "atomic" for r in records])[site]
-            shared = _shared(element, program, writes)
+            shared = _shared(element, program, writes, atomic)
             if shared.any():
                 chosen = np.flatnonzero(shared)
                 order = chosen[np.lexsort((program[chosen], element[chosen]))]
@@ -94,7 +98,7 @@ class Races(State):
         racing: set[int] = set()
         pending = []
         for group in np.split(order, starts[1:])[:4096]:
-            for i in group[writes[group]]:
+            for i in group[writes[group]][:_MOST_WRITERS]:
                 others = group[program[group] != program[i]]
                 others = others[~(atomic[others] & atomic[i])]
                 plain = others[writes[others] & ~atomic[others]]
@@ -114,14 +118,20 @@ class Races(State):
             self._race_event("overlapping_store", op, base, program[i], element[i], other)
 
 
-def _shared(element: Any, program: Any, writes: Any) -> Any:
-    """Which accesses touch an element that several programs touch and one of them writes."""
-    _, index = np.unique(element, return_inverse=True)
-    count = int(index.max()) + 1
-    low = np.full(count, np.iinfo(np.int64).max)
-    high = np.full(count, -1)
-    np.minimum.at(low, index, program)
-    np.maximum.at(high, index, program)
-    written = np.zeros(count, bool)
-    np.logical_or.at(written, index, writes)
-    return ((low != high) & written)[index]
+def _shared(element: Any, program: Any, writes: Any, atomic: Any) -> Any:
+    """Which accesses touch an element that several programs touch and one of them writes.
+
+    Elements that are touched by atomic operations alone are none.
+    """
+    order = np.argsort(element, kind="stable")
+    behind = element[order]
+    starts = np.flatnonzero(np.concatenate([[True], behind[1:] != behind[:-1]]))
+    lengths = np.diff(starts, append=len(order))
+    del behind
+    which = program[order]
+    shared = np.minimum.reduceat(which, starts) != np.maximum.reduceat(which, starts)
+    shared &= np.logical_or.reduceat(writes[order], starts)
+    shared &= ~np.logical_and.reduceat(atomic[order], starts)
+    found = np.zeros(len(order), bool)
+    found[order] = np.repeat(shared, lengths)
+    return found

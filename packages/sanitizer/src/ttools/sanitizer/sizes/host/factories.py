@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
-from ttools.sanitizer.sizes.host.operators import OPERATORS
+from ttools.sanitizer.sizes.host.operators import OPERATORS, where
 from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, host_int, poly_of
 from ttools.sanitizer.sizes.host.shapes import flat, keeps_order, like_strides
 from ttools.sanitizer.sizes.host.storage import INDEX
@@ -215,6 +216,8 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         NotModelledError: it is not known.
     """
     name = getattr(function, "__name__", str(function))
+    if kwargs.get("out") is not None:
+        return _written(call_function, function, args, **kwargs)
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](*args, **kwargs)
     operator = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
@@ -225,6 +228,61 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     raise NotModelledError(f"`torch.{name}` of host code")
 
 
+def _written(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) -> Any:
+    """The tensor of `out=`, once it holds what a function makes."""
+    if make_one is call_function:
+        found = make_one(*args, kwargs)
+    else:
+        found = make_one(*args, **{"dtype": out.dtype, **kwargs})
+    same_shape = [*map(poly_of, found.shape)] == [*map(poly_of, out.shape)]
+    if type(found) is not PhantomTensor or found.dtype != out.dtype or not same_shape:
+        raise NotModelledError("`out=` of another shape or type than the result")
+    storage = found.storage
+    return out._filled(storage.content, storage.value, storage.random)
+
+
+def _may_write(make_one: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return make_one(*args, **kwargs)
+        return _written(make_one, *args, out=out, **kwargs)
+
+    return call
+
+
+def _has_phantom(values: Iterable[Any]) -> bool:
+    return any(
+        _has_phantom(v) if type(v) in (list, tuple) else type(v) is PhantomTensor for v in values
+    )
+
+
+def _guarded(function: Any) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _has_phantom(args) or _has_phantom(kwargs.values()):
+            return call_function(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    """Torch's functions in C, by namespace: the namespace, its functions, what stands for them.
+
+    C code takes phantoms for tensors, and reads memory that they do not have, before it asks
+    `__torch_function__`.
+    """
+    found = []
+    for module in (torch, torch.nn.functional, torch.special, torch.linalg, torch.fft):
+        scope = vars(module)
+        own = {
+            name: value
+            for name, value in scope.items()
+            if type(value) is BuiltinFunctionType and not name.startswith("_")
+        }
+        found.append((scope, own, {name: _guarded(value) for name, value in own.items()}))
+    return found
+
+
 def replacements() -> dict[str, Callable[..., Any]]:
     """By name in `torch`, what host code gets in the place of its functions."""
-    return FACTORIES
+    return {name: _may_write(make_one) for name, make_one in FACTORIES.items()} | {"where": where}

@@ -6,6 +6,7 @@ is noted and not made. Must not know what is asked of launches.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ import triton
 from ttools.core.launch_path import CALL, TUNED, take_over
 from ttools.core.patches import Patches
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
-from ttools.sanitizer.sizes.host.factories import replacements
+from ttools.sanitizer.sizes.host.builtin_types import stand_in
+from ttools.sanitizer.sizes.host.factories import guards, replacements
 from ttools.sanitizer.sizes.host.paths import (
     HostInt,
     NotModelledError,
@@ -256,7 +258,7 @@ def _memory(tensor: PhantomTensor) -> Memory:
 
 
 @contextmanager
-def _replaced(recorder: Recorder, scope: dict[str, Any]) -> Iterator[None]:
+def _replaced(recorder: Recorder, scope: dict[str, Any], of: Any) -> Iterator[None]:
     """Functions of torch and Triton replaced, also under the names of the user's module."""
 
     def call(_original: Any) -> Any:
@@ -277,16 +279,25 @@ def _replaced(recorder: Recorder, scope: dict[str, Any]) -> Iterator[None]:
 
         return run
 
-    new = replacements()
-    by_id = {id(getattr(torch, name)): function for name, function in new.items()}
+    new, guarded = replacements(), guards()
+    by_id = {
+        id(f): guard
+        for _, own, others in guarded
+        for f, guard in zip(own.values(), others.values(), strict=True)
+    }
+    by_id |= {id(getattr(torch, name)): function for name, function in new.items()}
     changed = {n: v for n, v in scope.items() if id(v) in by_id}
     power = triton.next_power_of_2
     plain = power.fn
     with Patches() as patches:
+        for namespace, own, others in guarded:
+            patches.callback(functools.partial(namespace.update, own))
+            namespace.update(others)
         for name, function in new.items():
             patches.replace(torch, name, function)
         # The object stays, as kernels may name it too.
         patches.replace(power, "fn", lambda n: next_power(n) if type(n) is HostInt else plain(n))
+        stand_in(patches, scope, of)
         take_over(patches, CALL, call)
         take_over(patches, TUNED, tuned)
         scope.update({n: by_id[id(v)] for n, v in changed.items()})
@@ -314,7 +325,8 @@ def run_host(
         NotModelledError: it does what is not modelled.
     """
     recorder = Recorder(written)
-    scope = getattr(getattr(run, "func", run), "__globals__", {})
-    with on_path(path), _replaced(recorder, scope):
+    function = getattr(run, "func", run)
+    scope = getattr(function, "__globals__", {})
+    with on_path(path), _replaced(recorder, scope, function):
         run(**arguments)
     return recorder

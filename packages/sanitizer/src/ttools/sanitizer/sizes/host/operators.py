@@ -121,6 +121,17 @@ def _reduced_type(name: str, dtype: torch.dtype) -> torch.dtype:
     return dtype
 
 
+def where(condition: Any, *choices: Any, **others: Any) -> PhantomTensor:
+    """`torch.where`, which C code does not ask phantoms about where a choice is a number."""
+    if len(choices) != 2 or others:
+        raise NotModelledError("`torch.where` with these arguments")
+    tensors = [c for c in choices if isinstance(c, torch.Tensor)]
+    if not tensors:
+        raise NotModelledError("`torch.where` of two numbers")
+    shape = _operands([condition, *tensors])[0]
+    return _made(shape, _operands(choices)[1])
+
+
 def _in_place(tensor: Any, *_: Any, **__: Any) -> PhantomTensor:
     tensor.storage.forget()
     return tensor  # type: ignore[no-any-return]
@@ -132,4 +143,5 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_LOGIC, _elementwise(lambda _: torch.bool)),
     **{name: _reduction(name) for name in _REDUCING},
     **dict.fromkeys(_IN_PLACE, _in_place),
+    "where": lambda tensor, condition, other: where(condition, tensor, other),
 }

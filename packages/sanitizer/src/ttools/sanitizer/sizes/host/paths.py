@@ -224,7 +224,48 @@ def _and(p: Poly, q: Poly) -> Any:
     if mask is not None and mask < 0 and -mask & (-mask - 1) == 0:
         return host_int(value - modulo(value, as_poly(-mask)))
     path = current_path()
+    apart = (p - q).constant
+    if apart in (1, -1):
+        return _without_last_bit(p if apart == 1 else q)
     return path.pin(p) & path.pin(q)
+
+
+def _without_last_bit(p: Poly) -> Any:
+    """`p & (p - 1)`: 0 of powers of two, which go ways of their own."""
+    path = current_path()
+    value = evaluate(p, path.pilot)
+    if value <= 0 or value & (value - 1) == 0:
+        value = path.pin(p)
+        return value & (value - 1)
+    power = 1 << (value.bit_length() - 1)
+    path.ask(p - power - 1, "ge")
+    path.ask(2 * power - 1 - p, "ge")
+    return _NonZero(lambda: path.pin(p) & (path.pin(p) - 1))
+
+
+class _NonZero:
+    """An integer above 0; host code that asks more of it goes a way for each size."""
+
+    def __init__(self, value: Callable[[], int]) -> None:
+        self._value = value
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return False if other == 0 else self._value() == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._value())
+
+    def __gt__(self, other: Any) -> bool:
+        return True if other == 0 else self._value() > other
+
+    def __index__(self) -> int:
+        return self._value()
 
 
 def _compare(make: Callable[[Poly], tuple[Poly, str, bool]]) -> Any:

@@ -6,6 +6,7 @@ Owns how the conditions of a path become bounds. Must not know host code nor lau
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -218,7 +219,7 @@ def _rises(symbol: Symbol, space: Space) -> bool:
 
 def _remainder(found: Region, condition: Condition, symbol: Symbol) -> bool:
     """Takes `(n + a) % c == r`."""
-    if condition.relation != "eq" or not condition.answer or symbol in found.steps:
+    if condition.relation != "eq" or not condition.answer:
         return False
     atoms = [(m, f) for m, f in condition.poly.terms.items() if m]
     if len(atoms) != 1 or len(atoms[0][0]) != 1 or abs(atoms[0][1]) != 1:
@@ -235,5 +236,19 @@ def _remainder(found: Region, condition: Condition, symbol: Symbol) -> bool:
     wanted = -constant * factor
     if offset is None or sign is None or not 0 <= wanted < divisor:
         return False
-    found.steps[symbol] = (divisor, (sign * (wanted - offset)) % divisor)
+    _step(found, symbol, divisor, (sign * (wanted - offset)) % divisor)
     return True
+
+
+def _step(found: Region, symbol: Symbol, divisor: int, rest: int) -> None:
+    """Takes `n % divisor == rest` beside another remainder that is known."""
+    known, before = found.steps.get(symbol, (1, 0))
+    common = math.gcd(known, divisor)
+    if (rest - before) % common:
+        found.box[symbol] = (1, 0)  # no size has both
+        return
+    # before + known * k has the remainder `rest` for one k below divisor // common.
+    inverse = pow(known // common, -1, divisor // common)
+    k = (rest - before) // common * inverse % (divisor // common)
+    step = known * (divisor // common)
+    found.steps[symbol] = (step, (before + known * k) % step)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.api import SizesResult
+from ttools.sanitizer.sizes.contracts import Promise
 from ttools.sanitizer.sizes.report import make_report
 from ttools.sanitizer.sizes.result import Abstention, Result
 from ttools.sanitizer.sizes.script.generalise import MOST_ELEMENTS, General, generalise
-from ttools.sanitizer.sizes.script.seen import Seen
+from ttools.sanitizer.sizes.script.seen import Seen, SeenLaunch
 
 #: Launches that differ at all sizes.
 _MOST = 32
@@ -24,6 +26,7 @@ def check_launches(
     target: str = "",
     fail_on: Severity = "error",
     seconds: float = 25.0,
+    assume: Mapping[str, Promise] | None = None,
 ) -> SizesResult:
     """Checks the launches that were seen of a script for all sizes.
 
@@ -36,8 +39,20 @@ def check_launches(
         target: what the report calls it.
         fail_on: from which severity on findings fail.
         seconds: for each launch, after which what is left of it is not proved.
+        assume: what is promised of tables, by parameter of kernels, see `check_sizes`; each is for
+            all launches that have the parameter.
+
+    Raises:
+        UsageError: something is assumed of a parameter that no launch has, or is no formula of the
+            sizes of one that has it.
     """
-    ranges = ranges or {}
+    ranges, assume = ranges or {}, assume or {}
+    for name, (low, high, *_) in assume.items():
+        if not any(_has_table(launch, name) for launch in seen.launches):
+            raise UsageError(
+                f"--assume {name}={low}:{high}: no kernel that is launched has a tensor of "
+                f"integers as parameter `{name}`"
+            )
     total = Result({})
     for reason in seen.left_out:
         total.abstained.append(Abstention(f"not looked at: {reason}"))
@@ -52,15 +67,25 @@ def check_launches(
             )
             break
         known.add(general.key)
-        _add(total, general, ranges, seconds)
+        promised = {n: p for n, p in assume.items() if _has_table(launch, n)}
+        _add(total, general, ranges, seconds, promised)
     for name in ranges:
         if name not in total.checked:
             total.abstained.append(Abstention(f"no launch has a size of the name `{name}`"))
     return SizesResult(make_report(total, target=target, fail_on=fail_on))
 
 
+def _has_table(launch: SeenLaunch, name: str) -> bool:
+    tensor = launch.tensors.get(name)
+    return tensor is not None and not tensor.dtype.is_floating_point
+
+
 def _add(
-    total: Result, general: General, ranges: Mapping[str, tuple[int, int]], seconds: float
+    total: Result,
+    general: General,
+    ranges: Mapping[str, tuple[int, int]],
+    seconds: float,
+    promised: Mapping[str, Promise],
 ) -> None:
     """Checks one launch and adds what is known of it."""
     kernel, line = general.launch.kernel, general.launch.line
@@ -69,7 +94,7 @@ def _add(
         total.abstained.append(Abstention(reason, kernel=kernel))
         return
     ends = {name: ranges.get(name, (1, MOST_ELEMENTS)) for name in general.sizes}
-    found = Analysis(general.run, ends, seconds).analyse()
+    found = Analysis(general.run, ends, seconds, promised).analyse()
     total.checked = {**total.checked, **ends}
     total.defects += [replace(d, launch=replace(d.launch, line=line)) for d in found.defects]
     total.launches += [replace(each, line=line) for each in found.launches]

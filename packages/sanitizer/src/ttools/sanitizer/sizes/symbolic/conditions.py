@@ -55,6 +55,7 @@ def unproved(
     space: Space,
     written: frozenset[int],
     only: Key | None = None,
+    skipped: frozenset[Key] = frozenset(),
 ) -> list[Problem]:
     """What is not proved of a launch, each once; empty if it is right on the whole box.
 
@@ -64,21 +65,31 @@ def unproved(
         space: the box of sizes.
         written: numbers of the storages that the kernel writes to.
         only: what is asked about; of others some may be left out.
+        skipped: what is known not to hold, which may be left out.
 
     Raises:
         NotModelledError: the kernel does what is not modelled.
     """
     evaluated = Evaluator(launch, module, space, written).run()
-    found = _Conditions(launch, space, evaluated).check(only)
+    found = _Conditions(launch, space, evaluated, only, skipped).check()
     return list({problem.key: problem for problem in found}.values())
 
 
 class _Conditions:
-    def __init__(self, launch: Launch, space: Space, evaluated: Evaluated) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        space: Space,
+        evaluated: Evaluated,
+        only: Key | None,
+        skipped: frozenset[Key],
+    ) -> None:
         self._launch, self._space, self._evaluated = launch, space, evaluated
+        self._only, self._skipped = only, skipped
 
-    def check(self, only: Key | None) -> list[Problem]:
+    def check(self) -> list[Problem]:
         """The problems; of those that are not asked about some may be left out."""
+        only = self._only
         found = list(self._grid()) if only is None else []
         instances: list[Instance] = []
         meets = only is None or only[0] in ("race", "overlapping_store")
@@ -100,10 +111,14 @@ class _Conditions:
 
     def _conflicts(self, instances: Sequence[Instance]) -> Iterable[Problem]:
         programs = [p for p in self._evaluated.programs if p.terms]
-        for conflict in conflicts(self._space, instances, programs):
+        for conflict in conflicts(self._space, instances, programs, self._is_asked):
             both = (conflict.first, conflict.second)
             if not any(self._never(instance.facts) for instance in both):
                 yield self._conflict(conflict)
+
+    def _is_asked(self, kind: str, access: Access) -> bool:
+        key = kind, self._launch.kernel, str(access.op.location)
+        return key not in self._skipped and self._only in (None, key)
 
     def _problem(self, kind: str, op: Operation, reason: str) -> Problem:
         return Problem(kind, self._launch.kernel, op.location, reason)

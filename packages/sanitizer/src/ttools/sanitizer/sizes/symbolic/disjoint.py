@@ -6,7 +6,7 @@ always behind the other. Must not know what the accesses are for beyond loads an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ttools.interpreter.ir import shape_of
@@ -61,7 +61,10 @@ class Conflict:
 
 
 def conflicts(
-    space: Space, instances: Sequence[Instance], programs: Sequence[Poly]
+    space: Space,
+    instances: Sequence[Instance],
+    programs: Sequence[Poly],
+    is_asked: Callable[[str, Access], bool],
 ) -> Iterator[Conflict]:
     """The pairs of accesses that are not shown to be apart.
 
@@ -69,11 +72,13 @@ def conflicts(
         space: the sizes and symbols.
         instances: all accesses of the launch.
         programs: the program ids along the axes where there are several.
+        is_asked: whether a conflict of that kind, of which that access is the first, matters.
     """
     for n, one in enumerate(instances):
         if one.access.kind == "load":
             continue
-        if one.access.kind == "store" and not one.access.uniform:
+        alone = one.access.kind == "store" and not one.access.uniform
+        if alone and is_asked("overlapping_store", one.access):
             # Two lanes may go different ways to their address, or through a mask.
             for other in instances[n:]:
                 if other.access is one.access and not _lanes_apart(space, one, other):
@@ -89,13 +94,11 @@ def conflicts(
                 continue
             if kinds == {"store"} and one.access.op is other.access.op and one.access.uniform:
                 continue  # all write the same
-            if not _apart(space, one, other, programs):
-                kind = "overlapping_store" if kinds == {"store"} else "race"
-                first, second = (
-                    (other, one)
-                    if one.access.kind == "atomic" and "store" in kinds
-                    else (one, other)
-                )
+            kind = "overlapping_store" if kinds == {"store"} else "race"
+            # As runs name them: of two stores the later one, of a store and an atomic the store.
+            turned = kinds == {"store"} or (one.access.kind == "atomic" and "store" in kinds)
+            first, second = (other, one) if turned else (one, other)
+            if is_asked(kind, first.access) and not _apart(space, one, other, programs):
                 yield Conflict(kind, first, second)
 
 
@@ -127,7 +130,7 @@ def _apart(space: Space, one: Instance, other: Instance, programs: Sequence[Poly
     facts = [renamer.poly(f) for f in other.facts]
     digits = _Digits(space, list(one.facts), facts, renamer)
     digits.equal(one.at, at, _DEPTH)
-    if all(digits.determined(p) for p in programs):
+    if all(digits.determined(p) or digits.pinned(p) for p in programs):
         return True
     every = [*one.facts, *facts]
     return all(
@@ -207,6 +210,23 @@ class _Digits:
     def determined(self, poly: Poly) -> bool:
         """Whether it is the same for both."""
         return all(self._is_known(s) for s in poly.symbols())
+
+    def pinned(self, program: Poly) -> bool:
+        """Whether facts leave a program id one value, the same for both, as the last one's."""
+        ends: list[Poly] = []
+        (symbol,) = program.symbols()
+        for fact in [*self._space.facts_of(symbol), *self._facts]:
+            a, b = fact.linear_in(symbol) or (ZERO, ZERO)
+            if a.constant in (1, -1) and all(s.level < PROGRAM for s in b.symbols()):
+                ends.append(-b * (a.constant or 1))
+        theirs = self._renamed(program)
+        return any(
+            self._is(program, end, self._facts) and self._is(theirs, end, self._others)
+            for end in dict.fromkeys(ends)
+        )
+
+    def _is(self, p: Poly, q: Poly, facts: list[Poly]) -> bool:
+        return self._space.nonneg(p - q, facts) and self._space.nonneg(q - p, facts)
 
     def _is_known(self, symbol: Symbol) -> bool:
         if symbol in self._known or symbol.level < PROGRAM:

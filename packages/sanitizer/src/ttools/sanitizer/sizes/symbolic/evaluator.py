@@ -46,6 +46,9 @@ from ttools.sanitizer.sizes.symbolic.values import (
     number,
 )
 
+#: So many ways of a loop's bound are followed, each on its own.
+_MOST_BOUNDS = 4
+
 
 class Evaluator(Accesses):
     """Evaluates one launch; see `State`."""
@@ -183,22 +186,33 @@ class Evaluator(Accesses):
                 trips = max(0, max(-(-(e or 0) // least) for e in ends))
         self.space.declare(k, 0, None if trips is None else max(0, trips - 1))
         ways = alternatives(negated(compare("ge", index, upper)))
-        bounds = ways[0] if len(ways) == 1 else ()
-        before = self.context
-        self.context = (*before, *bounds)
+        before, recording = self.context, self._recording
         self._values[counter] = index
+        stepped = by if known else None
+        if 1 < len(ways) <= _MOST_BOUNDS and recording:
+            for bounds in ways:
+                self.context = (*before, *bounds)
+                self._iterate(op, body, list(arguments), list(inits), k)
+                self._need_step(op, index, stepped)
+            # Whatever follows the loop may follow any of them.
+            ways, self._recording = [()], False
+        self.context = (*before, *(ways[0] if len(ways) == 1 else ()))
         self._iterate(op, body, list(arguments), list(inits), k)
-        if known and self._recording:
-            # The counter is stepped once more than the body runs.
-            width = width_of(counter)
-            for case in index.cases:
-                assert by is not None
-                need = Need(op, case.value + by, -(1 << (width - 1)), (1 << (width - 1)) - 1)
-                self.result.needed.append((need, (*self.context, *case.when)))
+        self._need_step(op, index, stepped)
+        self._recording = recording
         self.context = before
         end = upper.single if sure else None
         total = self._trips(k, first, end, by, trips) if known else None
         self._results(op, total)
+
+    def _need_step(self, op: Operation, index: Number, by: Poly | None) -> None:
+        """The counter is stepped once more than the body runs."""
+        if by is None or not self._recording:
+            return
+        half = 1 << (width_of(op.regions[0].entry.arguments[0]) - 1)
+        for case in index.cases:
+            need = Need(op, case.value + by, -half, half - 1)
+            self.result.needed.append((need, (*self.context, *case.when)))
 
     def _trips(
         self, k: Symbol, first: Poly | None, upper: Poly | None, by: Poly | None, most: int | None

@@ -24,6 +24,7 @@ from ttools.sanitizer.sizes.symbolic.values import (
     joined,
     needs_of,
     negated,
+    number,
 )
 
 
@@ -162,6 +163,11 @@ def _shift_right_unsigned(kernel: State, op: Operation) -> AnyValue:
     return _shift_right(kernel, op)
 
 
+def _is_nonneg(kernel: State, value: Number) -> bool:
+    lows = [kernel.space.range(case.value)[0] for case in value.cases]
+    return all(low is not None and low >= 0 for low in lows)
+
+
 @rule("arith.cmpi")
 def _compare(kernel: State, op: Operation) -> AnyValue:
     predicate = str(op.attributes["predicate"])
@@ -171,10 +177,15 @@ def _compare(kernel: State, op: Operation) -> AnyValue:
     if any(c.base is not None for v in (left, right) for c in v.cases):
         return UNKNOWN
     if predicate.startswith("u"):
-        for each in (*left.cases, *right.cases):
-            low = kernel.space.range(each.value)[0]
-            if low is None or low < 0:
-                return UNKNOWN
+        less, more = (right, left) if predicate[1] == "g" else (left, right)
+        if not _is_nonneg(kernel, more):
+            return UNKNOWN
+        if not _is_nonneg(kernel, less):
+            # Without a sign what is below 0 is above all that is not.
+            reached = compare("ge", more, less)
+            if predicate[2] == "t":
+                reached = negated(compare("ge", less, more))
+            return Logic("and", (compare("ge", less, number(0)), reached))
     relation = predicate.lstrip("su") if predicate not in ("eq", "ne") else predicate
     if relation in ("eq", "ne"):
         found = compare("eq", left, right)

@@ -26,12 +26,18 @@ from ttools.sanitizer.sizes.symbolic.values import (
     UNKNOWN,
     AnyValue,
     Case,
+    Fact,
     Need,
     Number,
     facts_of,
     joined,
     needs_of,
 )
+
+#: Those that round towards 0.
+_SIGNED = frozenset({"arith.divsi", "arith.remsi"})
+#: So many cases at most where some are above 0 and some below.
+_MOST_PARTED = 4
 
 
 def _linear(kernel: State, op: Operation, function: Function) -> AnyValue:
@@ -63,26 +69,33 @@ def _shift_left(kernel: State, op: Operation) -> AnyValue:
 
 
 def _divided(kernel: State, op: Operation, function: Callable[[Poly, Poly], Poly]) -> AnyValue:
-    """A quotient or remainder of what is not below 0 by what is above, so signs do not matter."""
+    """A quotient or remainder by what is above 0; below 0 it is the opposite of the opposite's."""
     combinations = joined(*(kernel.number(v) for v in op.operands))
     if combinations is None or is_condition(op.results[0]):
         return otherwise(kernel, op, op.results[0])
-    cases = []
-    half = 1 << (width_of(op.results[0]) - 1)
+    cases: list[Case] = []
     nonneg = kernel.space.nonneg
+    may_part = op.name in _SIGNED and 2 * len(combinations) <= _MOST_PARTED
     for p, d in combinations:
         facts = [f.poly for f in (*facts_of((p, d)), *kernel.context) if not f.needs]
         if not nonneg(d.value - 1, facts):
             return kernel.unknown(op.results[0])
-        needs = needs_of((p, d))
-        is_nonneg = nonneg(p.value, facts)
-        if not is_nonneg:
-            # Rounded towards 0, so below 0 the quotient is another.
+        needs, when = needs_of((p, d)), facts_of((p, d))
+        if nonneg(p.value, facts):
+            value = function(p.value, d.value)
+            if nonneg(d.value - 1 - p.value, facts):
+                value = p.value if function is modulo else ZERO
+            cases.append(Case(value, when, needs))
+        elif may_part:
+            below = -function(-p.value, d.value)
+            cases += [
+                Case(function(p.value, d.value), (*when, Fact(p.value, p.needs)), needs),
+                Case(below, (*when, Fact(-1 - p.value, p.needs)), needs),
+            ]
+        else:
+            half = 1 << (width_of(op.results[0]) - 1)
             needs = needs | {Need(op, p.value, 0, half - 1, "model")}
-        value = function(p.value, d.value)
-        if is_nonneg and nonneg(d.value - 1 - p.value, facts):
-            value = p.value if function is modulo else ZERO
-        cases.append(Case(value, facts_of((p, d)), needs))
+            cases.append(Case(function(p.value, d.value), when, needs))
     return Number(tuple(cases))
 
 
