@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributed
 
-from ttools.core.device_map import kernels
+from ttools.core.device_map.operators import kernels
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices"),

@@ -104,8 +104,8 @@ def run_work(
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet)
     import_quickly("torch")
-    told = broken_gpu_told() if advice == ADVICE else nullcontext()
-    with devices_for(device_map), told:
+    noted = broken_gpu_told() if advice == ADVICE else nullcontext()
+    with devices_for(device_map), noted:
         if not debug:
             return run_target(work)
         from ttools.interpreter.eager.debugging.debugger import debug_script

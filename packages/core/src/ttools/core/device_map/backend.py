@@ -1,6 +1,6 @@
 """A CUDA backend for torch whose memory is the host's.
 
-torch's C++ asks the backend of a tensor's device for kernels (`registry.py`), a guard and hooks
+torch's C++ asks the backend of a tensor's device for kernels (`operators/registry.py`), a guard and hooks
 (`hooks.py`). Once put in place they stay until the process ends, so that tensors that a script has
 made stay usable. Must not know how scripts are run or what `torch.cuda` answers.
 """
@@ -16,8 +16,8 @@ import torch
 
 from ttools.core.device_map import hooks, memory
 from ttools.core.device_map.aliases import check_capsules
-from ttools.core.device_map.kernels import computed_on_cpu
-from ttools.core.device_map.registry import BACKENDS, kernels
+from ttools.core.device_map.operators.kernels import computed_on_cpu
+from ttools.core.device_map.operators.registry import BACKENDS, kernels
 from ttools.core.device_map.tensors import is_marked, pinned_copy
 from ttools.core.errors import UnsupportedError
 

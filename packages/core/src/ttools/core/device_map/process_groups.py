@@ -1,7 +1,7 @@
 """Process groups that ask for NCCL, which needs GPUs: gloo stands in.
 
 `mapping.py` puts these replacements in place. Collectives of the device's tensors are computed with
-the CPU's (`kernels.py`), so the stand-in is the group's backend for both.
+the CPU's (`operators/kernels.py`), so the stand-in is the group's backend for both.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
 
     That kernel is a composite, which may call CUDA's functions directly.
     """
-    from ttools.core.device_map.kernels import computed_on_cpu
-    from ttools.core.device_map.registry import is_computed
+    from ttools.core.device_map.operators.kernels import computed_on_cpu
+    from ttools.core.device_map.operators.registry import is_computed
 
     # `CompositeExplicitAutograd` is an alias, which leaves the set empty.
     no_backend = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
@@ -300,7 +300,7 @@ def _shared(tensor: Any) -> Any:
     views that were made before know nothing.
     """
     from ttools.core.device_map.aliases import to_cuda, to_host
-    from ttools.core.device_map.kernels import set_storage
+    from ttools.core.device_map.operators.kernels import set_storage
 
     place = tensor.storage_offset(), list(tensor.shape), list(tensor.stride())
     storage = tensor.untyped_storage()

@@ -50,7 +50,7 @@ def main(descriptor: int, kind: str) -> None:
     if kind == "compile":
         _build_driver_module()  # before there are threads
     hashing = threading.Thread(target=triton_versions.hash_triton)
-    if kind != "gpu":  # its workers are told
+    if kind != "gpu":  # its workers hear of it
         hashing.start()
     for name in IMPORTS[kind]:
         import_module(name)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ttools.core.device_map import batch_norm
+from ttools.core.device_map.operators import batch_norm
 
 _HALF = (torch.float16, torch.bfloat16)
 

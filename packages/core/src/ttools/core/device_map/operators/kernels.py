@@ -17,7 +17,7 @@ from ttools.core import replaced_kernels
 from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, to_host
 from ttools.core.device_map.generators import default_generator, drawing
 from ttools.core.device_map.memory import ask_for_device
-from ttools.core.device_map.missing_types import with_missing_types
+from ttools.core.device_map.operators.missing_types import with_missing_types
 from ttools.core.errors import UnsupportedError
 
 _CPU = torch.device("cpu")
