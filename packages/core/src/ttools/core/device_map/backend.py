@@ -1,8 +1,8 @@
 """A CUDA backend for torch whose memory is the host's.
 
 torch's C++ asks the backend of a tensor's device for kernels (`operators/registry.py`), a guard and
-hooks (`hooks.py`). Once put in place they stay until the process ends, so that tensors that a script
-has made stay usable. Must not know how scripts are run or what `torch.cuda` answers.
+hooks (`hooks.py`). Once put in place they stay until the process ends, so that tensors that a
+script has made stay usable. Must not know how scripts are run or what `torch.cuda` answers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`--device-map cuda=cpu`: scripts that hard-code CUDA devices run unedited on the CPU.
 
 A script sees a machine with one CUDA device: its tensors there are torch's own CUDA tensors, whose
-memory is the host's (`memory.py`) and whose operators compute on the CPU (`operators/`, put in place
-by `backend.py`). What torch's Python asks of CUDA itself is answered by replaced attributes
+memory is the host's (`memory.py`) and whose operators compute on the CPU (`operators/`, put in
+place by `backend.py`). What torch's Python asks of CUDA itself is answered by replaced attributes
 (`cuda.py`, `tensors.py`, and `proton.py` for Triton's profiler), seen by all threads and put back
 on exit. CUDA tensors stay what they are.
 """
