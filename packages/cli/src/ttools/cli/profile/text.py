@@ -132,8 +132,8 @@ class _Blocks:
         said += f"; {intensity} flop per byte" if intensity else ""
         taken = row["mean_s"] if "efficiency" in row else None
         if taken:
-            rates = amount(row["flops"] / taken), amount(row["unique_bytes"] / taken, "B")
-            said += f"; {share(row['efficiency'])} of it reached: {rates[0]}flop/s, {rates[1]}/s"
+            rates = amount(row["flops"] / taken, "flop"), amount(row["unique_bytes"] / taken, "B")
+            said += f"; {share(row['efficiency'])} of it reached: {rates[0]}/s, {rates[1]}/s"
         return said
 
     def _own(self, row: Row) -> dict[str, Inspection]:
