@@ -84,6 +84,14 @@ def test_traceback_is_the_script_s(ttools: Run, tmp_path: Path) -> None:
     assert "ttools" not in ours.stderr.replace(NO_LAUNCH, "").replace("test_", "")
 
 
+def test_errors_of_a_broken_gpu_say_what_finds_their_cause(ttools: Run) -> None:
+    words = "CUDA error: an illegal memory access was encountered"
+    broken = ttools("interpret", "-c", f"raise RuntimeError({words!r})")
+    assert broken.returncode == 1
+    assert broken.stderr.index(words) < broken.stderr.index("`ttools sanitize` finds where")
+    assert "finds where" not in ttools("interpret", "-c", "raise RuntimeError('other')").stderr
+
+
 def test_excepthook_stays_the_script_s(ttools: Run) -> None:
     code = "import sys; print(sys.excepthook is sys.__excepthook__)"
     assert ttools("interpret", "-c", code).stdout == "True\n"

@@ -130,7 +130,7 @@ def test_the_module_is_python_and_runs(tmp_path: Path) -> None:
     assert scope["choose_for_add_kernel"]({"n": 100}) == {"BLOCK": 64, "num_warps": 4}
     assert scope["choose_for_add_kernel"]({"n": 10**7})["BLOCK"] == 1024
     assert "For shapes that were left out: 12.2% on average, 100.0% at worst." in text
-    assert "    Measured: n from 100 to 5_000_000.\n" in text
+    assert "    Measured: n from 100 to 5,000,000.\n" in text
     launch(scope["add_kernel_heuristics"](add_kernel))
 
 

@@ -11,11 +11,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttools.cli.broken_gpu import broken_gpu_told
+from ttools.cli.broken_gpu import note_broken_gpu
 from ttools.cli.console import say
 from ttools.cli.replay import Replay, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
@@ -104,10 +104,10 @@ def run_work(
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet)
     import_quickly("torch")
-    noted = broken_gpu_told() if advice == ADVICE else nullcontext()
-    with devices_for(device_map), noted:
+    on_error = note_broken_gpu if advice == ADVICE else None
+    with devices_for(device_map):
         if not debug:
-            return run_target(work)
+            return run_target(work, on_error=on_error)
         from ttools.interpreter.eager.debugging.debugger import debug_script
 
         return debug_script(lambda execute: run_target(work, execute))

@@ -64,9 +64,10 @@ class _Program:
 
 
 Execute = Callable[[CodeType, dict[str, object]], None]
+OnError = Callable[[BaseException], None]
 
 
-def run_target(target: Target, execute: Execute = exec) -> int:
+def run_target(target: Target, execute: Execute = exec, *, on_error: OnError | None = None) -> int:
     """Runs a script in this process and returns the exit code that `python` would give.
 
     An uncaught exception is printed by `sys.excepthook` without our frames, as Python does, and
@@ -77,6 +78,7 @@ def run_target(target: Target, execute: Execute = exec) -> int:
     Args:
         target: What to run.
         execute: Runs its code in the namespace of `__main__`.
+        on_error: Called with an uncaught exception of the script's once it is printed.
 
     Raises:
         UsageError: There is no such file or module.
@@ -99,7 +101,7 @@ def run_target(target: Target, execute: Execute = exec) -> int:
         sys.modules["__main__"] = module
         with ScriptEnd() as end:
             try:
-                code = _execute(program, module, execute)
+                code = _execute(program, module, execute, on_error)
             except TtoolsError:
                 end.finish()  # it ends the script, too
                 raise
@@ -247,7 +249,9 @@ def _loader_code(spec: ModuleSpec) -> CodeType:
 # --- running ----------------------------------------------------------------------------------
 
 
-def _execute(program: _Program, module: ModuleType, execute: Execute) -> int:
+def _execute(
+    program: _Program, module: ModuleType, execute: Execute, on_error: OnError | None
+) -> int:
     try:
         execute(program.compile(), module.__dict__)
         code = 0
@@ -266,6 +270,8 @@ def _execute(program: _Program, module: ModuleType, execute: Execute) -> int:
                 ours.add_during(f"running {location}")
             raise ours from None
         code = _report(error)
+        if on_error is not None:
+            on_error(error)
     return code
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Operation, Value
 from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
 
@@ -29,7 +30,7 @@ def computed_from(values: Iterable[Value]) -> set[Operation]:
             continue
         found.add(op)
         pending += op.operands
-        if op.name.startswith("scf."):
+        if op.has(STRUCTURED):
             pending += region_result_sources(op, value.index)
             pending += _decisive(op)
     return found
@@ -49,11 +50,7 @@ def deciding(op: Operation) -> Iterator[Value]:
 
 
 def _decisive(op: Operation) -> list[Value]:
-    match op.name:
-        case "scf.if":
-            return list(op.operands[:1])
-        case "scf.for":
-            return list(op.operands[:3])
-        case "scf.while":
-            return list(op.regions[0].entry.terminator.operands[:1])
-    return []
+    """The values that decide which of an operation's blocks run, and how often."""
+    deciders = [op.operand(name) for name in ("condition", "lower", "upper", "step")]
+    deciders += [each.entry.terminator.operand("condition") for each in op.regions if each.blocks]
+    return [value for value in deciders if value is not None]

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from ttools.core.location import user_location
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import READS
+from ttools.interpreter.dialects.traits import READS, WRITES
 from ttools.interpreter.ir import (
     Constant,
     FloatType,
@@ -40,8 +40,8 @@ from ttools.sanitizer.passes.twins import Twins, unsigned
 
 #: What conversions of floats to integers end in, with a sign and without.
 _CONVERSIONS = ("tosi", "toui")
-#: The conversion of integers to narrower ones.
-_CUT = "arith.trunci"
+#: What the conversion of integers to narrower ones ends in.
+_CUT = "trunci"
 #: What conversions cut bits of on purpose; a remainder fits, or is one of a hash.
 _PACKING = ("andi", "ori", "xori", "shli", "shrui", "shrsi", "remsi", "remui", "_to_int", "mulhiui")
 _DEEPEST = 8
@@ -63,7 +63,7 @@ def may_lose(op: Operation) -> str:
         return f"a float beyond the range of {sign}{result} is converted to it"
     combine = combined_by(op)
     is_own = op.location is None or user_location(op.location) == op.location
-    if op.name == _CUT:
+    if op.name.endswith(_CUT):
         on_purpose = not is_own or _is_packed(op.operands[0])
         what = f"an int{width_of(op.operands[0])} beyond the range of {result} is converted to it"
         return "" if on_purpose else what
@@ -112,17 +112,17 @@ class Unsigned:
 
     def takes(self, op: Operation, value: Value) -> bool:
         """Whether an operation stores a value there."""
-        return op.name == "tt.store" and op.operands[1] is value and self._leads(op)
+        return op.has(WRITES) and op.operand("value") is value and self._leads(op)
 
     def gives(self, value: Value) -> bool:
         """Whether a value was loaded there, or is not a load's."""
         op = value.defining_op
-        return op is None or op.name != "tt.load" or self._leads(op)
+        return op is None or not op.has(READS) or self._leads(op)
 
     def _leads(self, op: Operation) -> bool:
         if not self._parameters:
             return False
-        return parameter_of(op.operands[0], self._provenance) in self._parameters
+        return parameter_of(op.address, self._provenance) in self._parameters
 
 
 def is_lost(b: Builder, op: Operation, stores: Unsigned) -> Value:
@@ -135,7 +135,7 @@ def is_lost(b: Builder, op: Operation, stores: Unsigned) -> Value:
     """
     if op.name.endswith(_CONVERSIONS):
         return _does_not_fit(b, op)
-    if op.name == _CUT:
+    if op.name.endswith(_CUT):
         return _is_cut(b, op)
     found = None
     for extended in _readings(op, stores):

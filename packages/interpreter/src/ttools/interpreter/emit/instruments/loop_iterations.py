@@ -48,7 +48,7 @@ def _between(prober: Prober, function: Operation) -> Callable[[Operation], bool]
     ops = list(function.walk())
     if any(op.has(CALL) for op in ops) or function.attributes.get("visibility") == "private":
         return lambda exchange: True
-    loads = [op for op in ops if op.name == "tt.load" and not op.attributes.get(SHADOW)]
+    loads = [op for op in ops if _is_load(op)]
     stores = [op for op in ops if op.has(WRITES) and _meets(prober, op, loads)]
     met = {op for op in loads if any(_meets(prober, store, [op]) for store in stores)}
     used = computed_from(v for op in stores for v in (*op.operands, *deciding(op)))
@@ -81,13 +81,16 @@ def _updates(prober: Prober, body: Operation) -> bool:
     """Whether what is loaded may meet a later store, and by that what is loaded next."""
     loaded: list[Operation] = []
     for op in body.walk():
-        if op.attributes.get(SHADOW):
-            continue
-        if op.name == "tt.load":
+        if _is_load(op):
             loaded.append(op)
-        elif op.has(WRITES) and _meets(prober, op, loaded):
+        elif op.has(WRITES) and not op.attributes.get(SHADOW) and _meets(prober, op, loaded):
             return True
     return False
+
+
+def _is_load(op: Operation) -> bool:
+    """Whether it is a load of the kernel's own."""
+    return op.name == "tt.load" and not op.attributes.get(SHADOW)
 
 
 def _meets(prober: Prober, store: Operation, loads: Sequence[Operation]) -> bool:
