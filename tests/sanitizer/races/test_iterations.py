@@ -44,7 +44,9 @@ def _naively(launch: Launch, warps: int) -> set[tuple[int, int]]:
                 continue
             if (one.program, one.barrier) != (two.program, two.barrier):
                 continue
-            if warps > 1 and one.epoch // STRETCH != two.epoch // STRETCH:
+            # What was loaded is exchanged before what comes of it is stored, not the other way.
+            exchanged = one.epoch // STRETCH > two.epoch // STRETCH
+            if warps > 1 and exchanged:
                 continue
             shared = one.elements.keys() & two.elements.keys()
             alike = store.shape == load.shape
