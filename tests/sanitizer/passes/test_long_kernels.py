@@ -105,7 +105,7 @@ def _overflows(module: Module) -> list[Note]:
 @pytest.mark.parametrize(
     ("kernel", "apply"),
     [
-        (sums, numeric.apply),
+        pytest.param(sums, numeric.apply, marks=_SLOW),
         pytest.param(doublings, numeric.apply, marks=_SLOW),
         pytest.param(moves, numeric.apply, marks=_SLOW),
         pytest.param(choices, numeric.apply, marks=_SLOW),

@@ -112,7 +112,9 @@ def load_text(folder: Path, name: str, text: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize(
+    "seed", [*range(5), *(pytest.param(each, marks=pytest.mark.slow) for each in range(5, 14))]
+)
 def test_claims_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     check_claims(_module(tmp_path, seed))
 

@@ -205,7 +205,9 @@ def test_a_promise_of_two_sizes_and_where_it_wraps() -> None:
     assert large.verdict == "not proved"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(each, marks=pytest.mark.slow) for each in range(3, 10))]
+)
 def test_no_claim_about_distinct_numbers_is_refuted(seed: int) -> None:
     """Random formulas of a loaded number, against tables that are shuffled."""
     rng = random.Random(seed)

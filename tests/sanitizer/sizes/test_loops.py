@@ -175,7 +175,10 @@ def triangle(n):
         (one_too_many, 1, 1 << 20, "oob_load", 1),
         (hidden_race, 1, 20, "overlapping_store", 3),
         (grid_stride, 1, (1 << 31) - 1, "int_overflow", (1 << 31) - 300 * 4096 + 1),
-        (while_stride, 1, (1 << 31) - 1, "int_overflow", (1 << 31) - 300 * 4096 + 1),
+        pytest.param(
+            *(while_stride, 1, (1 << 31) - 1, "int_overflow", (1 << 31) - 300 * 4096 + 1),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_defects_in_loops_are_found(
@@ -257,7 +260,9 @@ def _text(choose: random.Random) -> str:
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(each, marks=pytest.mark.slow) for each in range(3, 6))]
+)
 def test_claims_of_while_loops_hold_at_every_size(tmp_path: Path, seed: int) -> None:
     text = _text(random.Random(seed))
     check_claims(load_text(tmp_path, f"sizes_while_{seed}", text))

@@ -152,7 +152,9 @@ def test_a_short_proof_is_found_among_long_ways_that_lead_nowhere() -> None:
     assert space.nonneg(4 * size - 1 - size * as_poly(row) - column, masks)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(each, marks=pytest.mark.slow) for each in range(3, 12))]
+)
 def test_bounds_of_quotients_of_quotients_hold(seed: int) -> None:
     """As upsampling and convolutions index: each part is bounded by what is divided last."""
     choose = random.Random(seed)
