@@ -61,7 +61,7 @@ def blocks(page: Path) -> list[str]:
     return BLOCK.findall(page.read_text("utf-8"))
 
 
-def run_session(block: str, place: Path, *, columns: int = 200) -> None:
+def run_session(block: str, place: Path, *, columns: int = 80) -> None:
     """Types the lines of a block in a terminal so wide, in copies of folders made in `place`."""
     folder, terminal = place, None
     try:

@@ -119,7 +119,7 @@ def does_not_end(x):
 
 def wrong_on_the_gpu(x):
     """For `test_gpu.py`: what stands for a GPU there can be told by this setting."""
-    return right(x) + right(x) * torch.are_deterministic_algorithms_enabled()
+    return right(x + x if torch.are_deterministic_algorithms_enabled() else x)
 
 
 def needs_cuda(x):

@@ -69,4 +69,4 @@ def test_the_readme_shows_outputs() -> None:
 @pytest.mark.slow  # `make ci` has it all the same
 @pytest.mark.parametrize("number", range(4))
 def test_what_the_readme_shows(number: int, tmp_path: Path) -> None:
-    run_session(blocks(README)[number], tmp_path, columns=80)
+    run_session(blocks(README)[number], tmp_path)
