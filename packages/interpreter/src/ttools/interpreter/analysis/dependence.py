@@ -8,32 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ttools.interpreter.dialects.traits import STRUCTURED
-from ttools.interpreter.ir import Block, Operation, Value
-from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
+from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.ir.dataflow import backward_slice, control_sources
 
 
 def computed_from(values: Iterable[Value]) -> set[Operation]:
     """The operations that some values depend on, those that make them among them."""
-    found: set[Operation] = set()
-    seen: set[Value] = set()
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        op = value.defining_op
-        if op is None:
-            assert isinstance(value.owner, Block)
-            sources = block_argument_sources(value, value.owner)
-            pending += [each for each in sources if each is not None]
-            continue
-        found.add(op)
-        pending += op.operands
-        if op.has(STRUCTURED):
-            pending += region_result_sources(op, value.index)
-            pending += _decisive(op)
-    return found
+    found = backward_slice(values, _sources)
+    return {value.defining_op for value in found if value.defining_op is not None}
+
+
+def _sources(value: Value) -> list[Value]:
+    op = value.defining_op
+    if op is None:
+        return control_sources(value)
+    if op.has(STRUCTURED):
+        return [*op.operands, *control_sources(value), *_decisive(op)]
+    return op.operands
 
 
 def deciding(op: Operation) -> Iterator[Value]:

@@ -9,7 +9,7 @@ who asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,9 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.comments import comment, with_comment
 from ttools.interpreter.analysis.positions import Position, line_positions
 from ttools.interpreter.dialects import OPERATIONS
-from ttools.interpreter.dialects.traits import BRANCH, FUNCTION, PURE, READS, WRITES
+from ttools.interpreter.dialects.traits import BRANCH, FUNCTION, PURE, READS, STRUCTURED, WRITES
 from ttools.interpreter.ir import Block, Module, Operation, Value
-from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
+from ttools.interpreter.ir.dataflow import backward_slice, block_argument_sources, control_sources
 from ttools.interpreter.ir.dead_code import operations_without_purpose
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
@@ -135,26 +135,22 @@ def _following(argument: Value) -> list[Value]:
 
 def _origins(*values: Value) -> tuple[set[Operation], set[Value]]:
     """The loads and the block arguments that values are computed from, without a look behind."""
+
+    def sources(value: Value) -> Iterable[Value]:
+        op = value.defining_op
+        if op is None or op.name in _LOADS:
+            return ()
+        return control_sources(value) if op.has(STRUCTURED) else op.operands
+
     loads: set[Operation] = set()
     arguments: set[Value] = set()
-    seen: set[Value] = set()
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    for value in backward_slice(values, sources):
         op = value.defining_op
-        if op is None:
-            holder = value.owner.parent_op if isinstance(value.owner, Block) else None
-            if holder is not None and holder.name != "tt.func":
-                arguments.add(value)
-        elif op.name in _LOADS:
+        if op is not None and op.name in _LOADS:
             loads.add(op)
-        elif op.regions and op.name.startswith("scf."):
-            pending += region_result_sources(op, value.index)
-        else:
-            pending += op.operands
+        holder = value.owner.parent_op if isinstance(value.owner, Block) else None
+        if holder is not None and not holder.has(FUNCTION):
+            arguments.add(value)
     return loads, arguments
 
 

@@ -1,8 +1,39 @@
-"""Where values come from that branches, loops and other operations with regions hand on."""
+"""Where values come from: through branches and loops, and back over any number of steps."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
 from ttools.interpreter.ir import Block, Operation, Value
+
+
+def backward_slice(
+    values: Iterable[Value], sources: Callable[[Value], Iterable[Value]]
+) -> Iterator[Value]:
+    """The values that some depend on, each once, the nearest first and themselves before all.
+
+    Args:
+        values: where to begin.
+        sources: what a value comes from; nothing where the slice is to end.
+    """
+    pending = deque(dict.fromkeys(values))
+    seen = set(pending)
+    while pending:
+        value = pending.popleft()
+        yield value
+        new = [source for source in dict.fromkeys(sources(value)) if source not in seen]
+        seen.update(new)
+        pending += new
+
+
+def control_sources(value: Value) -> list[Value]:
+    """The values that control flow may move to a block argument or to a result of a region."""
+    op = value.defining_op
+    if op is not None:
+        return region_result_sources(op, value.index)
+    assert isinstance(value.owner, Block)
+    return [v for v in block_argument_sources(value, value.owner) if v is not None]
 
 
 def block_argument_sources(value: Value, block: Block) -> list[Value | None]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ttools.interpreter.dialects.traits import BRANCH, LOOP, STRUCTURED, TERMINATOR
 from ttools.interpreter.ir import Block, Operation, Value
-from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
+from ttools.interpreter.ir.dataflow import control_sources
 from ttools.interpreter.ir.rewriting import Builder, set_operand
 
 #: Of `scf.for`: lower bound, upper bound, step; the initial values follow.
@@ -92,13 +92,13 @@ class _Liveness:
         owner = value.owner
         if isinstance(owner, Operation):
             if owner.has(STRUCTURED):
-                for source in region_result_sources(owner, value.index):
+                for source in control_sources(value):
                     self._need(source)
             self._run(owner)
             return
         around = owner.parent_op
         if around is not None and around.has(LOOP):
-            for source in filter(None, block_argument_sources(value, owner)):
+            for source in control_sources(value):
                 self._need(source)
             self._run(around)
 

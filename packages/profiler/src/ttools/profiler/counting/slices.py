@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ttools.interpreter.dialects.traits import READS, STRUCTURED, WRITES
-from ttools.interpreter.ir import Block, Operation, Value
-from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
+from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.ir.dataflow import backward_slice, control_sources
 
 
 def is_access(op: Operation) -> bool:
@@ -19,22 +19,13 @@ def operations_behind(values: Iterable[Value]) -> set[Operation]:
 
     Accesses are the last ones: what decides where they are is not followed.
     """
-    found: set[Operation] = set()
-    seen: set[Value] = set()
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if isinstance(value.owner, Block):
-            pending += filter(None, block_argument_sources(value, value.owner))
-            continue
-        op = value.owner
-        if op.has(STRUCTURED):
-            pending += region_result_sources(op, value.index)
-            continue
-        found.add(op)
-        if not is_access(op):
-            pending += op.operands
-    return found
+    slice_ = backward_slice(values, _sources)
+    found = {value.defining_op for value in slice_ if value.defining_op is not None}
+    return {op for op in found if not op.has(STRUCTURED)}
+
+
+def _sources(value: Value) -> Iterable[Value]:
+    op = value.defining_op
+    if op is None or op.has(STRUCTURED):
+        return control_sources(value)
+    return () if is_access(op) else op.operands

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import COMBINES, READS, WRITES
 from ttools.interpreter.ir import Block, Constant, Operation, Value
-from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
 
 
 def operations(parent: Operation) -> Iterator[Operation]:
@@ -17,15 +16,6 @@ def operations(parent: Operation) -> Iterator[Operation]:
             for op in block.operations:
                 yield op
                 yield from operations(op)
-
-
-def control_sources(value: Value) -> list[Value]:
-    """The values that control flow may move to `value`."""
-    op = value.defining_op
-    if op is not None:
-        return region_result_sources(op, value.index)
-    assert isinstance(value.owner, Block)
-    return [v for v in block_argument_sources(value, value.owner) if v is not None]
 
 
 def parameter_of(pointer: Value, provenance: Provenance) -> int:

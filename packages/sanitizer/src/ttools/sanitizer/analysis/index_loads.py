@@ -5,14 +5,15 @@ Must not know what is wrong with an access.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
-from ttools.sanitizer.analysis.dataflow import control_sources, is_access, parameter_of
+from ttools.interpreter.ir.dataflow import backward_slice, control_sources
+from ttools.sanitizer.analysis.dataflow import is_access, parameter_of
 from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 
@@ -54,19 +55,15 @@ def index_loads(module: Module) -> dict[Position, IndexLoad]:
 
 def _integers_loaded(address: Value, entry: Block) -> Iterator[Value]:
     """The loaded integers that an address is made of, the nearest first."""
-    seen: set[Value] = set()
-    pending = [address]
-    while pending:
-        following: list[Value] = []
-        for value in pending:
-            if value in seen or value.owner is entry:
-                continue
-            seen.add(value)
-            op = value.defining_op
-            if op is None or op.has(STRUCTURED):
-                following += control_sources(value)
-            elif op.name != "tt.load":
-                following += op.operands
-            elif isinstance(element_type(value.type), IntegerType):
-                yield value
-        pending = following
+
+    def sources(value: Value) -> Iterable[Value]:
+        op = value.defining_op
+        if value.owner is entry or (op is not None and op.name == "tt.load"):
+            return ()
+        return control_sources(value) if op is None or op.has(STRUCTURED) else op.operands
+
+    for value in backward_slice([address], sources):
+        op = value.defining_op
+        loaded = op is not None and op.name == "tt.load"
+        if loaded and isinstance(element_type(value.type), IntegerType):
+            yield value

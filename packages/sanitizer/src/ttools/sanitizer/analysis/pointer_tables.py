@@ -4,11 +4,14 @@ from, so that a finding can name one. Must not know what is wrong with such an a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Module, PointerType, Value, element_type
-from ttools.sanitizer.analysis.dataflow import control_sources, is_access
+from ttools.interpreter.ir.dataflow import backward_slice, control_sources
+from ttools.sanitizer.analysis.dataflow import is_access
 
 #: File, line and column: inlining changes the rest of a location.
 Position = tuple[str, int, int]
@@ -47,22 +50,20 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
         provenance: of the kernel.
         entry: the kernel's first block.
     """
-    found: set[int] = set()
-    seen: set[Value] = set()
-    pending = [pointer]
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+
+    def sources(value: Value) -> Iterable[Value]:
         op = value.defining_op
-        if value.owner is entry:
-            is_pointer = isinstance(element_type(value.type), PointerType)
-            found |= set() if is_pointer else {value.index}
-        elif op is None or op.has(STRUCTURED):
-            pending += control_sources(value)
-        elif op.name == "tt.load":
+        if value.owner is entry or (op is not None and op.name == "tt.load"):
+            return ()
+        if op is None or op.has(STRUCTURED):
+            return control_sources(value)
+        return op.operands[:1] if op.name == "tt.addptr" else op.operands
+
+    found: set[int] = set()
+    for value in backward_slice([pointer], sources):
+        op = value.defining_op
+        if value.owner is entry and not isinstance(element_type(value.type), PointerType):
+            found.add(value.index)
+        elif op is not None and op.name == "tt.load":
             found |= {n for n in provenance.of(op.operands[0]) if n is not None}
-        else:
-            pending += op.operands[:1] if op.name == "tt.addptr" else op.operands
     return found

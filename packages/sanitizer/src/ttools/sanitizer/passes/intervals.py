@@ -19,7 +19,8 @@ from ttools.interpreter.dialects.traits import (
     STRUCTURED,
 )
 from ttools.interpreter.ir import Block, IntegerType, Operation, Value, as_signed, element_type
-from ttools.sanitizer.analysis.dataflow import constant_of, control_sources, holder_of, operations
+from ttools.interpreter.ir.dataflow import control_sources
+from ttools.sanitizer.analysis.dataflow import constant_of, holder_of, operations
 from ttools.sanitizer.passes.combining import combined_by, product_of, sum_of
 from ttools.sanitizer.passes.lanes import MOVES
 

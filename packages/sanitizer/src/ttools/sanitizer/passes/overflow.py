@@ -14,15 +14,15 @@ wrong by a multiple of 2**64 is not found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
+from ttools.interpreter.ir.dataflow import backward_slice, control_sources
 from ttools.interpreter.ir.rewriting import Rewriter
 from ttools.sanitizer.analysis.dataflow import (
-    control_sources,
     is_access,
     operations,
     parameter_of,
@@ -74,24 +74,20 @@ def _is_narrow(op: Operation) -> bool:
 def _reaching_addresses(kernel: Operation) -> set[Value]:
     """Integers that reach an address with all their bits."""
     rules = Twins(frozenset())
-    pending = []
+
+    def sources(value: Value) -> Iterable[Value]:
+        op = value.defining_op
+        if op is None or op.has(STRUCTURED):
+            return filter(width_of, control_sources(value))
+        return filter(width_of, rules.flowing(op))
+
+    ends = []
     for op in operations(kernel):
         if op.name == "tt.addptr":
-            pending.append(op.operands[1])
+            ends.append(op.operands[1])
         elif op.name == "tt.int_to_ptr":
-            pending.append(op.operands[0])
-    found: set[Value] = set()
-    while pending:
-        value = pending.pop()
-        if value in found or not width_of(value):
-            continue
-        found.add(value)
-        definition = value.defining_op
-        if definition is None or definition.has(STRUCTURED):
-            pending += control_sources(value)
-        else:
-            pending += rules.flowing(definition)
-    return found
+            ends.append(op.operands[0])
+    return set(backward_slice(filter(width_of, ends), sources))
 
 
 def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Operation, Type, Value
+from ttools.interpreter.ir.dataflow import control_sources
 from ttools.interpreter.ir.rewriting import (
     Builder,
     Rewriter,
@@ -22,7 +23,7 @@ from ttools.interpreter.ir.rewriting import (
     add_result,
     forward,
 )
-from ttools.sanitizer.analysis.dataflow import control_sources, operations
+from ttools.sanitizer.analysis.dataflow import operations
 from ttools.sanitizer.passes.check import Note
 
 Key: TypeAlias = Hashable
