@@ -5,11 +5,14 @@ Owns the path from a launch's arguments to the engine and back; each step is ano
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import index
 from typing import Any
 
+from ttools.core.device_map.graphs.capture import Capture, capturing
 from ttools.core.device_map.proton import note_launch
 from ttools.core.errors import (
     KernelError,
@@ -19,6 +22,7 @@ from ttools.core.errors import (
     during,
 )
 from ttools.core.process.child_launches import note_child_launch
+from ttools.core.process.host_line import host_line
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config, choices
@@ -32,6 +36,15 @@ from ttools.interpreter.run.launching import (
 )
 from ttools.interpreter.run.notices import announce_implicit_launch
 from ttools.interpreter.run.variants import Variants
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where a launch was recorded: what `LaunchArguments` say of it."""
+
+    config: Mapping[str, Any] | None
+    choices: int
+    host_line: str | None
 
 
 class CPULauncher:
@@ -84,12 +97,44 @@ class CPULauncher:
             raise UsageError(
                 f"kernel `{self._name}`: the grid must be integers, not {extents}"
             ) from None
-        self._launch(function, grid, arguments, run)
+        capture = capturing()
+        if capture is None:
+            self._launch(function, grid, arguments, run)
+        else:
+            self._record(capture, function, grid, arguments, run)
         if launch_exit_hook is not None:
             launch_exit_hook(launch_metadata)
 
+    def _record(
+        self,
+        capture: Capture,
+        function: LoadedKernel,
+        grid: Sequence[int],
+        arguments: Sequence[Any],
+        run: Run | None,
+    ) -> None:
+        """Has the launch made at each replay of a graph, for the runs that are active then.
+
+        A run that is no other thread's business looks at launches before they are made: it sees
+        those of the replays, too.
+        """
+        origin = _Origin(autotuner_config(), choices(), host_line())
+        kept = [_kept(each, capture) for each in arguments]
+        looks = run is not None and not run.shared
+
+        def launch() -> None:
+            active = run if looks else selecting_run(self._name)
+            self._launch(function, grid, kept, active, origin)
+
+        capture.add(self._name, launch)
+
     def _launch(
-        self, function: LoadedKernel, grid: Sequence[int], arguments: Sequence[Any], run: Run | None
+        self,
+        function: LoadedKernel,
+        grid: Sequence[int],
+        arguments: Sequence[Any],
+        run: Run | None,
+        origin: _Origin | None = None,
     ) -> None:
         __tracebackhide__ = True
         kernel = self._kernel
@@ -102,7 +147,11 @@ class CPULauncher:
             given.passed, given.values = given.values, copies.replace(given.values)
             copies.keep(kernel.variants.effects)
         if run is not None and run.observer is not None:
-            given.config, given.choices = autotuner_config(), choices()
+            if origin is None:
+                given.config, given.choices = autotuner_config(), choices()
+            else:
+                given.config, given.choices = origin.config, origin.choices
+                given.host_line = origin.host_line
         try:
             report = make_launch(kernel, given, run)
         except TtoolsError as error:
@@ -139,6 +188,16 @@ class CPULauncher:
             return None
         # Not a method: the kernel would keep its launcher, and both would wait for a collection.
         return partial(_run_eagerly, self._function, self._source.signature, self._metadata)
+
+
+def _kept(argument: Any, capture: Capture) -> Any:
+    """An argument for launches to come: a tensor's memory is what it is now, as a pointer's is."""
+    torch = sys.modules.get("torch")
+    if torch is not None and type(argument) in (torch.Tensor, torch.nn.Parameter):
+        return capture.keep(argument)
+    if type(argument) is tuple:
+        return tuple(_kept(each, capture) for each in argument)
+    return argument
 
 
 def _run_eagerly(
