@@ -54,7 +54,7 @@ class Capture:
     stream: Any
     inputs: Inputs | None = None
     nodes: list[Node] = field(default_factory=list)
-    states: dict[bytes, list[bytes]] = field(default_factory=dict)
+    states: dict[bytes, list[Any]] = field(default_factory=dict)
     _is_valid: bool = True
 
     def __post_init__(self) -> None:

@@ -32,6 +32,11 @@ _COPYING = ("copy_", "_copy_from", "_copy_from_and_resize", "_foreach_copy_", "_
 _NON_BLOCKING = 2
 #: Those of CUDA that ask the device for a number without a tag of torch's that says so.
 _WAITING = frozenset(("_linalg_check_errors", "histc", "_ctc_loss", "_pack_padded_sequence"))
+#: Results but the first that the CPU leaves empty where nobody is to read them.
+_SPARE = frozenset(
+    ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training")
+    + ("_batch_norm_no_update", "_batch_norm_with_update", "_embedding_bag_forward_only")
+)
 #: Groups of processes, whose work is done when it has been waited for.
 _COMMUNICATING = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
 _BOOLS = (torch.bool, torch.uint8)
@@ -90,7 +95,7 @@ class Recorded:
         if self._answers or self._allocates:
             return self._compute(args, kwargs)
         metas = _Metas(self._name)
-        on_meta = metas.of(args), {k: metas.of(v) for k, v in kwargs.items() if k != "generator"}
+        on_meta = metas.of(args), {k: metas.of(v) for k, v in kwargs.items()}
         for name in self._outputs:
             on_meta[1][name] = _without_size(kwargs[name])
         if on_meta[1].get("pin_memory"):
@@ -105,7 +110,6 @@ class Recorded:
             _each(_give_size, kwargs[name], on_meta[1][name])
         kept = _mapped(args, self._kept(capture)), _mapped(kwargs, self._kept(capture))
         returned, places = self._placed(capture, result, args, kwargs, metas)
-        compute, name = self._compute, self._name
 
         def run() -> None:
             with (
@@ -113,9 +117,9 @@ class Recorded:
                 torch._C.DisableTorchFunction(),
                 torch.inference_mode(),
             ):
-                _fill(name, places, compute(*kept))
+                self._fill(places, self._compute(*kept))
 
-        capture.add(name, run)
+        capture.add(self._name, run)
         return returned
 
     def _unsupported(self, why: str) -> UnsupportedError:
@@ -202,6 +206,17 @@ class Recorded:
             return both[0]
         return tuple(each for each, _ in both), [each for _, each in both]
 
+    def _fill(self, places: Any, value: Any, is_spare: bool = False) -> None:
+        """Writes what was computed to where the script has it."""
+        if isinstance(places, torch.Tensor):
+            if isinstance(value, torch.Tensor) and value.shape == places.shape:
+                places.copy_(to_host(value))
+            elif not is_spare:
+                raise self._unsupported("its results have other sizes when the graph is replayed")
+        elif places is not None:
+            for number, (place, each) in enumerate(zip(places, value, strict=True)):
+                self._fill(place, each, number > 0 and self._short in _SPARE)
+
 
 class _Metas:
     """Tensors without memory that have the sizes of operands.
@@ -216,7 +231,9 @@ class _Metas:
         self.operands: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
-        """The same with such tensors, and their device."""
+        """The same with such tensors, on their device, where nothing is drawn."""
+        if isinstance(value, torch._C.Generator):
+            return None
         if isinstance(value, torch.device):
             return torch.device("meta") if value.type == "cuda" else value
         return _mapped(value, self._of_tensor, other=self.of)
@@ -284,17 +301,3 @@ def _memory_for(meta: Any) -> Any:
     if 0 in strides:
         return torch.empty(meta.shape, dtype=meta.dtype, device="cpu")
     return torch.empty_strided(meta.shape, strides, dtype=meta.dtype, device="cpu")
-
-
-def _fill(name: str, places: Any, value: Any) -> None:
-    """Writes what was computed to where the script has it."""
-    if isinstance(places, torch.Tensor):
-        if not isinstance(value, torch.Tensor) or value.shape != places.shape:
-            raise UnsupportedError(
-                f"{name} in a CUDA graph on a mapped device: its result has another size when the "
-                "graph is replayed"
-            )
-        places.copy_(to_host(value))
-    elif places is not None:
-        for place, each in zip(places, value, strict=True):
-            _fill(name, place, each)
