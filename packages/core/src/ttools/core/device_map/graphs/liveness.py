@@ -6,8 +6,10 @@ gone if nobody else holds its storage.
 
 from __future__ import annotations
 
-import sys
+from functools import cache
 from typing import Any
+
+import torch
 
 
 class Inputs:
@@ -37,9 +39,20 @@ class Inputs:
         Raises:
             RuntimeError: some are not.
         """
-        uses = sys.modules["torch"]._C._storage_Use_Count
-        dead = [text for storage, (held, text) in self._held.items() if uses(storage) <= held]
+        dead = [text for storage, (held, text) in self._held.items() if _uses(storage) <= held]
         if dead:
             raise RuntimeError(
                 f"CUDA graph replay detected {len(dead)} dead tensor(s): {', '.join(dead)}"
             )
+
+
+def _uses(storage: int) -> int:
+    """How many tensors have a storage."""
+    return torch._C._storage_Use_Count(storage) - _by_python()
+
+
+@cache
+def _by_python() -> int:
+    """How often a storage's own object in Python, once it was asked for, counts."""
+    tensor = torch.empty(1, device="cpu")
+    return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) - 1

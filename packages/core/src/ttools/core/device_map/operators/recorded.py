@@ -178,26 +178,11 @@ class Recorded:
         self, capture: Capture, result: Any, args: Any, kwargs: Any, metas: _Metas
     ) -> tuple[Any, Any]:
         """The results as the script gets them, and the memory that is written at each replay."""
-
-        def place(value: Any) -> tuple[Any, Any]:
-            if isinstance(value, torch.Tensor):
-                if not self._is_precise and id(value) in metas.operands:
-                    return metas.operands[id(value)], None
-                host = _memory_for(value)
-                made = to_cuda(host)
-                if capture.inputs is not None:
-                    capture.inputs.made(made)
-                return made, host
-            if isinstance(value, (list, tuple)):
-                both = [place(each) for each in value]
-                return type(value)([each for each, _ in both]), [each for _, each in both]
-            return value, None
-
         if not any(where is not None for where in self._returned):
-            return place(result)
+            return self._place(capture, result, metas)
         results = result if len(self._returned) > 1 else (result,)
         both = [
-            place(value)
+            self._place(capture, value, metas)
             if where is None
             else (args[where] if isinstance(where, int) else kwargs[where], None)
             for where, value in zip(self._returned, results, strict=True)
@@ -205,6 +190,20 @@ class Recorded:
         if len(both) == 1:
             return both[0]
         return tuple(each for each, _ in both), [each for _, each in both]
+
+    def _place(self, capture: Capture, value: Any, metas: _Metas) -> tuple[Any, Any]:
+        if isinstance(value, torch.Tensor):
+            if not self._is_precise and id(value) in metas.operands:
+                return metas.operands[id(value)], None
+            host = _memory_for(value)
+            made = to_cuda(host)
+            if capture.inputs is not None:
+                capture.inputs.made(made)
+            return made, host
+        if isinstance(value, (list, tuple)):
+            both = [self._place(capture, each, metas) for each in value]
+            return type(value)([each for each, _ in both]), [each for _, each in both]
+        return value, None
 
     def _fill(self, places: Any, value: Any, is_spare: bool = False) -> None:
         """Writes what was computed to where the script has it."""
