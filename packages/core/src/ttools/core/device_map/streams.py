@@ -131,7 +131,7 @@ class Stream(_TorchStream):  # type: ignore[misc]
 
     def wait_event(self, event: Any) -> None:
         """Takes part in the capture that the event is a point of, if it is."""
-        captured = getattr(event, "_captured", None)
+        captured: tuple[Capture, Reached] | None = getattr(event, "_captured", None)
         if captured is not None and captured[0] is underway():
             captured[0].wait(self, captured[1])
 

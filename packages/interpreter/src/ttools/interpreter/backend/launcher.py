@@ -5,7 +5,6 @@ Owns the path from a launch's arguments to the engine and back; each step is ano
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +25,7 @@ from ttools.core.process.host_line import host_line
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config, choices
+from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.launching import (
@@ -113,20 +113,13 @@ class CPULauncher:
         arguments: Sequence[Any],
         run: Run | None,
     ) -> None:
-        """Has the launch made at each replay of a graph, for the runs that are active then.
-
-        A run that is no other thread's business looks at launches before they are made: it sees
-        those of the replays, too.
-        """
+        """Has the launch made at each replay of a graph."""
         origin = _Origin(autotuner_config(), choices(), host_line())
-        kept = [_kept(each, capture) for each in arguments]
-        looks = run is not None and not run.shared
 
-        def launch() -> None:
-            active = run if looks else selecting_run(self._name)
+        def launch(kept: Sequence[Any], active: Run | None) -> None:
             self._launch(function, grid, kept, active, origin)
 
-        capture.add(self._name, launch)
+        record_launch(capture, self._name, arguments, run, launch)
 
     def _launch(
         self,
@@ -188,16 +181,6 @@ class CPULauncher:
             return None
         # Not a method: the kernel would keep its launcher, and both would wait for a collection.
         return partial(_run_eagerly, self._function, self._source.signature, self._metadata)
-
-
-def _kept(argument: Any, capture: Capture) -> Any:
-    """An argument for launches to come: a tensor's memory is what it is now, as a pointer's is."""
-    torch = sys.modules.get("torch")
-    if torch is not None and type(argument) in (torch.Tensor, torch.nn.Parameter):
-        return capture.keep(argument)
-    if type(argument) is tuple:
-        return tuple(_kept(each, capture) for each in argument)
-    return argument
 
 
 def _run_eagerly(

@@ -124,9 +124,7 @@ class CUDAGraph:
     def pool(self) -> tuple[int, int]:
         """Stands for this graph's memory."""
         if self._nodes is None:
-            raise RuntimeError(
-                "Called CUDAGraph::pool() without a preceding successful capture."
-            )
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
 
     def register_generator_state(self, generator: object) -> None:

@@ -19,6 +19,7 @@ from ttools.core.device_map.generators import default_generator, drawing
 from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.device_map.memory import ask_for_device
 from ttools.core.device_map.operators.missing_types import with_missing_types
+from ttools.core.device_map.operators.sizes import resize, set_storage
 from ttools.core.errors import UnsupportedError
 
 _CPU = torch.device("cpu")
@@ -339,10 +340,6 @@ def _each(action: Callable[[Any, Any], None], value: Any, host: Any) -> None:
             _each(action, one, other)
 
 
-SET = "aten::set_.source_Storage_storage_offset"
-set_storage = own_kernel(SET)
-
-
 def _assign(tensor: Any, host: Any) -> None:
     """Gives an `out=` tensor what was computed for it."""
     if tensor.layout is not torch.strided:
@@ -367,35 +364,3 @@ def _update(tensor: Any, host: Any) -> None:
         own_kernel("aten::copy_sparse_to_sparse_", "SparseCPU")(tensor, to_cuda(host))
     elif tensor.values().data_ptr() != host.values().data_ptr():
         raise UnsupportedError(f"changing which elements a {tensor.layout} tensor has, in place")
-
-
-def resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
-    """`resize_`."""
-    shaped = torch.empty(
-        size, device="meta", memory_format=memory_format or torch.contiguous_format
-    )
-    offset = tensor.storage_offset()
-    return set_to(tensor, tensor.untyped_storage(), offset, list(size), shaped.stride())
-
-
-def set_to(
-    tensor: Any, storage: Any, offset: int, size: list[int], strides: Sequence[int] = ()
-) -> Any:
-    """`set_` to a part of a storage, of which a larger copy is made if that is not all there.
-
-    Memory is the CPU's to allocate, which a CUDA storage does not know.
-    """
-    if len(strides) < len(size):
-        strides = torch.empty(size, device="meta").stride()
-    needed = 1 + sum((extent - 1) * step for extent, step in zip(size, strides, strict=True))
-    needed = (offset + (needed if 0 not in size else 0)) * tensor.element_size()
-    if needed > storage.nbytes():
-        larger = torch.empty(needed, dtype=torch.uint8, device=_CPU)
-        before = to_host(set_storage(to_cuda(larger[:0]), storage, 0, [storage.nbytes()], [1]))
-        part, capture = larger[: storage.nbytes()], capturing()
-        if capture is None:
-            part.copy_(before)
-        else:
-            capture.add(SET, lambda: part.copy_(before))
-        storage = to_cuda(larger).untyped_storage()
-    return set_storage(tensor, storage, offset, list(size), list(strides))

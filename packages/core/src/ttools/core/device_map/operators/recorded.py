@@ -21,8 +21,8 @@ from ttools.core.device_map.operators.kernels import (
     aliased,
     operator,
     refusal,
-    resize,
 )
+from ttools.core.device_map.operators.sizes import resize
 from ttools.core.errors import UnsupportedError
 
 #: Those that take memory and write nothing there, which is done once.
@@ -33,9 +33,9 @@ _NON_BLOCKING = 2
 #: Those of CUDA that ask the device for a number without a tag of torch's that says so.
 _WAITING = frozenset(("_linalg_check_errors", "histc", "_ctc_loss", "_pack_padded_sequence"))
 #: Results but the first that the CPU leaves empty where nobody is to read them.
-_SPARE = frozenset(
-    ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training")
-    + ("_batch_norm_no_update", "_batch_norm_with_update", "_embedding_bag_forward_only")
+_SPARE = (
+    *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
+    *("_batch_norm_no_update", "_batch_norm_with_update", "_embedding_bag_forward_only"),
 )
 #: Groups of processes, whose work is done when it has been waited for.
 _COMMUNICATING = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
@@ -137,10 +137,7 @@ class Recorded:
             RuntimeError: operands are on the host, where they may never be.
         """
         if self._short == "repeat_interleave":
-            given = args[1:] if len(args) > 1 else [kwargs.get("output_size")]
-            return "output_size" in {each.name for each in operator(self._name)._schema.arguments} and (
-                not any(isinstance(each, int) for each in given)
-            )
+            return kwargs.get("output_size") is None
         copies = self._short in _COPYING
         for number, value in enumerate(args):
             if not any(each.is_cpu and each.dim() for each in _tensors(value)):
@@ -243,9 +240,7 @@ class _Metas:
             raise UnsupportedError(
                 f"{self._name} of a tensor of layout {kind} in a CUDA graph on a mapped device"
             )
-        meta = torch.empty_strided(
-            tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"
-        )
+        meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
         meta = _conjugated(meta) if tensor.is_conj() else meta
         meta = _negated(meta) if tensor.is_neg() else meta
         self._made.append(meta)  # which keeps its `id` its own
@@ -259,7 +254,7 @@ def _mapped(
     """A value of operands with other tensors."""
     if isinstance(value, torch.Tensor):
         return of_tensor(value)
-    if isinstance(value, tuple) and type(value) is tuple or isinstance(value, list):
+    if (isinstance(value, tuple) and type(value) is tuple) or isinstance(value, list):
         return type(value)(
             _mapped(each, of_tensor) if other is None else other(each) for each in value
         )
