@@ -80,3 +80,13 @@ def test_a_stored_winner_that_is_no_configuration_any_more_decides_nothing(tmp_p
     store.close()
     with pytest.raises(UsageError, match="captured"):
         run_of(path).tune(launch)
+
+
+def test_under_a_device_map_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "gpu_usable", lambda: False)
+    monkeypatch.setattr(run, "capturing", object)
+    launched: list[int] = []
+    own = TuningRun(TuneOptions(workers=0), store=None, on="cpu")
+    with pytest.raises(UsageError, match=r"nothing_kernel: .*once before the capture"):
+        own.tune(launch_of(launched))
+    assert launched == []

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ttools.core import triton_versions
+from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import Device, read_gpu
@@ -233,7 +234,7 @@ class TuningRun(ShowsItself):
     def _winner(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str | None:
         if self.locked:
             return self._locked_winner(problem, space)
-        if self._measuring.on_gpu and being_captured():
+        if being_captured() if self._measuring.on_gpu else capturing() is not None:
             return self._stored_winner(problem, space)
         return self._find(problem, launch, space)
 

@@ -13,6 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from ttools.core.device_map import memory_statistics
+from ttools.core.device_map.graphs.capture import refuse_waiting
+from ttools.core.device_map.graphs.graph import CUDAGraph, graph_pool_handle, is_capturing
 from ttools.core.device_map.properties import capability, device_properties
 from ttools.core.device_map.streams import (
     DEFAULT_STREAM,
@@ -43,15 +45,6 @@ class _Selection:
         return None
 
 
-class _Graph:
-    """`torch.cuda.CUDAGraph`, which cannot be: what runs once is not recorded."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise UnsupportedError(
-            "CUDA graphs on the CPU", help="call the function instead of capturing and replaying it"
-        )
-
-
 @contextmanager
 def _range(*args: Any, **kwargs: Any) -> Iterator[None]:
     yield
@@ -70,6 +63,11 @@ def _answer(value: Any) -> Callable[..., Any]:
         return value
 
     return answer
+
+
+def _synchronize(device: object = None) -> None:
+    """Nothing to wait for, unless a graph is captured, of which nothing is ever done."""
+    refuse_waiting()
 
 
 def _properties_field(field: str) -> Callable[..., Any]:
@@ -92,7 +90,7 @@ _QUERIES: dict[str, Any] = {
     "get_device_capability": capability,
     "get_device_name": _properties_field("name"),
     "get_device_properties": device_properties,
-    "is_current_stream_capturing": _answer(False),
+    "is_current_stream_capturing": is_capturing,
     "can_device_access_peer": _answer(False),
 }
 
@@ -106,11 +104,10 @@ _NOTHING_TO_DO = (
     "set_device",
     "set_per_process_memory_fraction",
     "set_sync_debug_mode",
-    "synchronize",
 )
 
 _DEVICE: dict[str, Any] = {
-    "CUDAGraph": _Graph,
+    "CUDAGraph": CUDAGraph,
     "Event": Event,
     "ExternalStream": ExternalStream,
     "Stream": Stream,
@@ -128,12 +125,12 @@ _DEVICE: dict[str, Any] = {
     "get_per_process_memory_fraction": _answer(1.0),
     "get_sync_debug_mode": _answer(0),
     "get_stream_from_external": lambda pointer, device=None: ExternalStream(pointer),
-    "graph": _Graph,
-    "graph_pool_handle": _answer((0, 0)),
+    "graph_pool_handle": graph_pool_handle,
     "host_memory_stats": lambda: dict[str, int](),
     "host_memory_stats_as_nested_dict": lambda: dict[str, int](),
     "set_stream": set_stream,
     "stream": StreamContext,
+    "synchronize": _synchronize,
     "utilization": _answer(0),
     # One function for each: Dynamo keeps rules by function.
     **{name: _answer(None) for name in _NOTHING_TO_DO},
@@ -158,7 +155,7 @@ _ACCELERATOR: dict[str, Any] = {
     "set_device_idx": _answer(None),
     "set_device_index": _answer(None),
     "set_stream": set_stream,
-    "synchronize": _answer(None),
+    "synchronize": _synchronize,
 }
 #: What `torch.accelerator` has as `torch.cuda` has it.
 _MEMORY = (
@@ -196,6 +193,9 @@ def replacements(
     for owner in (cuda, cuda.memory, cuda.random, cuda.streams, cuda.graphs):
         yield from ((owner, name, f) for name, f in functions.items() if hasattr(owner, name))
     yield from ((cuda.nvtx, name, f) for name, f in _NVTX.items() if hasattr(cuda.nvtx, name))
+    # torch's own context for captures, which keeps a stream.
+    yield cuda.graphs.graph, "default_capture_stream", None
+    yield torch._C, "_host_emptyCache", _answer(None)
     for name in ("start", "stop"):
         yield cuda.profiler, name, _answer(None)
     yield cuda.profiler, "profile", _range

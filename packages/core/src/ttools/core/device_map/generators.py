@@ -17,11 +17,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from ttools.core.device_map.graphs.capture import Capture, capturing
+from ttools.core.errors import UnsupportedError
+
 _Original: Any = torch.Generator
 #: A seed and an offset.
 _STATE = struct.Struct("<QQ")
 #: How far an offset goes on where numbers were drawn; CUDA's are multiples of four.
 _STEP = 4
+#: Where offsets begin that stand for those of a replay.
+_IN_GRAPHS = 1 << 48
 
 
 class _AnyGenerator(type(_Original)):  # type: ignore[misc]
@@ -54,6 +59,9 @@ class DeviceGenerator(Generator):
 
     def get_state(self) -> Any:
         """The seed and the offset, of eight bytes each, as of CUDA's generators."""
+        capture = capturing()
+        if capture is not None:
+            return self._state_in(capture)
         now, seed = self.long_state(), self.initial_seed()
         if now == _long_state(seed, 0):
             self._remember(seed, 0, now)
@@ -64,18 +72,23 @@ class DeviceGenerator(Generator):
     def set_state(self, state: Any) -> None:
         """Goes to a seed and an offset, or to a state of the CPU's."""
         value = _bytes(state)
-        if len(value) == _STATE.size:
+        capture = capturing()
+        if capture is not None:
+            self._go_in(capture, value)
+        elif len(value) == _STATE.size:
             self._begin(*_STATE.unpack(value))
         else:
             self.set_long_state(value)
 
     def get_offset(self) -> int:
         """The offset alone."""
+        _refuse_captured("get_offset")
         self.get_state()
         return self._offset
 
     def set_offset(self, offset: int) -> None:
         """Goes to another offset of this seed."""
+        _refuse_captured("set_offset")
         self._begin(self.initial_seed(), offset)
 
     def clone_state(self) -> Any:
@@ -84,11 +97,28 @@ class DeviceGenerator(Generator):
         other.set_state(self.get_state())
         return other
 
-    # A graph that captures drawing would share the state, and there are no graphs.
+    def manual_seed(self, seed: int) -> Any:
+        """Begins anew, unless a graph is captured, whose replays go on."""
+        if capturing() is None:
+            return super().manual_seed(seed)
+        self._check_seed(seed)
+        return self
+
+    def seed(self) -> int:
+        """Begins anew somewhere."""
+        _refuse_captured("seed")
+        return int(super().seed())
+
+    # Of the state that CUDA's would share, as nothing captured goes to another's.
     graphsafe_get_state = clone_state
 
     def graphsafe_set_state(self, other: Any) -> Any:
         """Goes to another generator's state."""
+        if capturing() is not None:
+            raise UnsupportedError(
+                "`graphsafe_set_state` while a CUDA graph is captured on a mapped device",
+                help="give operators the generator, `generator=…`",
+            )
         self.set_state(other.get_state())
         return self
 
@@ -99,6 +129,36 @@ class DeviceGenerator(Generator):
     def set_long_state(self, value: bytes) -> None:
         """Goes to a state of the CPU's generator."""
         super().set_state(_tensor(value))
+
+    # ---- while a graph is captured, nothing is drawn before it is replayed
+
+    def _state_in(self, capture: Capture) -> Any:
+        """A state that stands for the one which replays find at this point."""
+        found: list[Any] = []
+        value = _STATE.pack(self.initial_seed(), _IN_GRAPHS + _STEP * len(capture.states))
+        capture.states[value] = found
+
+        def note() -> None:
+            found[:] = [self.get_state()]
+
+        capture.add("a generator's state", note)
+        return _tensor(value)
+
+    def _go_in(self, capture: Capture, value: bytes) -> None:
+        found = capture.states.get(value)
+        if found is None:
+            self._check_seed(struct.unpack_from("<Q", value)[0])
+            raise UnsupportedError(
+                "going back to random numbers of before a CUDA graph is captured, in the graph"
+            )
+        capture.add("go to a generator's state", lambda: self.set_state(found[0]))
+
+    def _check_seed(self, seed: int) -> None:
+        if seed != self.initial_seed():
+            raise RuntimeError(
+                "CUDAGeneratorImpl::set_current_seed can be called during stream capture only if "
+                "new seed is the same as the original seed."
+            )
 
     def _begin(self, seed: int, offset: int) -> None:
         state = _long_state(seed, offset)
@@ -119,6 +179,11 @@ def _long_state(seed: int, offset: int) -> bytes:
     fresh.manual_seed(first)
     # ATen's `CPUGeneratorImplStateLegacy` begins with the first seed.
     return struct.pack("<Q", seed) + _bytes(fresh.get_state())[8:]
+
+
+def _refuse_captured(name: str) -> None:
+    if capturing() is not None:
+        raise RuntimeError(f"Cannot call CUDAGeneratorImpl::{name} during CUDA graph capture.")
 
 
 # Neither is an operator that a script's modes see, such as that of fake tensors.

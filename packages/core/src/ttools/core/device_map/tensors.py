@@ -300,7 +300,7 @@ def _shared(tensor: Any) -> Any:
     views that were made before know nothing.
     """
     from ttools.core.device_map.aliases import to_cuda, to_host
-    from ttools.core.device_map.operators.kernels import set_storage
+    from ttools.core.device_map.operators.sizes import set_storage
 
     place = tensor.storage_offset(), list(tensor.shape), list(tensor.stride())
     storage = tensor.untyped_storage()

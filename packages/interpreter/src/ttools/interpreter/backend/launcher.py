@@ -6,10 +6,12 @@ Owns the path from a launch's arguments to the engine and back; each step is ano
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import index
 from typing import Any
 
+from ttools.core.device_map.graphs.capture import Capture, capturing
 from ttools.core.device_map.proton import note_launch
 from ttools.core.errors import (
     KernelError,
@@ -19,9 +21,11 @@ from ttools.core.errors import (
     during,
 )
 from ttools.core.process.child_launches import note_child_launch
+from ttools.core.process.host_line import host_line
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config, choices
+from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.launching import (
@@ -32,6 +36,15 @@ from ttools.interpreter.run.launching import (
 )
 from ttools.interpreter.run.notices import announce_implicit_launch
 from ttools.interpreter.run.variants import Variants
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where a launch was recorded: what `LaunchArguments` say of it."""
+
+    config: Mapping[str, Any] | None
+    choices: int
+    host_line: str | None
 
 
 class CPULauncher:
@@ -84,12 +97,37 @@ class CPULauncher:
             raise UsageError(
                 f"kernel `{self._name}`: the grid must be integers, not {extents}"
             ) from None
-        self._launch(function, grid, arguments, run)
+        capture = capturing()
+        if capture is None:
+            self._launch(function, grid, arguments, run)
+        else:
+            self._record(capture, function, grid, arguments, run)
         if launch_exit_hook is not None:
             launch_exit_hook(launch_metadata)
 
+    def _record(
+        self,
+        capture: Capture,
+        function: LoadedKernel,
+        grid: Sequence[int],
+        arguments: Sequence[Any],
+        run: Run | None,
+    ) -> None:
+        """Has the launch made at each replay of a graph."""
+        origin = _Origin(autotuner_config(), choices(), host_line())
+
+        def launch(kept: Sequence[Any], active: Run | None) -> None:
+            self._launch(function, grid, kept, active, origin)
+
+        record_launch(capture, self._name, arguments, run, launch)
+
     def _launch(
-        self, function: LoadedKernel, grid: Sequence[int], arguments: Sequence[Any], run: Run | None
+        self,
+        function: LoadedKernel,
+        grid: Sequence[int],
+        arguments: Sequence[Any],
+        run: Run | None,
+        origin: _Origin | None = None,
     ) -> None:
         __tracebackhide__ = True
         kernel = self._kernel
@@ -102,7 +140,11 @@ class CPULauncher:
             given.passed, given.values = given.values, copies.replace(given.values)
             copies.keep(kernel.variants.effects)
         if run is not None and run.observer is not None:
-            given.config, given.choices = autotuner_config(), choices()
+            if origin is None:
+                given.config, given.choices = autotuner_config(), choices()
+            else:
+                given.config, given.choices = origin.config, origin.choices
+                given.host_line = origin.host_line
         try:
             report = make_launch(kernel, given, run)
         except TtoolsError as error:

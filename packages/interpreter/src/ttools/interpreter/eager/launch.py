@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from operator import index
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.child_launches import note_child_launch
 from ttools.core.triton_versions import is_descriptor, language_type, launch_metadata
@@ -38,6 +40,7 @@ from ttools.interpreter.frontend.options import (
     parse_options,
 )
 from ttools.interpreter.run.benchmark import is_timed
+from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.notices import announce_implicit_launch
@@ -117,7 +120,12 @@ class EagerKernel:
             raise UsageError(
                 f"kernel `{self.name}`: the grid must be integers, not {grid_x, grid_y, grid_z}"
             ) from None
-        self._launch(grid, arguments, run)
+        capture = capturing()
+        if capture is None:
+            self._launch(grid, arguments, run)
+        else:
+            launch = partial(self._launch, grid)
+            record_launch(capture, self.name, arguments, run, launch)
         if exit_hook is not None:
             exit_hook(launch_metadata)
 

@@ -21,6 +21,7 @@ import numpy as np
 from ttools.core import inductor, triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.context_values import bound
+from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.launch_path import CALL, INDUCTOR, observe, take_over
@@ -45,7 +46,7 @@ from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.api import interpret
 from ttools.interpreter.backend.tuned_config import follow_configs, is_trial
 from ttools.interpreter.records.record_contents import Data, contents_of
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.observation import ObservedLaunch, Observer
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch import LaunchReport
 
@@ -68,6 +69,7 @@ class LaunchRecorder(ShowsItself):
 
     Attributes:
         seen: how many launches there were of these kernels.
+        is_open: whether launches are recorded now.
         notes: why launches that were chosen are not recorded, and what is not as it was.
     """
 
@@ -77,6 +79,7 @@ class LaunchRecorder(ShowsItself):
     data: Data = "auto"
     seen: int = field(default=0, init=False)
     notes: list[str] = field(default_factory=list, init=False)
+    is_open: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._taken: list[LaunchRecord] = []
@@ -124,9 +127,11 @@ class LaunchRecorder(ShowsItself):
         else:
             self._open.enter_context(interpret())
         self._watch(self._open.enter_context(Patches()))
+        self.is_open = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.is_open = False
         self._open.close()
         if self._taken:
             write_record(self.record(), self.path)
@@ -148,9 +153,13 @@ class LaunchRecorder(ShowsItself):
         take_over(patches, INDUCTOR, self._seen_once)
 
     def _before(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        unwanted = _looking.get() or is_trial() or kwargs.get("warmup")
-        if not unwanted and self._wants(_name(kernel)):
-            self._look(kernel, args, kwargs)
+        if _looking.get() or is_trial() or kwargs.get("warmup"):
+            return
+        if capturing() is not None:
+            # The replays' launches are looked at, each as if it were made here.
+            self._look(kernel, args, kwargs, _OfReplays(self))
+        elif self._wants(_name(kernel)):
+            self._look(kernel, args, kwargs, self)
 
     def _seen_once(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Inductor's step, beneath which some launches are made as Triton makes them."""
@@ -172,13 +181,18 @@ class LaunchRecorder(ShowsItself):
             self._kernels.add(kernel)
         return is_first if self.launches is None else _is_chosen(self.launches, number)
 
-    def _look(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _look(
+        self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], observer: Observer
+    ) -> None:
         name = _name(kernel)
         try:
-            with bound(_looking, True), interpret(only=[name], observer=self).unshared():
+            with bound(_looking, True), interpret(only=[name], observer=observer).unshared():
                 kernel.run(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the program goes on: its own launch comes now
-            self._say(f"`{name}` is not recorded: {getattr(error, 'what', None) or error}")
+            self._say_not_recorded(name, error)
+
+    def _say_not_recorded(self, name: str, error: Exception) -> None:
+        self._say(f"`{name}` is not recorded: {getattr(error, 'what', None) or error}")
 
     def _say(self, note: str) -> None:
         with self._lock:
@@ -203,6 +217,23 @@ class LaunchRecorder(ShowsItself):
             ]
         if any(each.filling is not None and each.filling.kind != "constant" for each in storages):
             self._say(f"`{launch.kernel}`: memory is recorded as random numbers like it")
+        return LaunchReport(0, 0.0)
+
+
+class _OfReplays:
+    """Takes the launches that replays of a CUDA graph make, while there is a recorder."""
+
+    def __init__(self, recorder: LaunchRecorder) -> None:
+        self._recorder = recorder
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Takes one if it is wanted; see `observation`."""
+        recorder = self._recorder
+        if recorder.is_open and recorder._wants(launch.kernel):
+            try:
+                return recorder.launch(launch)
+            except Exception as error:  # noqa: BLE001 - its own launch comes now
+                recorder._say_not_recorded(launch.kernel, error)
         return LaunchReport(0, 0.0)
 
 

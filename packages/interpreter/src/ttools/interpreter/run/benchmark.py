@@ -11,6 +11,7 @@ from typing import Any
 
 from ttools.core.context_values import bound
 from ttools.core.device_map import events
+from ttools.core.device_map.graphs.capture import capturing, refuse_waiting
 from ttools.core.errors import UsageError
 
 # One call in this many milliseconds is enough to rank configurations of a synchronous kernel.
@@ -49,7 +50,11 @@ def do_bench(
 
     Raises:
         UsageError: an unknown `return_mode`, or a quantile outside [0, 1].
+        RuntimeError: a CUDA graph is captured, in which nothing can be timed.
     """
+    capture = capturing()
+    if capture is not None:
+        raise capture.refuse()
     if return_mode not in _MODES:
         raise UsageError(f"return_mode={return_mode!r}: must be one of {', '.join(_MODES)}")
     if _runs_eagerly(fn):
@@ -137,6 +142,7 @@ class CPUDeviceInterface:
     @staticmethod
     def synchronize(device: object = None) -> None:
         """Returns at once: launches are synchronous."""
+        refuse_waiting()
 
     @staticmethod
     def current_device() -> int:

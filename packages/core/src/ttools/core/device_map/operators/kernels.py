@@ -16,8 +16,10 @@ import torch
 from ttools.core import replaced_kernels
 from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, to_host
 from ttools.core.device_map.generators import default_generator, drawing
+from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.device_map.memory import ask_for_device
 from ttools.core.device_map.operators.missing_types import with_missing_types
+from ttools.core.device_map.operators.sizes import resize, set_storage
 from ttools.core.errors import UnsupportedError
 
 _CPU = torch.device("cpu")
@@ -27,7 +29,7 @@ _WRAPPERS = re.compile(r"Optional|List|[\[\]]")
 #: Whether libraries that the CPU does not have compute this loss.
 _CTC_CHOICES = ("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss")
 #: Which operands may be on the CPU beside tensors of the device, by the operator's name.
-_ON_EITHER = {
+ON_EITHER = {
     **{name: {0, 1} for name in ("copy_", "_copy_from", "_copy_from_and_resize")},
     **{name: {0, 1} for name in ("_foreach_copy_", "_foreach_copy", "set_", "is_set_to")},
     **{name: {1} for name in ("index", "_unsafe_index", "index_put", "index_put_")},
@@ -64,15 +66,23 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
         function: what computes instead.
     """
     computation: _Computation | None = None
+    recorded: Any = None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        nonlocal computation
+        nonlocal computation, recorded
         if computation is None:
             computation = _Computation(name, key, function)
+        capture = capturing()
         try:
             # A script's own subclasses and modes have been asked already.
             with torch._C.DisableTorchFunction():
-                return computation(args, kwargs)
+                if capture is None:
+                    return computation(args, kwargs)
+                if recorded is None:
+                    from ttools.core.device_map.operators.recorded import Recorded
+
+                    recorded = Recorded(name, computation, function)
+                return recorded.record(capture, args, kwargs)
         except RuntimeError as error:
             if "DefaultCPUAllocator" not in str(error):
                 raise
@@ -120,7 +130,7 @@ class _Computation:
         if draws and not self._takes_generator:
             self._key = None  # those that are replaced draw nothing
             self._compute = self._compute_with_numbers = _drawing(self._compute)
-        free = _ON_EITHER.get(schema.name.removeprefix("aten::"), set())
+        free = ON_EITHER.get(schema.name.removeprefix("aten::"), set())
         #: Where tensors may be, and what converts other operands.
         self._tensors: list[tuple[int, bool]] = []
         self._by_position: list[tuple[int, Convert]] = []
@@ -132,7 +142,7 @@ class _Computation:
         for number, each in enumerate(schema.arguments):
             place = each.name if each.kwarg_only else number
             if each.is_write:
-                sets[_aliased(each)] = place
+                sets[aliased(each)] = place
                 if not each.is_out:
                     self._written.append(place)
             if each.is_out:
@@ -148,7 +158,7 @@ class _Computation:
                 convert = self._anywhere if number in free else self._operand
                 self._by_position.append((number, convert))
         #: The operand that each result is, or None for new tensors.
-        self._returned = [sets.get(_aliased(each)) for each in schema.returns]
+        self._returned = [sets.get(aliased(each)) for each in schema.returns]
         self._is_precise = name.startswith("aten::")
         if self._is_precise and key == "CPU":
             # Those that change sizes are left to torch.
@@ -180,7 +190,7 @@ class _Computation:
                     operands[number] = host = to_host(value)
                     hosts.append((host, value))
                 elif not free and value.is_cpu and value.dim():
-                    raise self._refusal()
+                    raise refusal(self._name)
             elif value is not None:
                 # A number, of which torch's own binding makes a tensor.
                 compute = self._compute_with_numbers
@@ -230,7 +240,7 @@ class _Computation:
 
     def _operand(self, value: Any, hosts: Hosts) -> Any:
         if isinstance(value, torch.Tensor) and value.is_cpu and value.dim():
-            raise self._refusal()
+            raise refusal(self._name)
         return self._anywhere(value, hosts, self._operand)
 
     def _anywhere(self, value: Any, hosts: Hosts, convert: Convert | None = None) -> Any:
@@ -254,22 +264,23 @@ class _Computation:
         if isinstance(value, (list, tuple)):
             return [self._output(each, hosts) for each in value]
         if not value.is_cuda:
-            raise self._refusal()
+            raise refusal(self._name)
         if value.layout is not torch.strided:
             return self._operand(value, hosts)
         host = torch.empty(0, dtype=value.dtype, device=_CPU)
         hosts.append((host, value))
         return host
 
-    def _refusal(self) -> RuntimeError:
-        """The refusal in torch's own type and words, which scripts may expect."""
-        return RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            f"cuda:0 and cpu! (in {self._name})"
-        )
+
+def refusal(name: str) -> RuntimeError:
+    """The refusal of operands on the CPU, in torch's own type and words, which scripts expect."""
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"cuda:0 and cpu! (in {name})"
+    )
 
 
-def _aliased(argument: Any) -> str:
+def aliased(argument: Any) -> str:
     """What the schema calls the memory of an argument or result; empty for new memory."""
     info = argument.alias_info
     return " ".join(sorted(info.before_set)) if info else ""
@@ -329,10 +340,6 @@ def _each(action: Callable[[Any, Any], None], value: Any, host: Any) -> None:
             _each(action, one, other)
 
 
-SET = "aten::set_.source_Storage_storage_offset"
-set_storage = own_kernel(SET)
-
-
 def _assign(tensor: Any, host: Any) -> None:
     """Gives an `out=` tensor what was computed for it."""
     if tensor.layout is not torch.strided:
@@ -357,31 +364,3 @@ def _update(tensor: Any, host: Any) -> None:
         own_kernel("aten::copy_sparse_to_sparse_", "SparseCPU")(tensor, to_cuda(host))
     elif tensor.values().data_ptr() != host.values().data_ptr():
         raise UnsupportedError(f"changing which elements a {tensor.layout} tensor has, in place")
-
-
-def resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
-    """`resize_`."""
-    shaped = torch.empty(
-        size, device="meta", memory_format=memory_format or torch.contiguous_format
-    )
-    offset = tensor.storage_offset()
-    return set_to(tensor, tensor.untyped_storage(), offset, list(size), shaped.stride())
-
-
-def set_to(
-    tensor: Any, storage: Any, offset: int, size: list[int], strides: Sequence[int] = ()
-) -> Any:
-    """`set_` to a part of a storage, of which a larger copy is made if that is not all there.
-
-    Memory is the CPU's to allocate, which a CUDA storage does not know.
-    """
-    if len(strides) < len(size):
-        strides = torch.empty(size, device="meta").stride()
-    needed = 1 + sum((extent - 1) * step for extent, step in zip(size, strides, strict=True))
-    needed = (offset + (needed if 0 not in size else 0)) * tensor.element_size()
-    if needed > storage.nbytes():
-        larger = torch.empty(needed, dtype=torch.uint8, device=_CPU)
-        before = set_storage(to_cuda(larger[:0]), storage, 0, [storage.nbytes()], [1])
-        larger[: storage.nbytes()] = to_host(before)
-        storage = to_cuda(larger).untyped_storage()
-    return set_storage(tensor, storage, offset, list(size), list(strides))

@@ -1,0 +1,297 @@
+"""What an operator does while a CUDA graph is captured: nothing but to say what its results are.
+
+torch's meta kernels tell their sizes, without values, so that nothing is computed, as on a GPU.
+Memory for them is taken, once; each replay computes on the operands' memory as it then is, and
+writes the results there. What a GPU's operator reads on the host is refused as CUDA refuses it.
+Must not know what a graph is beyond its nodes, nor how an operator is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ttools.core.device_map.aliases import own_kernel, to_cuda, to_host
+from ttools.core.device_map.graphs.capture import Capture
+from ttools.core.device_map.operators.kernels import (
+    ON_EITHER,
+    Kernel,
+    aliased,
+    operator,
+    refusal,
+)
+from ttools.core.device_map.operators.sizes import resize
+from ttools.core.errors import UnsupportedError
+
+#: Those that take memory and write nothing there, which is done once.
+_ALLOCATING = ("empty", "new_empty", "_empty_affine", "_empty_per_channel")
+#: Those whose copies may be left to the device: they read or write the host's memory later.
+_COPYING = ("copy_", "_copy_from", "_copy_from_and_resize", "_foreach_copy_", "_foreach_copy")
+_NON_BLOCKING = 2
+#: Those of CUDA that ask the device for a number without a tag of torch's that says so.
+_WAITING = frozenset(("_linalg_check_errors", "histc", "_ctc_loss", "_pack_padded_sequence"))
+#: Results but the first that the CPU leaves empty where nobody is to read them.
+_SPARE = (
+    *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
+    *("_batch_norm_no_update", "_batch_norm_with_update", "_embedding_bag_forward_only"),
+)
+#: Groups of processes, whose work is done when it has been waited for.
+_COMMUNICATING = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
+_BOOLS = (torch.bool, torch.uint8)
+_conjugated, _negated = own_kernel("aten::_conj"), own_kernel("aten::_neg_view")
+
+
+class Recorded:
+    """How an operator is recorded, by what its schema says of its operands.
+
+    Args:
+        name: of the operator, with namespace and overload.
+        compute: computes it on tensors of the device.
+        function: what computes instead of the CPU's kernel, if something does.
+    """
+
+    def __init__(self, name: str, compute: Kernel, function: Kernel | None) -> None:
+        op = operator(name)
+        schema = op._schema
+        self._name, self._compute = name, compute
+        self._shapes = function or op
+        namespace, _, self._short = schema.name.partition("::")
+        self._communicates = namespace in _COMMUNICATING
+        kinds = [str(each.type) for each in schema.returns]
+        # The host's business, such as which kernel is to be chosen.
+        self._answers = bool(kinds) and not any("Tensor" in kind for kind in kinds)
+        self._allocates = namespace == "aten" and self._short.startswith(_ALLOCATING)
+        tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
+        self._waits = bool(tags & set(op.tags)) or self._short in _WAITING
+        if self._short in ("index", "repeat_interleave"):
+            self._waits = False  # it depends on the operands
+        self._free: set[int] = ON_EITHER.get(self._short, set())
+        self._outputs = [each.name for each in schema.arguments if each.is_out]
+        sets = {
+            aliased(each): each.name if each.kwarg_only else number
+            for number, each in enumerate(schema.arguments)
+            if each.is_write
+        }
+        self._returned = [sets.get(aliased(each)) for each in schema.returns]
+        self._is_precise = namespace == "aten"
+
+    def record(self, capture: Capture, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Adds the operator to a graph.
+
+        Returns:
+            Its results, whose memory is written when the graph is replayed.
+
+        Raises:
+            RuntimeError: it is not permitted while a graph is captured.
+            UnsupportedError: it cannot be recorded.
+        """
+        capture.check()
+        if self._communicates:
+            raise self._unsupported("what processes exchange")
+        if self._waits or self._reads_on_host(args, kwargs):
+            raise capture.refuse()
+        if self._answers or self._allocates:
+            return self._compute(args, kwargs)
+        metas = _Metas(self._name)
+        on_meta = metas.of(args), {k: metas.of(v) for k, v in kwargs.items()}
+        for name in self._outputs:
+            on_meta[1][name] = _without_size(kwargs[name])
+        if on_meta[1].get("pin_memory"):
+            on_meta[1]["pin_memory"] = None
+        try:
+            result = self._shapes(*on_meta[0], **on_meta[1])
+        except NotImplementedError as error:
+            raise self._unsupported(
+                "torch does not know its results' sizes without computing them"
+            ) from error
+        for name in self._outputs:
+            _each(_give_size, kwargs[name], on_meta[1][name])
+        kept = _mapped(args, self._kept(capture)), _mapped(kwargs, self._kept(capture))
+        returned, places = self._placed(capture, result, args, kwargs, metas)
+
+        def run() -> None:
+            with (
+                torch._C._DisableTorchDispatch(),
+                torch._C.DisableTorchFunction(),
+                torch.inference_mode(),
+            ):
+                self._fill(places, self._compute(*kept))
+
+        capture.add(self._name, run)
+        return returned
+
+    def _unsupported(self, why: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self._name} in a CUDA graph on a mapped device: {why}",
+            help="leave it out of what is captured",
+        )
+
+    # ---- operands
+
+    def _reads_on_host(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a GPU would wait for values, or for a copy from or to the host's memory.
+
+        Raises:
+            RuntimeError: operands are on the host, where they may never be.
+        """
+        if self._short == "repeat_interleave":
+            return kwargs.get("output_size") is None
+        copies = self._short in _COPYING
+        for number, value in enumerate(args):
+            if not any(each.is_cpu and each.dim() for each in _tensors(value)):
+                continue
+            if number not in self._free:
+                raise refusal(self._name)
+            if not copies:
+                return True
+        if copies:
+            later = args[_NON_BLOCKING] if len(args) > _NON_BLOCKING else kwargs.get("non_blocking")
+            return not later and any(each.is_cpu for each in _tensors((args, kwargs)))
+        if "index" in self._short and len(args) > 1 and isinstance(args[1], (list, tuple)):
+            masks = any(each.dtype in _BOOLS for each in _tensors(args[1]))
+            return masks and not self._fills(args, kwargs)
+        return False
+
+    def _fills(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether masked elements get one number of the host, for which nobody counts them."""
+        value = args[2] if len(args) > 2 else kwargs.get("values")
+        accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
+        is_number = isinstance(value, torch.Tensor) and value.is_cpu and value.numel() == 1
+        return is_number and not accumulates
+
+    def _kept(self, capture: Capture) -> Callable[[Any], Any]:
+        def kept(tensor: Any) -> Any:
+            # A number of the host is one of the kernel's arguments on a GPU.
+            is_number = tensor.is_cpu and self._short not in _COPYING
+            return tensor.clone() if is_number else capture.keep(tensor)
+
+        return kept
+
+    # ---- results
+
+    def _placed(
+        self, capture: Capture, result: Any, args: Any, kwargs: Any, metas: _Metas
+    ) -> tuple[Any, Any]:
+        """The results as the script gets them, and the memory that is written at each replay."""
+        if not any(where is not None for where in self._returned):
+            return self._place(capture, result, metas)
+        results = result if len(self._returned) > 1 else (result,)
+        both = [
+            self._place(capture, value, metas)
+            if where is None
+            else (args[where] if isinstance(where, int) else kwargs[where], None)
+            for where, value in zip(self._returned, results, strict=True)
+        ]
+        if len(both) == 1:
+            return both[0]
+        return tuple(each for each, _ in both), [each for _, each in both]
+
+    def _place(self, capture: Capture, value: Any, metas: _Metas) -> tuple[Any, Any]:
+        if isinstance(value, torch.Tensor):
+            if not self._is_precise and id(value) in metas.operands:
+                return metas.operands[id(value)], None
+            host = _memory_for(value)
+            made = to_cuda(host)
+            if capture.inputs is not None:
+                capture.inputs.made(made)
+            return made, host
+        if isinstance(value, (list, tuple)):
+            both = [self._place(capture, each, metas) for each in value]
+            return type(value)([each for each, _ in both]), [each for _, each in both]
+        return value, None
+
+    def _fill(self, places: Any, value: Any, is_spare: bool = False) -> None:
+        """Writes what was computed to where the script has it."""
+        if isinstance(places, torch.Tensor):
+            if isinstance(value, torch.Tensor) and value.shape == places.shape:
+                places.copy_(to_host(value))
+            elif not is_spare:
+                raise self._unsupported("its results have other sizes when the graph is replayed")
+        elif places is not None:
+            for number, (place, each) in enumerate(zip(places, value, strict=True)):
+                self._fill(place, each, number > 0 and self._short in _SPARE)
+
+
+class _Metas:
+    """Tensors without memory that have the sizes of operands.
+
+    Attributes:
+        operands: by identity of such a tensor, whose sizes it has.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._made: list[Any] = []
+        self.operands: dict[int, Any] = {}
+
+    def of(self, value: Any) -> Any:
+        """The same with such tensors, on their device, where nothing is drawn."""
+        if isinstance(value, torch._C.Generator):
+            return None
+        if isinstance(value, torch.device):
+            return torch.device("meta") if value.type == "cuda" else value
+        return _mapped(value, self._of_tensor, other=self.of)
+
+    def _of_tensor(self, tensor: Any) -> Any:
+        if tensor.is_nested or tensor.layout is not torch.strided:
+            kind = "nested" if tensor.is_nested else str(tensor.layout)
+            raise UnsupportedError(
+                f"{self._name} of a tensor of layout {kind} in a CUDA graph on a mapped device"
+            )
+        meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        meta = _conjugated(meta) if tensor.is_conj() else meta
+        meta = _negated(meta) if tensor.is_neg() else meta
+        self._made.append(meta)  # which keeps its `id` its own
+        self.operands[id(meta)] = tensor
+        return meta
+
+
+def _mapped(
+    value: Any, of_tensor: Callable[[Any], Any], other: Callable[[Any], Any] | None = None
+) -> Any:
+    """A value of operands with other tensors."""
+    if isinstance(value, torch.Tensor):
+        return of_tensor(value)
+    if (isinstance(value, tuple) and type(value) is tuple) or isinstance(value, list):
+        return type(value)(
+            _mapped(each, of_tensor) if other is None else other(each) for each in value
+        )
+    if isinstance(value, dict):
+        return {name: _mapped(each, of_tensor) for name, each in value.items()}
+    return value
+
+
+def _tensors(value: Any) -> list[Any]:
+    found: list[Any] = []
+    _mapped(value, found.append)
+    return found
+
+
+def _each(action: Callable[[Any, Any], object], value: Any, other: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        action(value, other)
+    else:
+        for one, another in zip(value, other, strict=True):
+            _each(action, one, another)
+
+
+def _without_size(value: Any) -> Any:
+    """A tensor for a result, an `out=` argument, to be given a size."""
+    return _mapped(value, lambda each: torch.empty(0, dtype=each.dtype, device="meta"))
+
+
+def _give_size(tensor: Any, meta: Any) -> None:
+    if tensor.shape != meta.shape:
+        resize(tensor, list(meta.shape))
+
+
+def _memory_for(meta: Any) -> Any:
+    """A tensor of the host, whose elements have each a place of their own."""
+    if meta.layout is not torch.strided:
+        raise UnsupportedError(f"a result of layout {meta.layout} in a CUDA graph")
+    strides = meta.stride()
+    if 0 in strides:
+        return torch.empty(meta.shape, dtype=meta.dtype, device="cpu")
+    return torch.empty_strided(meta.shape, strides, dtype=meta.dtype, device="cpu")
