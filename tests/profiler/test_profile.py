@@ -14,7 +14,7 @@ from ttools.core.errors import UsageError
 from ttools.core.gpus.devices import read_device
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.gpu_time.roofline import bound
+from ttools.profiler.gpu_time.roofline import ASSUMPTIONS, assumptions_of, bound
 from ttools.profiler.report.html import write_page
 
 
@@ -180,6 +180,16 @@ def test_the_roofline_takes_the_longest_part() -> None:
     found = bound(counts({"library": 10**15}, 3350), device)
     assert found.limited_by == "memory"
     assert found.seconds == pytest.approx(1e-9)
+
+
+def test_figures_without_a_document_are_told() -> None:
+    h20, h100 = read_device("h20"), read_device("h100")
+    assert assumptions_of(h100, ["memory", "dot f8E5M2x3"]) == ASSUMPTIONS
+    said = assumptions_of(h20, ["dot bf16x3", float("nan"), "memory"])
+    assert said == (
+        f"{ASSUMPTIONS}; bounds on h20 by dot bf16x3 and memory rest on figures that its maker "
+        f"does not confirm ({h20.source})"
+    )
 
 
 def test_wrong_arguments() -> None:

@@ -235,7 +235,7 @@ def _kernels(profiled: Profile) -> Table:
 
 def _bounds(profiled: Profile) -> Table:
     from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
-    from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
+    from ttools.profiler.gpu_time.roofline import assumptions_of
 
     assert profiled.device is not None
     table = new_table(
@@ -247,7 +247,7 @@ def _bounds(profiled: Profile) -> Table:
     names += ["of the peak"] if on_device else []
     for name in [*names, "projected"] if projected else names:
         table.add_column(name, justify="right")
-    table.caption = ASSUMPTIONS
+    table.caption = assumptions_of(profiled.device, profiled.frame["limited_by"])
     if on_device:
         table.caption += ". Operations and unique bytes per second are those reached"
     if projected:

@@ -54,9 +54,10 @@ def blocks(profiled: Profile, *, lines: bool) -> Iterator[RenderableType]:
 
 def _meaning(profiled: Profile, projected: bool) -> str:
     from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
-    from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
+    from ttools.profiler.gpu_time.roofline import assumptions_of
 
-    said = f"At least: {ASSUMPTIONS}."
+    assert profiled.device is not None
+    said = f"At least: {assumptions_of(profiled.device, profiled.frame['limited_by'])}."
     return f"{said} Projected: {PROJECTION}." if projected else said
 
 

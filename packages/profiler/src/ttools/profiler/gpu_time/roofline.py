@@ -8,7 +8,9 @@ bound, no prediction. Must not know how counts are made.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from ttools.core.gpus.devices import Device
 from ttools.profiler.counting.costs import OTHER_UNITS
@@ -18,6 +20,23 @@ ASSUMPTIONS = (
     "each byte crosses the memory bus once, at peak bandwidth; every unit works at its peak; "
     "nothing waits for anything: a bound, no prediction"
 )
+
+
+def assumptions_of(device: Device, limits: Iterable[Any]) -> str:
+    """What bounds on a device assume, and which of what limits them its maker does not confirm.
+
+    Args:
+        device: that the bounds are of.
+        limits: what limits each, as `Bound.limited_by`; other values are left out.
+    """
+    names = sorted({each for each in limits if isinstance(each, str)})
+    doubts = [name for name in names if not device.is_confirmed(name)]
+    if not doubts:
+        return ASSUMPTIONS
+    return (
+        f"{ASSUMPTIONS}; bounds on {device.name} by {' and '.join(doubts)} rest on figures that "
+        f"its maker does not confirm ({device.source})"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
