@@ -106,6 +106,7 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         "accesses": [_plain(row) for row in profiled.accesses.to_dict("records")],
         "advice": [_hint(hint) for hint in profiled.advice],
         "compiled": [each.as_dict() for each in profiled.inspections],
+        "trials": asdict(profiled.trials),
         "notes": profiled.notes,
     }
     return json.dumps(data, indent=2, default=str) + "\n"

@@ -31,6 +31,7 @@ from ttools.profiler.report.graph_frame import graph_frame
 from ttools.profiler.report.launch_costs import costs_of
 from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample, Session
+from ttools.profiler.run.trials import Trials
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -264,6 +265,11 @@ class Profile(ContextDecorator, ShowsItself):
     def notes(self) -> dict[str, str]:
         """What could not be counted, by kernel."""
         return dict(self._session.notes)
+
+    @property
+    def trials(self) -> Trials:
+        """What was left out because autotuners only tried configurations, on a GPU."""
+        return self._session.trials
 
     @property
     def launches(self) -> int:
