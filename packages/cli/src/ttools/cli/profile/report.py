@@ -248,7 +248,7 @@ def _bounds(profiled: Profile) -> Table:
     names += ["of the peak"] if on_device else []
     for name in [*names, "projected"] if projected else names:
         table.add_column(name, justify="right")
-    table.caption = assumptions_of(profiled.device, profiled.frame["limited_by"])
+    table.caption = assumptions_of(profiled.device, profiled.frame.to_dict("records"))
     if on_device:
         table.caption += ". Operations and unique bytes per second are those reached"
     if projected:
