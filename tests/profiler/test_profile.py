@@ -241,3 +241,19 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
         f"{ASSUMPTIONS}; atomics update an element 16,384 times in counter_kernel, which the "
         "bounds leave out: how fast a100 does that is not known"
     )
+
+
+def test_of_many_forms_those_that_matter_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("forms", "profile"):
+        monkeypatch.setattr(f"ttools.profiler.report.{module}.MOST", 2)
+    x = torch.zeros(4096)
+    with profile(on="cpu", device="h100", line_times=False) as prof:
+        for programs, launches in ((1, 9), (2, 1), (8, 1), (4, 3)):
+            for _ in range(launches):
+                scale_kernel[(programs,)](x, 4096, 1.0, BLOCK=64)
+    forms = prof.forms.set_index("grid")
+    assert set(forms.index[forms["projected_s"].notna()]) == {"4", "1"}
+    assert prof.notes["scale_kernel"] == (
+        "of its 4 grids and shapes those 2 were judged that request most; projections and advice "
+        "are by these"
+    )
