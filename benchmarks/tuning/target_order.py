@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, fields
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def describe(path: Path, output: Path, only: str, every: int, jobs: int) -> None
         "every": every,
         "rows": [],
     }
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         for row in pool.map(partial(_describe_one, path, every), chosen):
             data["rows"].append(row)
             with gzip.open(output, "wt") as file:

@@ -200,7 +200,7 @@ def join(
         by_name[made.launch.kernel].append(made)
     numbers = Counter(each.kernel for each in times)
     seen: Counter[str] = Counter()
-    samples = []
+    samples: list[Sample] = []
     first = times[0].begin if times else 0.0
     tried: dict[str, str] = {}  # by lane, the kernel of the latest launch if that is a trial
     between: defaultdict[str, list[Sample]] = defaultdict(list)
