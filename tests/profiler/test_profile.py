@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ import triton.language as tl
 
 import ttools.profiler
 from ttools.core.errors import UsageError
-from ttools.core.gpus.devices import read_device
+from ttools.core.gpus.devices import Device, read_device
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.gpu_time.roofline import bound
+from ttools.profiler.gpu_time.roofline import ASSUMPTIONS, assumptions_of, bound
 from ttools.profiler.report.html import write_page
+from ttools.profiler.report.profile import Profile
 
 
 @triton.jit
@@ -182,6 +184,20 @@ def test_the_roofline_takes_the_longest_part() -> None:
     assert found.seconds == pytest.approx(1e-9)
 
 
+def test_figures_without_a_document_are_told() -> None:
+    h20, h100 = read_device("h20"), read_device("h100")
+
+    def rows(*limits: object) -> list[dict[str, object]]:
+        return [{"kernel": "k", "limited_by": limit, "updates": 3.0} for limit in limits]
+
+    assert assumptions_of(h100, rows("memory", "dot f8E5M2x3")) == ASSUMPTIONS
+    said = assumptions_of(h20, rows("dot bf16x3", float("nan"), "memory"))
+    assert said == (
+        f"{ASSUMPTIONS}; bounds on h20 by dot bf16x3 and memory rest on figures that its maker "
+        f"does not confirm ({h20.source})"
+    )
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(UsageError, match="no device `h300` in the table; choose from t4"):
         profile(device="h300")
@@ -189,3 +205,55 @@ def test_wrong_arguments() -> None:
         profile(only="kernel")  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="no attribute 'profiler'"):
         _ = ttools.profiler.profiler
+
+
+@triton.jit
+def counter_kernel(x_ptr, bins_ptr, count_ptr, BLOCK: tl.constexpr, BINS: tl.constexpr):
+    value = tl.load(x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    tl.atomic_add(bins_ptr + value % BINS, 1)
+    tl.atomic_add(count_ptr, 1.0)
+
+
+def test_atomics_on_one_address_bound_a_launch() -> None:
+    x = torch.arange(1 << 16, dtype=torch.int32)
+    bins, count = torch.zeros(4, dtype=torch.int32), torch.zeros(1, dtype=torch.float64)
+    device = read_device("a100")
+    measured = {"atomics on one address (4 bytes)": 1e9, "atomics on one address (8 bytes)": 1e6}
+    known = replace(device, name="mine", peaks={**device.peaks, **measured})
+
+    def profiled(device: Device) -> Profile:
+        with profile(on="cpu", device=device, line_times=False) as prof:
+            counter_kernel[(64,)](x, bins, count, BLOCK=1024, BINS=4)
+        return prof
+
+    prof = profiled(known)
+    (counts,) = (sample.counts for sample in prof.samples)
+    assert counts is not None
+    assert counts.updates == {4: 64 * 1024 / 4, 8: 64}
+    (row,) = prof.frame.to_dict("records")
+    assert (row["limited_by"], row["updates"]) == ("atomics on one address", 16384)
+    # Of the counter, whose 64 updates take longer than 16,384 of the faster type.
+    assert row["bound_s"] == pytest.approx(64 / 1e6)
+    assert assumptions_of(known, [row]) == ASSUMPTIONS
+    (row,) = profiled(device).frame.to_dict("records")
+    assert row["limited_by"] == "memory"
+    assert assumptions_of(device, [row]) == (
+        f"{ASSUMPTIONS}; atomics update an element 16,384 times in counter_kernel, which the "
+        "bounds leave out: how fast a100 does that is not known"
+    )
+
+
+def test_of_many_forms_those_that_matter_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("forms", "profile"):
+        monkeypatch.setattr(f"ttools.profiler.report.{module}.MOST", 2)
+    x = torch.zeros(4096)
+    with profile(on="cpu", device="h100", line_times=False) as prof:
+        for programs, launches in ((1, 9), (2, 1), (8, 1), (4, 3)):
+            for _ in range(launches):
+                scale_kernel[(programs,)](x, 4096, 1.0, BLOCK=64)
+    forms = prof.forms.set_index("grid")
+    assert set(forms.index[forms["projected_s"].notna()]) == {"4", "1"}
+    assert prof.notes["scale_kernel"] == (
+        "of its 4 grids and shapes those 2 were judged that request most; projections and advice "
+        "are by these"
+    )

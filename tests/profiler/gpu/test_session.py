@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
 from ttools.profiler.gpu.session import GpuSession, join, join_sums
 from ttools.profiler.report.frames import kernel_frame
 from ttools.profiler.run.origin import Origin
+from ttools.profiler.run.repetition import Repetition
+from ttools.profiler.run.trials import Trials
 
 
 def launch(kernel: str, programs: int, stack: tuple[str, ...] = ()) -> MadeLaunch:
@@ -65,7 +68,7 @@ def test_a_trace_without_launches_is_an_empty_file(written: bytes) -> None:
 def test_the_nth_time_of_a_kernel_belongs_to_its_nth_launch() -> None:
     notes: dict[str, str] = {}
     launches = [launch("a", 1), launch("b", 7), launch("a", 2)]
-    found = join(times("a", "library", "b", "a"), launches, notes)
+    found = join(times("a", "library", "b", "a"), launches, notes, Trials())
     assert [(s.kernel, s.grid) for s in found] == [
         *(("a", (1,)), ("library", ()), ("b", (7,)), ("a", (2,)))
     ]
@@ -76,16 +79,63 @@ def test_the_nth_time_of_a_kernel_belongs_to_its_nth_launch() -> None:
 def test_replayed_launches_share_equal_counts() -> None:
     notes: dict[str, str] = {}
     one = launch("a", 4)
-    found = join(times("a", "a", "a"), [one], notes)
+    found = join(times("a", "a", "a"), [one], notes, Trials())
     assert [s.counts for s in found] == [one.launch.counts] * 3
     assert notes == {}
 
 
 def test_counts_that_cannot_be_joined_are_left_out() -> None:
     notes: dict[str, str] = {}
-    found = join(times("a", "a", "a"), [launch("a", 4), launch("a", 5)], notes)
+    found = join(times("a", "a", "a"), [launch("a", 4), launch("a", 5)], notes, Trials())
     assert [s.counts for s in found] == [None] * 3
     assert notes == {"a": "2 launches but 3 times, so counts are left out"}
+
+
+def trial(kernel: str) -> MadeLaunch:
+    return launch(kernel, 1)._replace(trial=True)
+
+
+def test_trials_and_what_runs_between_them_are_left_out() -> None:
+    notes: dict[str, str] = {}
+    every = times("own", "reset", "a", "flush", "a", "copy", "a", "own", "b", "lost")
+    launches = [*(trial("a"), trial("a"), launch("a", 3)), trial("b")]
+    trials = Trials()
+    found = join(every, launches, notes, trials)
+    # Nobody knows yet that `reset` is the autotuner's, and `lost` ran when it had given up.
+    assert [s.kernel for s in found] == ["own", "reset", "a", "own", "lost"]
+    assert (found[2].grid, found[2].counts) == ((3,), launches[2].launch.counts)
+    assert (trials.launches, trials.libraries) == (3, 2)
+    assert trials.seconds == pytest.approx(sum(every[n].seconds for n in (2, 3, 4, 5, 8)))
+    assert str(trials) == (
+        "3 trial launches by autotuners left out, with 2 kernels of libraries between them"
+    )
+    assert (notes, str(Trials())) == ({}, "")
+
+
+def test_lanes_have_trials_of_their_own() -> None:
+    one, other = (
+        replace(each, lane=lane) for each, lane in zip(times("a", "l"), "xy", strict=True)
+    )
+    trials = Trials()
+    assert [s.kernel for s in join([one, other], [trial("a")], {}, trials)] == ["l"]
+    assert (trials.launches, trials.libraries) == (1, 0)
+
+
+def test_trials_that_cannot_be_told_apart_are_said() -> None:
+    notes: dict[str, str] = {}
+    trials = Trials()
+    found = join(
+        times("a", "a", "a", "b", "b"), [trial("a"), launch("a", 2), trial("b")], notes, trials
+    )
+    assert [s.kernel for s in found] == ["a", "a", "a"]
+    assert trials.launches == 2
+    assert list(notes) == ["a"]
+    sums = [KernelTime("a", 0.0, 4e-6, launches=2), KernelTime("b", 0.0, 4e-6, launches=2)]
+    notes.clear()
+    found = join_sums(sums, [trial("a"), launch("a", 1), trial("b"), trial("b")], notes, trials)
+    assert [(s.kernel, s.launches) for s in found] == [("a", 2)]
+    assert trials.launches == 4
+    assert notes["a"].startswith("an autotuner's trials cannot be told from its other launches")
 
 
 def tree(name: str, *children: object, **metrics: object) -> dict[str, object]:
@@ -113,7 +163,7 @@ def test_sums_take_the_counts_of_equal_launches() -> None:
         KernelTime("b", 0.0, 2e-6, launches=2),
     ]
     made = [launch("a", 4, ("s",)), launch("b", 1), launch("a", 4, ("s",)), launch("b", 2)]
-    a, b = join_sums(times, made, notes)
+    a, b = join_sums(times, made, notes, Trials())
     assert (a.launches, a.counts, a.stack) == (2, made[0].launch.counts, ("s",))
     assert (b.launches, b.counts) == (2, None)
     assert list(notes) == ["b"]
@@ -283,6 +333,65 @@ def test_launches_and_kernels_under_other_names(
     assert all(s.counts for s in own.samples if s.kernel != "library")
     assert [s.metrics for s in own.samples if s.metrics] == [{"bytes": 5.0}] * 2
     assert (len(own.samples), own.notes) == (4 if only is None else 3, {})
+
+
+def bench(call: Callable[[], None], quantiles: Any) -> list[float]:
+    call()
+    call()
+    return [1.0, 1.0, 1.0]
+
+
+@triton.autotune([triton.Config({"BLOCK": size}) for size in (16, 32)], key=["n"], do_bench=bench)
+@triton.jit
+def tried_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, 1.0, mask=at < n)
+
+
+@pytest.mark.parametrize("trials", [False, True])
+def test_trials_of_autotuners_are_left_out_unless_asked_for(
+    proton_writes: Callable[..., None], trials: bool
+) -> None:
+    # Two trials of each configuration, then two launches of the program's in the first.
+    proton_writes(*("tried_kernel", "flush") * 4, "tried_kernel", "tried_kernel")
+    x, own = torch.zeros(64), GpuSession(None, trials=trials)
+    tried_kernel.cache.clear()
+    with own.running():
+        for _ in range(2):
+            tried_kernel[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x, 64)
+    found = [s.config["BLOCK"] for s in own.samples if s.config]
+    left = own.trials
+    if trials:
+        assert found == [16, 16, 32, 32, 16, 16]
+        assert (len(own.samples), len(own.variants), left) == (10, 2, Trials())
+    else:
+        assert found == [16, 16]
+        assert (len(own.samples), len(own.variants)) == (2, 1)
+        assert (left.launches, left.libraries) == (4, 4)
+    assert all(s.counts for s in own.samples if s.kernel == "tried_kernel")
+    assert own.notes == {}
+
+
+def test_launches_warm_up_apart_from_trials(proton_writes: Callable[..., None]) -> None:
+    proton_writes(*("tried_kernel",) * 6)
+    x, own = torch.zeros(64), GpuSession(None, repetition=Repetition(warmup=1))
+    tried_kernel.cache.clear()
+    with own.running():
+        for _ in range(2):
+            tried_kernel[(4,)](x, 64)
+    assert (len(own.samples), own.trials.launches, own.notes) == (1, 4, {})
+
+
+def test_on_the_cpu_nothing_is_tried() -> None:
+    x = torch.zeros(64)
+    with profile(on="cpu") as prof:
+        tried_kernel[(4,)](x, 64)
+    assert ([s.config for s in prof.samples], prof.trials) == (
+        [{"BLOCK": 16, "num_warps": 4, "num_ctas": 1, "num_stages": 3}],
+        Trials(),
+    )
+    with pytest.raises(UsageError, match="the first configuration runs, untried"):
+        profile(on="cpu", trials=True)
 
 
 @triton.jit

@@ -291,3 +291,42 @@ def test_nothing_is_said_where_nothing_helps() -> None:
         cross_kernel[(1, 16)](x, out, 128, 128, ROWS=8, COLUMNS=128)
         transpose_kernel[(2, 2)](x, out, 128, 128, BLOCK=64)
     assert prof.advice == []
+
+
+@triton.jit
+def persistent_kernel(
+    a_ptr, b_ptr, out_ptr, tiles, INNER: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr
+):
+    """Each turn of the outer loop is a tile of a product, and loads the same rows of `b` again."""
+    row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        total = tl.zeros((BLOCK, BLOCK), tl.float32)
+        for begin in range(0, INNER, DEPTH):
+            k = begin + tl.arange(0, DEPTH)
+            a = tl.load(a_ptr + (tile * BLOCK + row) * INNER + k[None, :])
+            b = tl.load(b_ptr + k[:, None] * BLOCK + column)
+            total = tl.dot(a, b, total)
+        tl.store(out_ptr + (tile * BLOCK + row) * BLOCK + column, total)
+
+
+@pytest.mark.parametrize(("inner", "kept"), [(64, True), (2048, False)])
+def test_tiles_are_kept_where_triton_can_keep_them(inner: int, kept: bool) -> None:
+    block, depth, tiles = 32, 32, 8
+    a, b = torch.rand(tiles * block, inner).half(), torch.rand(inner, block).half()
+    out = torch.zeros(tiles * block, block)
+    with profile(target="sm_90") as prof:
+        persistent_kernel[(2,)](a, b, out, tiles, INNER=inner, BLOCK=block, DEPTH=depth)
+    hints = [hint for hint in prof.advice if hint.kind == "loaded_again"]
+    (trace,) = {e.trace for e in prof._evidence()[0].accesses if e.trace.again > 1}
+    # Of the longer loops only some turns are looked at.
+    assert (trace.reuse.again, trace.reuse.in_a_row) == (4 if kept else 2, 1)
+    assert trace.reuse.bytes == b.numel() * 2
+    if not kept:  # 128 KiB, each turn of the outer loop
+        assert hints == []
+        return
+    (hint,) = hints
+    assert (hint.number, hint.evidence) == (
+        4,
+        "each program loads the same byte 4.0 times, and others in between",
+    )
+    assert hint.advice.startswith("load these 4,096 bytes as one tile before the outer loop")

@@ -40,6 +40,7 @@ def profile(
     hook: Hook | None = None,
     proton_file: Path | None = None,
     dot: DotMode | None = None,
+    trials: bool = False,
 ) -> Profile:
     """Measures what kernels do, how long that takes, and what bounds it.
 
@@ -72,6 +73,8 @@ def profile(
             `proton.start` has it; the profile has it anyway.
         proton_file: on a GPU, where to keep the file that Proton writes.
         dot: on the CPU, how products of f32 tiles are computed, see `interpret`.
+        trials: on a GPU, whether trials of autotuners are profiled like other launches; by default
+            they are left out of all figures. On the CPU the first configuration runs, untried.
 
     Raises:
         UsageError: an argument is not one of those, or there is no GPU.
@@ -105,6 +108,10 @@ def profile(
     if on == "cpu" or not has_gpu:
         given: dict[str, object] = {"data": data != "trace", "backend": backend, "mode": mode}
         given |= {"hook": hook, "proton_file": proton_file}
+        if trials:
+            raise UsageError(
+                "trials are autotuners' on a GPU; on the CPU the first configuration runs, untried"
+            )
         if wrong := [name for name, value in given.items() if value]:
             raise UsageError(
                 f"{wrong[0]} is Proton's, which times kernels on a GPU; on the CPU "
@@ -119,7 +126,12 @@ def profile(
             )
         options = ProtonOptions(context=context, data=data, backend=backend, mode=mode, hook=hook)
         session = GpuSession(
-            only, counts=counts, options=options, keep=proton_file, repetition=repetition
+            only,
+            counts=counts,
+            options=options,
+            keep=proton_file,
+            repetition=repetition,
+            trials=trials,
         )
     wanted = read_target(target) if target else known.target if known else None
     return Profile(session, known, wanted)

@@ -38,6 +38,7 @@ def profile_command(
     mode: profile_options.ModeOption = None,
     hook: profile_options.HookOption = None,
     proton_file: profile_options.ProtonFileOption = None,
+    trials: profile_options.TrialsOption = False,
     only: options.OnlyOption = None,
     lines: profile_options.LinesOption = False,
     line_times: profile_options.LineTimesOption = True,
@@ -79,6 +80,7 @@ def profile_command(
         mode=mode,
         hook=hook,
         proton_file=proton_file,
+        trials=trials,
     )
     seen = progress(lambda: State(what="profiled", done=profiled.seen, unit="launches"))
     with child_launches() as children, seen, profiled:
@@ -88,7 +90,7 @@ def profile_command(
         raise typer.Exit(status)
     if children.kernels:
         say_child_launches(children.kernels, bool(profiled.launches), "the profile")
-    elif not profiled.launches and not profiled.notes and not status:
+    elif not (profiled.launches or profiled.trials.launches or profiled.notes or status):
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
         say("note", f"no {wanted} was launched, so nothing was profiled")
     with progress(lambda: _judged(profiled), shared=False):
@@ -98,6 +100,8 @@ def profile_command(
             profile_report.write_tables_of(profiled, form, output, lines=lines, tree=tree)
     else:
         profile_report.write(profiled, form, output, lines=lines, target=str(work), status=status)
+    if said := str(profiled.trials):
+        say("note", f"{said}; --trials shows them")
     for kernel, note in profiled.notes.items():
         say("note", f"{kernel}: {note}")
     raise typer.Exit(status)

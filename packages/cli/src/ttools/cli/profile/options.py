@@ -69,6 +69,9 @@ ProtonFileOption = Annotated[
         "--proton-file", metavar="FILE", help="Keep the file that Proton writes, under this name."
     ),
 ]
+TrialsOption = Annotated[
+    bool, _gpu("--trials", help="Profile trials of autotuners like other launches.")
+]
 TreeOption = Annotated[bool, _report("--tree", help="Show scopes with the kernels in them.")]
 LinesOption = Annotated[
     bool, _report("--lines", help="Report operations and bytes by source line.")

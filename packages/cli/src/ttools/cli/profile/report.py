@@ -106,6 +106,7 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         "accesses": [_plain(row) for row in profiled.accesses.to_dict("records")],
         "advice": [_hint(hint) for hint in profiled.advice],
         "compiled": [each.as_dict() for each in profiled.inspections],
+        "trials": asdict(profiled.trials),
         "notes": profiled.notes,
     }
     return json.dumps(data, indent=2, default=str) + "\n"
@@ -235,7 +236,7 @@ def _kernels(profiled: Profile) -> Table:
 
 def _bounds(profiled: Profile) -> Table:
     from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
-    from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
+    from ttools.profiler.gpu_time.roofline import assumptions_of
 
     assert profiled.device is not None
     table = new_table(
@@ -247,7 +248,7 @@ def _bounds(profiled: Profile) -> Table:
     names += ["of the peak"] if on_device else []
     for name in [*names, "projected"] if projected else names:
         table.add_column(name, justify="right")
-    table.caption = ASSUMPTIONS
+    table.caption = assumptions_of(profiled.device, profiled.frame.to_dict("records"))
     if on_device:
         table.caption += ". Operations and unique bytes per second are those reached"
     if projected:

@@ -49,15 +49,16 @@ def blocks(profiled: Profile, *, lines: bool) -> Iterator[RenderableType]:
         took = sum(row["total_s"] for row in rest) / max(total, 1e-12)
         yield paragraph(left_out(len(rest), f"more kernels, {took:.1%} of the time,", _ALL) + "\n")
     if profiled.device is not None and rows:
-        yield paragraph(_meaning(profiled, "projected_s" in profiled.frame))
+        yield paragraph(_meaning(profiled, rows))
 
 
-def _meaning(profiled: Profile, projected: bool) -> str:
+def _meaning(profiled: Profile, rows: Sequence[Row]) -> str:
     from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
-    from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
+    from ttools.profiler.gpu_time.roofline import assumptions_of
 
-    said = f"At least: {ASSUMPTIONS}."
-    return f"{said} Projected: {PROJECTION}." if projected else said
+    assert profiled.device is not None
+    said = f"At least: {assumptions_of(profiled.device, rows)}."
+    return f"{said} Projected: {PROJECTION}." if "projected_s" in rows[0] else said
 
 
 class _Blocks:

@@ -1,6 +1,6 @@
 """GPUs by name, as users and drivers write them, or from a file of the user's.
 
-What their makers publish of them is `rates.py`; what one multiprocessor has is in `targets.py`.
+What their makers publish of them is `products.py`; what one multiprocessor has is in `targets.py`.
 Must not know any kernel.
 """
 
@@ -15,7 +15,8 @@ from typing import Annotated
 import msgspec
 
 from ttools.core.errors import UsageError, file_errors
-from ttools.core.gpus.rates import DEVICES, Device
+from ttools.core.gpus.products import DEVICES
+from ttools.core.gpus.rates import Device
 from ttools.core.gpus.targets import read_target
 from ttools.core.json_document import Amount, parse_toml
 

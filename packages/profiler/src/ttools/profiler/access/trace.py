@@ -28,6 +28,21 @@ _MOST_CELLS_PER_RUN = 8
 _MOST_RUNS = 1 << 19
 
 
+@dataclass(frozen=True, kw_only=True)
+class TileReuse:
+    """How programs touch tiles that they have touched before, on average of those looked at.
+
+    Attributes:
+        again: how often a program touches a tile.
+        in_a_row: how often without touching another one by the same access in between.
+        bytes: of the different tiles of a program.
+    """
+
+    again: float = 1.0
+    in_a_row: float = 1.0
+    bytes: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class AccessTrace:
     """An access to tiles, over all programs.
@@ -39,8 +54,8 @@ class AccessTrace:
         size: bytes of an element.
         requested: bytes, by all programs.
         again: how often a program touches a byte that it touches, on average.
-        tiles_again: how often a program touches a whole tile that it touches, on average of those
-            looked at: what a program can keep, as it cannot keep parts of tiles that overlap.
+        reuse: how programs touch whole tiles again, which is all that they can keep: parts of tiles
+            that overlap they cannot.
         unique: bytes that any program touches; None where there are too many runs to unite them.
         addresses: of the elements of some tiles in row-major order, a row each; -1 where masked.
         sampled: whether there are more tiles than those.
@@ -53,7 +68,7 @@ class AccessTrace:
     size: int
     requested: int
     again: float
-    tiles_again: float
+    reuse: TileReuse
     unique: int | None
     addresses: NDArray[np.int64]
     sampled: bool
@@ -73,11 +88,14 @@ class Traffic:
         unique_loaded: bytes that are loaded at least once.
         unique_stored: bytes that are stored or changed atomically at least once.
         accesses: to tiles, in the order of the program.
+        updates: by bytes of an element, how often an operation that is atomic updates one that it
+            touches, on average; of several operations the most.
     """
 
     unique_loaded: int
     unique_stored: int
     accesses: tuple[AccessTrace, ...]
+    updates: Mapping[int, float]
 
 
 def line_of(location: SourceLocation | None) -> tuple[str, int]:
@@ -103,6 +121,7 @@ def traffic(
     loaded: list[Footprints] = []
     stored: list[Footprints] = []
     found: list[AccessTrace] = []
+    updates: dict[int, float] = {}
     for operation in np.unique(operations).tolist():
         own = footprints.take(np.flatnonzero(operations == operation))
         site = monitor.sites[int(np.flatnonzero(operation_of == operation)[0])]
@@ -110,10 +129,17 @@ def traffic(
         # Programs share tiles: what is left of their footprints is far less.
         every = distinct(own)
         (loaded if kind == "load" else stored).append(every)
+        if kind == "atomic" and int(every.count.sum()) <= _MOST_RUNS:
+            often = _requested(own) / united(every)
+            updates[site.size] = max(updates.get(site.size, 0.0), often)
         if site.shape:
             trace = _trace(kind, site, own, every)
             found.append(replace(trace, follows_data=operation in following))
-    return Traffic(united(*loaded), united(*stored), tuple(found))
+    return Traffic(united(*loaded), united(*stored), tuple(found), updates)
+
+
+def _requested(footprints: Footprints) -> int:
+    return int((_size(footprints) * footprints.count).sum())
 
 
 def _trace(kind: str, site: ProbeSite, footprints: Footprints, every: Footprints) -> AccessTrace:
@@ -129,20 +155,27 @@ def _trace(kind: str, site: ProbeSite, footprints: Footprints, every: Footprints
         location=site.location,
         shape=site.shape,
         size=site.size,
-        requested=int((_size(footprints) * footprints.count).sum()),
+        requested=_requested(footprints),
         again=asked / touched(programs["start"], programs["end"], programs["program"]),
-        tiles_again=_tiles_again(addresses, program),
+        reuse=_reuse(addresses, program, site.size),
         unique=united(every) if int(every.count.sum()) <= _MOST_RUNS else None,
         addresses=addresses,
         sampled=len(few) < int(footprints.count.sum()),
     )
 
 
-def _tiles_again(addresses: NDArray[np.int64], program: NDArray[np.int64]) -> float:
+def _reuse(addresses: NDArray[np.int64], program: NDArray[np.int64], size: int) -> TileReuse:
     if not len(program):
-        return 1.0
-    different = np.unique(np.column_stack([program, addresses]), axis=0)
-    return len(program) / len(different)
+        return TileReuse()
+    tiles = np.column_stack([program, addresses])
+    different = np.unique(tiles, axis=0)
+    rows = 1 + int((tiles[1:] != tiles[:-1]).any(axis=1).sum())
+    held = int((different[:, 1:] >= 0).sum()) * size
+    return TileReuse(
+        again=len(tiles) / len(different),
+        in_a_row=len(tiles) / rows,
+        bytes=held / len(np.unique(program)),
+    )
 
 
 def _chosen(program: NDArray[np.int64]) -> NDArray[np.bool_]:

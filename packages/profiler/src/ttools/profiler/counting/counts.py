@@ -6,7 +6,7 @@ Owns the arithmetic from counters to counts. Must not know how counters are obta
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ttools.core.location import SourceLocation
@@ -81,6 +81,7 @@ class LaunchCounts:
         exact: whether other runs do the same; False where it depends on the order of programs.
         notes: what is not counted, a sentence each.
         accesses: to tiles, with the addresses of some of them.
+        updates: by bytes of an element, how often atomics of one operation update one, on average.
     """
 
     programs: int
@@ -92,6 +93,7 @@ class LaunchCounts:
     exact: bool = True
     notes: tuple[str, ...] = ()
     accesses: tuple[AccessTrace, ...] = field(default=(), compare=False)
+    updates: Mapping[int, float] = field(default_factory=dict, compare=False)
 
     @property
     def unique(self) -> int:
@@ -147,4 +149,5 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> L
         exact=not plan.depends_on_writes,
         notes=tuple(plan.unsupported),
         accesses=traffic.accesses,
+        updates=dict(traffic.updates),
     )

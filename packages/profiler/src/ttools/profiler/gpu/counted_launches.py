@@ -69,6 +69,7 @@ class MadeLaunch(NamedTuple):
         stack: scopes around it, where these were asked for.
         metrics: what its kernel tells of it.
         warmup: whether it only warms up.
+        trial: whether it only tries a configuration, and is to be left out.
         alias: what Proton's hook calls it, if not by its kernel's name.
     """
 
@@ -78,6 +79,7 @@ class MadeLaunch(NamedTuple):
     stack: tuple[str, ...] = ()
     metrics: Mapping[str, float] = MappingProxyType({})
     warmup: bool = False
+    trial: bool = False
     alias: str = ""
 
 
@@ -104,8 +106,8 @@ class _Alike:
         self.first = self.later
 
 
-#: With configuration, scopes and what the kernel says.
-_Whole = tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], LaunchMetadata]
+#: With configuration, scopes, what the kernel says, and whether it is an autotuner's trial.
+_Whole = tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], LaunchMetadata, bool]
 #: A launch as it is noted: whole where it has any of these.
 _Noted = _Alike | _Whole
 
@@ -119,6 +121,7 @@ class CountedLaunches:
         origin: hears of scopes.
         stacks: whether to tell the scopes around each launch.
         repetition: how often launches are made, and which of them only warm up.
+        trials: whether trials of autotuners are launches like others.
 
     Attributes:
         notes: what could not be counted, by kernel.
@@ -134,7 +137,9 @@ class CountedLaunches:
         origin: Origin,
         stacks: bool = True,
         repetition: Repetition = ONCE,
+        trials: bool = False,
     ) -> None:
+        self._trials = trials
         self._made: GraphLaunches[_Noted] = GraphLaunches(self._choose_note)
         self.calls = CallTimes()
         self._configs = TunedConfigs(self.calls.leave_out, self._choose_note)
@@ -155,15 +160,16 @@ class CountedLaunches:
     def launches(self) -> list[MadeLaunch]:
         """In their order; a replayed graph's are its."""
         seen: Counter[_Alike] = Counter()
+        own: Counter[_Alike] = Counter()
         found = []
         for noted in self._made.launches:
-            alike, config, stack, metadata = _complete(noted)
+            alike, config, stack, metadata, trial = _complete(noted)
             seen[alike] += 1
+            own[alike] += not trial
             launch = alike.first if seen[alike] == 1 else alike.later
-            compiled, warmup = alike.kernel.compiled, seen[alike] <= self._repetition.warmup
-            found.append(
-                MadeLaunch(launch, compiled, config, stack, metadata.metrics, warmup, metadata.name)
-            )
+            warmup = own[alike] <= self._repetition.warmup
+            known = launch, alike.kernel.compiled, config, stack, metadata.metrics
+            found.append(MadeLaunch(*known, warmup, trial, metadata.name))
         return found
 
     @property
@@ -174,10 +180,13 @@ class CountedLaunches:
     @property
     def variants(self) -> dict[int, KernelSource]:
         """The specialisations launched, in the order of their first launches."""
-        compiled = {
-            id(k): k for k in (_complete(n)[0].kernel.compiled for n in self._made.launches)
-        }
+        compiled = {id(k): k for k in (each.kernel.compiled for each in self._alikes())}
         return source_by_kernel(compiled.values())
+
+    def _alikes(self) -> Iterator[_Alike]:
+        """Of each launch that is not left out."""
+        every = (_complete(noted) for noted in self._made.launches)
+        return (each[0] for each in every if not each[-1])
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -199,7 +208,7 @@ class CountedLaunches:
 
     def count(self) -> None:
         """Counts launches that were not counted when they were made."""
-        for alike in {id(a): a for a in (_complete(n)[0] for n in self._made.launches)}.values():
+        for alike in {id(a): a for a in self._alikes()}.values():
             if alike.forms is not None:
                 forms, alike.forms = alike.forms, None
                 counts = self._counter.of_forms(alike.kernel, alike.grid, forms)
@@ -267,7 +276,10 @@ class CountedLaunches:
         )
 
     def _note_origin(self, alike: _Alike) -> None:
-        self._made.add((alike, autotuner_config(), self._stack(), _NOTHING))
+        self._made.add((alike, autotuner_config(), self._stack(), _NOTHING, self._is_left_out()))
+
+    def _is_left_out(self) -> bool:
+        return not self._trials and is_trial()
 
     def _choose_note(self) -> None:
         followed = self._configs.tuners or self._origin.scopes.heard
@@ -288,7 +300,7 @@ class CountedLaunches:
             alike = self._first(kernel, known, key, words)
             given = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
             metadata = launch_metrics.of_launch(kernel.compiled, *given)
-            noted = alike, autotuner_config(), self._stack(), metadata
+            noted = alike, autotuner_config(), self._stack(), metadata, self._is_left_out()
             times = self._repetition.times(first=new)
             if times > 1 and not self._made.capturing and not is_trial():
                 start = time.perf_counter()
@@ -372,7 +384,7 @@ _CAPTURED = "captured before it ran once, so it is not counted: what it does dep
 
 
 def _complete(noted: _Noted) -> _Whole:
-    return noted if isinstance(noted, tuple) else (noted, None, (), _NOTHING)
+    return noted if isinstance(noted, tuple) else (noted, None, (), _NOTHING, False)
 
 
 def _for_later(launch: GpuLaunch) -> GpuLaunch:

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from ttools.core.compilation.kernel_source import KernelSource
@@ -23,6 +24,7 @@ from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.origin import Origin, frames_of_proton
 from ttools.profiler.run.repetition import ONCE, Repetition, all_warm_up
 from ttools.profiler.run.session import Sample
+from ttools.profiler.run.trials import Trials
 
 
 class GpuSession:
@@ -37,6 +39,7 @@ class GpuSession:
         options: Proton's.
         keep: where to keep the file that Proton writes.
         repetition: how often launches are made, and which of them only warm up.
+        trials: whether trials of autotuners are launches like others.
 
     Attributes:
         scopes: what the program reported of its scopes.
@@ -52,7 +55,9 @@ class GpuSession:
         options: ProtonOptions | None = None,
         keep: Path | None = None,
         repetition: Repetition = ONCE,
+        trials: bool = False,
     ) -> None:
+        self._trials = Trials()
         self._only, self._keep = only, keep
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
@@ -61,7 +66,12 @@ class GpuSession:
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
         self._watch = CountedLaunches(
-            only, counts=counts, origin=origin, stacks=sums, repetition=repetition
+            only,
+            counts=counts,
+            origin=origin,
+            stacks=sums,
+            repetition=repetition,
+            trials=trials,
         )
         self._samples: list[Sample] = []
         #: Of runs that ended and were not looked at: Proton's file, and how many launches.
@@ -74,6 +84,12 @@ class GpuSession:
         """Samples in the order of the launches, of runs that have ended."""
         self._settle()
         return self._samples
+
+    @property
+    def trials(self) -> Trials:
+        """What was left out because autotuners only tried configurations."""
+        self._settle()
+        return self._trials
 
     @property
     def seen(self) -> int:
@@ -132,12 +148,14 @@ class GpuSession:
         times = under_own_names(times, made)
         if self._only is not None:
             times = [each for each in times if each.kernel in self._only]
-        join_all = join if self._options.data == "trace" else join_sums
-        found = join_all(times, made, notes)
-        self._samples += found
-        for kernel in {m.launch.kernel for m in made} - {s.kernel for s in self._samples}:
-            if any(each.kernel == kernel for each in times):
-                notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
+        if self._options.data == "trace":
+            self._samples += join(times, made, notes, self._trials)
+        else:
+            self._samples += join_sums(times, made, notes, self._trials)
+        own = {m.launch.kernel for m in made if not m.trial}
+        timed = {each.kernel for each in times}
+        for kernel in (own & timed) - {s.kernel for s in self._samples}:
+            notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
 
 
 def under_own_names(
@@ -161,7 +179,10 @@ def under_own_names(
 
 
 def join(
-    times: Sequence[KernelTime], launches: Sequence[MadeLaunch], notes: dict[str, str]
+    times: Sequence[KernelTime],
+    launches: Sequence[MadeLaunch],
+    notes: dict[str, str],
+    trials: Trials,
 ) -> list[Sample]:
     """Gives each time the counts of its launch: of one name, the first belongs to the first.
 
@@ -172,16 +193,19 @@ def join(
         times: of all kernels that ran on the GPU, those of libraries included.
         launches: that Triton made.
         notes: takes a sentence for each kernel whose counts could not be joined.
+        trials: takes what autotuners only tried, and what ran between that.
     """
     by_name: defaultdict[str, list[MadeLaunch]] = defaultdict(list)
     for made in launches:
         by_name[made.launch.kernel].append(made)
     numbers = Counter(each.kernel for each in times)
     seen: Counter[str] = Counter()
-    samples = []
+    samples: list[Sample] = []
     first = times[0].begin if times else 0.0
+    tried: dict[str, str] = {}  # by lane, the kernel of the latest launch if that is a trial
+    between: defaultdict[str, list[Sample]] = defaultdict(list)
     for each in times:
-        own = by_name[each.kernel]
+        own = by_name.get(each.kernel, [])
         made = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None))
         if len(own) == numbers[each.kernel]:
             made = own[seen[each.kernel]]
@@ -192,19 +216,46 @@ def join(
                 each.kernel,
                 f"{len(own)} launches but {numbers[each.kernel]} times, so counts are left out",
             )
+        if own and len(own) != numbers[each.kernel] and any(other.trial for other in own):
+            # Only if all are trials this one is known to be.
+            made = made._replace(trial=all(other.trial for other in own))
+            if not made.trial:
+                notes.setdefault(each.kernel, _MIXED)
         seen[each.kernel] += 1
-        if made.warmup:
+        sample = _sample(replace(each, begin=each.begin - first), made)
+        if not own:
+            # The program goes on when its autotuner has launched the configuration it chose.
+            (between[each.lane] if each.lane in tried else samples).append(sample)
             continue
-        samples.append(_sample(replace(each, begin=each.begin - first), made))
-    return samples
+        left, kernel = between.pop(each.lane, []), tried.pop(each.lane, "")
+        if made.trial or each.kernel == kernel:
+            trials.add(left, libraries=True)
+        else:  # it did not come to that
+            samples += left
+        if made.trial:
+            trials.add([sample])
+            tried[each.lane] = each.kernel
+        elif not made.warmup:
+            samples.append(sample)
+    return sorted(chain(samples, *between.values()), key=lambda sample: sample.begin)
+
+
+_MIXED = (
+    "an autotuner's trials cannot be told from its other launches, so all are shown; "
+    "data='trace' without CUDA graphs times them apart"
+)
 
 
 def join_sums(
-    times: Sequence[KernelTime], launches: Sequence[MadeLaunch], notes: dict[str, str]
+    times: Sequence[KernelTime],
+    launches: Sequence[MadeLaunch],
+    notes: dict[str, str],
+    trials: Trials,
 ) -> list[Sample]:
     """The same for times that are sums: launches of a kernel in one scope count as their mean does.
 
-    Where they do different things, or more of them were made than timed, counts are left out.
+    Where they do different things, or more of them were made than timed, counts are left out. Sums
+    of trials only are left out, too.
     """
     groups: defaultdict[tuple[str, tuple[str, ...]], list[MadeLaunch]] = defaultdict(list)
     every: defaultdict[str, list[MadeLaunch]] = defaultdict(list)
@@ -215,6 +266,11 @@ def join_sums(
     for each in times:
         # Where the stack was not noted, all launches of the kernel stand for each scope's.
         own = groups.get((each.kernel, each.stack), every[each.kernel])
+        if own and all(other.trial for other in own):
+            trials.add([_sample(each, own[0])])
+            continue
+        if any(other.trial for other in own):
+            notes.setdefault(each.kernel, _MIXED)
         alike = bool(own) and all(
             (other.launch, other.config) == (own[0].launch, own[0].config) for other in own
         )

@@ -17,7 +17,7 @@ from ttools.profiler.access.requests import AccessQuality
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.units import unit_of
-from ttools.profiler.gpu_time.work import Access, Blocks, work_of
+from ttools.profiler.gpu_time.work import Access, Blocks, Work, work_of
 
 ASSUMPTIONS = (
     "instructions of the compiled kernel, times the turns of its loops; data that fits the last "
@@ -81,6 +81,22 @@ def project(
     Raises:
         TtoolsError: NVIDIA's binary tools are not there.
     """
+    work = asked_of(counts, inspection, device, accesses, cold=cold)
+    seconds = float(seconds_of(work, Constants()))
+    outside = tuple(_outside(inspection, inspection.machine_code, device))
+    low, high = AT_MOST if outside else WITHIN
+    return Projection(seconds=seconds, low=seconds * low, high=seconds * high, outside=outside)
+
+
+def asked_of(
+    counts: LaunchCounts,
+    inspection: Inspection,
+    device: Device,
+    accesses: Sequence[AccessQuality],
+    *,
+    cold: bool,
+) -> Work:
+    """What a launch asks of a device, as `project` takes it."""
     code, held = inspection.machine_code, inspection.occupancy
     own = inspection.resources
     blocks = Blocks(
@@ -90,12 +106,7 @@ def project(
         spilled=own.spilled * own.threads,
     )
     work = work_of(counts, code, blocks, [access_of(each) for each in accesses], device)
-    if cold:
-        work = replace(work, held=0.0)
-    seconds = float(seconds_of(work, Constants()))
-    outside = tuple(_outside(inspection, code, device))
-    low, high = AT_MOST if outside else WITHIN
-    return Projection(seconds=seconds, low=seconds * low, high=seconds * high, outside=outside)
+    return replace(work, held=0.0) if cold else work
 
 
 def is_projected(device: Device | None) -> bool:

@@ -2,13 +2,16 @@
 
 The model: memory moves every byte that is touched once, at peak bandwidth; each unit does its
 operations at its peak rate, elementary functions at that of special-function units, integers at
-what a multiprocessor can issue; all of them at the same time. Real launches take longer: this is a
-bound, no prediction. Must not know how counts are made.
+what a multiprocessor can issue; the last level of cache updates one element after the other where
+how fast it does was measured (`benchmarks/profiling/atomics.py`); all of them at the same time.
+Real launches take longer: this is a bound, no prediction. Must not know how counts are made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ttools.core.gpus.devices import Device
 from ttools.profiler.counting.costs import OTHER_UNITS
@@ -20,13 +23,49 @@ ASSUMPTIONS = (
 )
 
 
+#: What limits launches whose atomics update the same elements.
+ATOMICS = "atomics on one address"
+#: Fewer updates of an element take less time than a launch.
+_FEW_UPDATES = 1000
+
+
+def atomics_on_one(size: int) -> str:
+    """The unit that updates one element of so many bytes."""
+    return f"{ATOMICS} ({size} bytes)"
+
+
+def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
+    """What bounds on a device assume, what they leave out, and what nobody confirms.
+
+    Args:
+        device: that the bounds are of.
+        rows: a kernel each: `kernel`, `limited_by` and `updates`, see `report.frames.kernel_frame`.
+    """
+    rows = list(rows)
+    parts = [ASSUMPTIONS]
+    names = sorted({row["limited_by"] for row in rows if isinstance(row["limited_by"], str)})
+    if doubts := [name for name in names if not device.is_confirmed(name)]:
+        parts.append(
+            f"bounds on {device.name} by {' and '.join(doubts)} rest on figures that its maker "
+            f"does not confirm ({device.source})"
+        )
+    often = {row["kernel"]: row["updates"] for row in rows if row["updates"] >= _FEW_UPDATES}
+    if often and not any(name.startswith(ATOMICS) for name in device.peaks):
+        said = [f"{updates:,.0f} times in {kernel}" for kernel, updates in often.items()]
+        parts.append(
+            f"atomics update an element {', '.join(said)}, which the bounds leave out: how fast "
+            f"{device.name} does that is not known"
+        )
+    return "; ".join(parts)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bound:
     """The least time of a launch on a device.
 
     Attributes:
         seconds: at least.
-        limited_by: `memory`, or the unit with the most to do.
+        limited_by: `memory`, `ATOMICS`, or the unit with the most to do.
         parts: seconds that each of them needs.
     """
 
@@ -42,5 +81,9 @@ def bound(counts: LaunchCounts, device: Device) -> Bound:
         peak = device.peak(unit)
         if peak and (unit not in OTHER_UNITS or unit in ("function", "integer")):
             parts[unit] = count / peak
+    # The busiest element is updated at least as often as they are on average.
+    for size, often in counts.updates.items():
+        if rate := device.peak(atomics_on_one(size)):
+            parts[ATOMICS] = max(parts.get(ATOMICS, 0.0), often / rate)
     limited_by = max(parts, key=lambda name: parts[name])
     return Bound(seconds=parts[limited_by], limited_by=limited_by, parts=parts)

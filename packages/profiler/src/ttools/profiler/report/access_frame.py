@@ -14,7 +14,7 @@ import pandas as pd
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.profiler.access.requests import AccessQuality, access_qualities
-from ttools.profiler.report.forms import MOST, Form, forms_of
+from ttools.profiler.report.forms import Form, forms_of, judged
 from ttools.profiler.report.frames import is_of
 from ttools.profiler.run.session import Sample
 
@@ -27,7 +27,7 @@ def qualities(
     """The forms of a run's launches that were counted, and their accesses.
 
     Of one kernel and configuration the form that requests most comes first, of very many those
-    that request most come.
+    that request most in all come, see `forms.MOST`.
 
     Args:
         samples: of a run.
@@ -37,7 +37,7 @@ def qualities(
     counted = [sample for sample in samples if sample.counts is not None]
     for (kernel, config), forms in forms_of(counted, variants).items():
         named = [each for each in compiled if each.source.name == kernel and is_of(each, config)]
-        for form in forms[:MOST]:
+        for form in judged(forms):
             exact = [each for each in named if each.source is form.source]
             counts = form.sample.counts
             assert counts is not None

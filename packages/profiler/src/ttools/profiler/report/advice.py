@@ -277,19 +277,28 @@ def _requested(line: LineCounts) -> float:
     return line.bytes / (1 - line.masked_share) if line.masked_share < 1 else 0.0
 
 
+#: Bytes of tiles that a program can keep in registers beside what it computes.
+_KEPT = 64 * 1024
 _KEEP = "load it once before the loop and keep it in registers, or exchange the loops"
 
 
 def _again(evidence: Evidence) -> Found:
     for each in evidence.accesses:
-        trace = each.trace
+        trace, reuse = each.trace, each.trace.reuse
         # What the compiler takes out of its loop is loaded once.
         again = trace.again if each.nested and trace.kind == "load" else 0.0
         # A program keeps tiles: parts of them that other tiles share can only be loaded again.
-        again = min(again, trace.tiles_again)
-        if again >= _AGAIN and evidence.matters(trace.requested):
-            said = f"each program loads the same byte {again:.1f} times"
+        again = min(again, reuse.again)
+        if again < _AGAIN or not evidence.matters(trace.requested):
+            continue
+        said = f"each program loads the same byte {again:.1f} times"
+        if reuse.in_a_row >= _AGAIN:
             yield each.location, again, said, _KEEP
+        elif reuse.bytes <= _KEPT:
+            # Too many, as those of persistent products, have no place to be kept in.
+            together = f"load these {reuse.bytes:,.0f} bytes as one tile before the outer loop"
+            said += ", and others in between"
+            yield each.location, again, said, f"{together}, or exchange the loops"
 
 
 _ADD_UP = (

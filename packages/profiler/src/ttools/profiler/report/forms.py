@@ -13,8 +13,8 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample
 
-#: Of a kernel and configuration; those that request most.
-MOST = 64
+#: Of a kernel and configuration what is judged: those that request most in all their launches.
+MOST = 256
 
 
 @dataclass(kw_only=True)
@@ -64,6 +64,13 @@ def forms_of(
     return {
         key: sorted(own.values(), key=lambda form: -form.requested) for key, own in found.items()
     }
+
+
+def judged(forms: Sequence[Form]) -> list[Form]:
+    """Those of a kernel's forms, in their order, that are worth judging where they are many."""
+    most = sorted(forms, key=lambda form: -form.requested * form.launches)[:MOST]
+    chosen = {id(form) for form in most}
+    return [form for form in forms if id(form) in chosen]
 
 
 def _done(sample: Sample) -> object:

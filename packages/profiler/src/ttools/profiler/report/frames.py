@@ -38,7 +38,8 @@ def kernel_frame(
 
     Columns: `kernel`, `config`, `launches`, `total_s`, `share` of all kernels' time, `min_s`,
     `mean_s`, `median_s`, `p95_s`, `max_s`; per launch on average `programs`, `flops`, `bytes`
-    (requested), `unique_bytes`, `masked_share`, and what these come to in the mean time: `gflops`,
+    (requested), `unique_bytes`, `masked_share`; `updates`, how often atomics of a line update an
+    element, in the launch where they do most; and what these come to in the mean time: `gflops`,
     `gbytes`; `intensity` in operations per unique byte; `told_by`, who says what a launch does:
     `counts`, `estimate` where it may differ between launches, or `kernel` where that gives numbers
     of its own as `launch_metadata`, which win. With a device `bound_s`, the roofline's least time
@@ -77,7 +78,8 @@ def kernel_frame(
 def _columns(device: Device | None, compiled: bool) -> list[str]:
     names = ["kernel", "config", "launches", "total_s", "share", "mean_s", *_QUANTILES]
     names += [*_OVERHEADS]
-    names += ["programs", "flops", "bytes", "unique_bytes", "masked_share", "gflops", "gbytes"]
+    names += ["programs", "flops", "bytes", "unique_bytes", "masked_share", "updates", "gflops"]
+    names += ["gbytes"]
     names += ["intensity", "told_by", *(_BOUND if device else [])]
     return [*names, *(_RESOURCES if compiled else []), "file", "line"]
 
@@ -160,6 +162,8 @@ def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) ->
         "masked_share": sum(n * c.total.masked_off for c, n in counted) / lanes if lanes else 0.0,
         "told_by": "counts" if all(c.exact for c, _ in counted) else "estimate",
     }
+    if updates := [max(c.updates.values(), default=0.0) for c, _ in counted]:
+        row["updates"] = max(updates)
     if device is not None:
         bounds = [(bound(c, device), n) for c, n in counted]
         row["bound_s"] = sum(n * b.seconds for b, n in bounds) / launches

@@ -17,7 +17,7 @@ from ttools.core.reports.page_template import page_template, script_json
 from ttools.core.reports.report import shown_path
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
-from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
+from ttools.profiler.gpu_time.roofline import assumptions_of
 from ttools.profiler.report.advice import Hint
 from ttools.profiler.report.profile import Profile
 from ttools.profiler.run.configuration import config_text
@@ -39,14 +39,15 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         root: files in it are shown by their paths from there.
     """
     root = root or Path.cwd()
-    rows = [finite(row) for row in profiled.frame.to_dict("records")]
+    records = profiled.frame.to_dict("records")
+    rows = [finite(row) for row in records]
     names = [column for column in COLUMNS if any(row.get(column) is not None for row in rows)]
     events = _events(profiled.samples)
     return page_template(_PAGE).render(
         target=target,
         timed_on=profiled.timed_on,
         device=profiled.device.name if profiled.device else "",
-        assumptions=ASSUMPTIONS,
+        assumptions=assumptions_of(profiled.device, records) if profiled.device else "",
         projection=PROJECTION if "projected_s" in names else "",
         launches=profiled.launches,
         configs=any(row["config"] for row in rows),

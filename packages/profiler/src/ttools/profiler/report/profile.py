@@ -25,12 +25,13 @@ from ttools.profiler.report.access_frame import FORM, access_frame, qualities
 from ttools.profiler.report.advice import MATTERS, Evidence, Hint, advise
 from ttools.profiler.report.call_tree import Node, call_tree
 from ttools.profiler.report.form_frame import form_frame, form_row
-from ttools.profiler.report.forms import MOST, forms_of, requested, told_apart
+from ttools.profiler.report.forms import MOST, forms_of, judged, requested, told_apart
 from ttools.profiler.report.frames import kernel_frame, line_frame
 from ttools.profiler.report.graph_frame import graph_frame
 from ttools.profiler.report.launch_costs import costs_of
 from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample, Session
+from ttools.profiler.run.trials import Trials
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +128,7 @@ class Profile(ContextDecorator, ShowsItself):
     def forms(self) -> pd.DataFrame:
         """A row per form of launches: those of one specialisation and grid that do the same.
 
-        See `form_frame.form_frame` for the columns. Of a kernel and configuration at most 64 forms
+        See `form_frame.form_frame` for the columns. Of a kernel and configuration at most 256 forms
         have what a target's compiler or the projection tells, those that request most.
         """
         return form_frame(self._form_rows())
@@ -194,9 +195,15 @@ class Profile(ContextDecorator, ShowsItself):
         inspections, variants = self.inspections, self._variants()
         counted = [sample for sample in samples if sample.counts is not None]
         compiled = len(self._compiled)
-        self._to_judge = compiled + sum(
-            len(forms[:MOST]) for forms in forms_of(counted, variants).values()
-        )
+        self._to_judge = compiled
+        for (kernel, _), forms in forms_of(counted, variants).items():
+            self._to_judge += len(judged(forms))
+            if len(forms) > MOST:
+                self._session.notes.setdefault(
+                    kernel,
+                    f"of its {len(forms)} grids and shapes those {MOST} were judged that request "
+                    "most; projections and advice are by these",
+                )
         evidence = []
         for form, inspection, accesses in qualities(samples, inspections, variants):
             evidence.append(
@@ -264,6 +271,11 @@ class Profile(ContextDecorator, ShowsItself):
     def notes(self) -> dict[str, str]:
         """What could not be counted, by kernel."""
         return dict(self._session.notes)
+
+    @property
+    def trials(self) -> Trials:
+        """What was left out because autotuners only tried configurations, on a GPU."""
+        return self._session.trials
 
     @property
     def launches(self) -> int:

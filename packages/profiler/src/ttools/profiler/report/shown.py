@@ -36,6 +36,8 @@ def shown_profile(profiled: Profile) -> Iterator[Part]:
     ]
     if advice:
         yield Table("Advice", (*_PLACE, "what costs time", "what to try"), advice)
+    if said := str(profiled.trials):
+        yield Text(said)
     yield from (Text(f"{kernel}: {note}") for kernel, note in profiled.notes.items())
 
 

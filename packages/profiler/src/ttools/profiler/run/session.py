@@ -31,6 +31,7 @@ from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.line_times import LineTimes
 from ttools.profiler.run.origin import Context, Origin, kernel_source
 from ttools.profiler.run.repetition import NOT_REPEATED, ONCE, Repetition, all_warm_up
+from ttools.profiler.run.trials import Trials
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,10 @@ class Session(Protocol):
 
     timed_on: str
     scopes: list[tuple[tuple[str, ...], dict[str, float]]]
+
+    @property
+    def trials(self) -> Trials:
+        """What was left out because autotuners only tried configurations."""
 
     @property
     def samples(self) -> list[Sample]:
@@ -132,6 +137,8 @@ class CpuSession:
     ) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
+        #: Of autotuned kernels the first configuration runs, untried.
+        self.trials = Trials()
         self._line_times = LineTimes(self.notes) if line_times else None
         self._origin = Origin(context)
         self.scopes = self._origin.reported

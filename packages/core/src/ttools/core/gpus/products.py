@@ -1,0 +1,240 @@
+"""GPUs by name: rates, multiprocessors, bandwidth and caches, each row with its source.
+
+Rates are without sparsity; one that no source gives is left out. Figures were compared with what
+others print of the documents named, and with each other: a rate is a multiprocessor's operations a
+clock, times multiprocessors, times a clock. What only others give is `unconfirmed`. Must not know
+how users name a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ttools.core.gpus.rates import Device
+
+
+def _device(
+    name: str,
+    architecture: str,
+    multiprocessors: int,
+    gigabytes: float,
+    mebibytes: int | None,
+    source: str,
+    teraflops: Mapping[str, float],
+    *,
+    unconfirmed: str = "",
+) -> Device:
+    """A device by its bandwidth in GB/s, its cache in MiB and its rates in 10^12 per second.
+
+    A rate is named after its unit: `fp32`, `fp16_dot` for `dot fp16`, and `fp16_dot_fp16` for
+    that with sums of fp16.
+    """
+    return Device(
+        name=name,
+        architecture=architecture,
+        multiprocessors=multiprocessors,
+        bandwidth=gigabytes * 1e9,
+        cache=mebibytes and mebibytes * 2**20,
+        peaks={_unit(unit): rate * 1e12 for unit, rate in teraflops.items()},
+        source=source,
+        unconfirmed=tuple(map(_unit, unconfirmed.split())),
+    )
+
+
+def _unit(name: str) -> str:
+    operand, dot, sums = (*name.split("_"), "", "")[:3]
+    return f"{dot} {operand}".strip() + (f" ({sums} sums)" if sums else "")
+
+
+def _geforce(
+    fp32: float, fp16: float, *, tf32: float, int8: float, fp8: float | None = None
+) -> dict[str, float]:
+    """The rates of a GeForce, whose matrix units are twice as fast if they sum in fp16."""
+    rates = {"fp32": fp32, "fp16_dot": fp16, "fp16_dot_fp16": 2 * fp16, "bf16_dot": fp16}
+    rates |= {"tf32_dot": tf32, "int8_dot": int8}
+    return rates | ({"fp8_dot": fp8, "fp8_dot_fp16": 2 * fp8} if fp8 else {})
+
+
+_T4 = {"fp32": 8.1, "fp16_dot": 65, "int8_dot": 130}
+_A100 = {
+    "fp64": 9.7,
+    "fp32": 19.5,
+    "fp64_dot": 19.5,
+    "tf32_dot": 156,
+    "fp16_dot": 312,
+    "int8_dot": 624,
+}
+_A30 = {
+    "fp64": 5.2,
+    "fp32": 10.3,
+    "fp64_dot": 10.3,
+    "tf32_dot": 82,
+    "fp16_dot": 165,
+    "int8_dot": 330,
+}
+_A10 = {"fp32": 31.2, "tf32_dot": 62.5, "fp16_dot": 125, "int8_dot": 250}
+_A40 = {"fp32": 37.4, "tf32_dot": 74.8, "fp16_dot": 149.7, "int8_dot": 299.3}
+_L40S = {"fp32": 91.6, "tf32_dot": 183, "fp16_dot": 362, "fp8_dot": 733, "int8_dot": 733}
+_L4 = {"fp32": 30.3, "tf32_dot": 60, "fp16_dot": 121, "fp8_dot": 242.5, "int8_dot": 242.5}
+_HOPPER = {
+    "fp64": 33.5,
+    "fp32": 66.9,
+    "fp64_dot": 66.9,
+    "tf32_dot": 494.7,
+    "fp16_dot": 989.4,
+    "fp8_dot": 1978.9,
+    "int8_dot": 1978.9,
+}
+_H100_PCIE = {
+    "fp64": 25.6,
+    "fp32": 51.2,
+    "fp64_dot": 51.2,
+    "tf32_dot": 378,
+    "fp16_dot": 756.5,
+    "fp8_dot": 1513,
+    "int8_dot": 1513,
+}
+_H20 = {
+    "fp64": 1,
+    "fp32": 44,
+    "tf32_dot": 74,
+    "fp16_dot": 148,
+    "fp8_dot": 296,
+    "int8_dot": 296,
+}
+_B200 = {
+    "fp64": 37,
+    "fp32": 75,
+    "tf32_dot": 1100,
+    "fp16_dot": 2250,
+    "fp8_dot": 4500,
+    "int8_dot": 4500,
+}
+#: Its units for int8 are 30 times slower than those for fp8.
+_B300 = {
+    "fp64": 1.25,
+    "fp32": 75,
+    "tf32_dot": 1125,
+    "fp16_dot": 2250,
+    "fp8_dot": 4500,
+    "int8_dot": 150,
+}
+#: Half of a module: as programs see it.
+_MI250X = {
+    "fp64": 23.9,
+    "fp32": 23.9,
+    "fp64_dot": 47.9,
+    "fp32_dot": 47.9,
+    "fp16_dot": 191.5,
+    "int8_dot": 191.5,
+}
+_MI300X = {
+    "fp64": 81.7,
+    "fp32": 163.4,
+    "fp64_dot": 163.4,
+    "tf32_dot": 653.7,
+    "fp16_dot": 1307.4,
+    "fp8_dot": 2614.9,
+    "int8_dot": 2614.9,
+}
+_MI355X = {"fp64": 78.6, "fp32": 157.3, "fp16_dot": 2516, "fp8_dot": 5033, "int8_dot": 5033}
+
+_GA102 = "NVIDIA Ampere GA102 white paper"
+_ADA = "NVIDIA Ada white paper"
+_HOPPER_PAPER = "NVIDIA H100 white paper, table 3"
+_RTX_BLACKWELL = "NVIDIA RTX Blackwell white paper"
+#: Cores, clock and operations on fp4 that the maker's page of a card has, at the operations a clock
+#: and multiprocessor that its white paper has for others.
+_BY_CLOCK = "NVIDIA's page of the card (cores, clock, AI TOPS), at the rates a clock of the "
+_BLACKWELL_BRIEF = "NVIDIA Blackwell technical brief 2.1, table 3 (HGX B200 and B300)"
+_CUDA = "; multiprocessors as CUDA tells them"
+
+#: By name; the first of an architecture stands for it.
+DEVICES: dict[str, Device] = {
+    device.name: device
+    for device in (
+        # name, architecture, multiprocessors, GB/s, MiB of cache
+        _device("t4", "sm_75", 40, 320, 4, "NVIDIA T4 data sheet", _T4),
+        _device(
+            *("a100", "sm_80", 108, 2039, 40),
+            "NVIDIA A100 white paper, table 4; A100 80GB data sheet (SXM)",
+            _A100,
+        ),
+        _device("a100-40gb", "sm_80", 108, 1555, 40, "NVIDIA A100 white paper, table 4", _A100),
+        _device("a30", "sm_80", 56, 933, 24, "NVIDIA A30 data sheet", _A30, unconfirmed="cache"),
+        _device("a10", "sm_86", 72, 600, 6, f"NVIDIA A10 data sheet; {_GA102}", _A10),
+        _device("a40", "sm_86", 84, 696, 6, f"NVIDIA A40 data sheet; {_GA102}", _A40),
+        _device(
+            *("rtx3090", "sm_86", 82, 936, 6),
+            f"{_GA102}, appendix A, table 9",
+            _geforce(35.6, 71, tf32=35.6, int8=284),
+        ),
+        _device("l40s", "sm_89", 142, 864, None, "NVIDIA L40S data sheet", _L40S),
+        _device(
+            "l4", "sm_89", 58, 300, 48, f"NVIDIA L4 data sheet; {_ADA}", _L4, unconfirmed="cache"
+        ),
+        _device(
+            *("rtx4090", "sm_89", 128, 1008, 72),
+            f"{_ADA} 2.1, appendix A",
+            _geforce(82.6, 165.2, tf32=82.6, fp8=330.3, int8=660.6),
+        ),
+        _device("h100", "sm_90", 132, 3350, 50, f"{_HOPPER_PAPER}; H100 data sheet (SXM)", _HOPPER),
+        _device(
+            *("h100-pcie", "sm_90", 114, 2000, 50),
+            f"{_HOPPER_PAPER}; H100 data sheet of 2022 (PCIe)",
+            _H100_PCIE,
+        ),
+        _device("h200", "sm_90", 132, 4800, 50, f"{_HOPPER_PAPER}; H200 data sheet", _HOPPER),
+        _device(
+            *("h20", "sm_90", 78, 4000, None),
+            "not confirmed: press reports and pages of sellers; NVIDIA publishes no data sheet",
+            _H20,
+            unconfirmed=" ".join(("bandwidth", *_H20)),
+        ),
+        _device("b200", "sm_100", 148, 8000, None, _BLACKWELL_BRIEF + _CUDA, _B200),
+        _device("b300", "sm_103", 148, 8000, None, _BLACKWELL_BRIEF + _CUDA, _B300),
+        _device(
+            *("rtx5090", "sm_120", 170, 1792, 96),
+            f"{_RTX_BLACKWELL}, table 3",
+            _geforce(104.8, 209.5, tf32=104.8, fp8=419, int8=838),
+        ),
+        _device(
+            *("rtx5080", "sm_120", 84, 960, 64),
+            _BY_CLOCK + _RTX_BLACKWELL.removeprefix("NVIDIA "),
+            _geforce(56.3, 112.6, tf32=56.3, fp8=225.1, int8=450.2),
+            unconfirmed="cache",
+        ),
+        _device(
+            *("rtx5070-ti", "sm_120", 70, 896, 48),
+            _BY_CLOCK + _RTX_BLACKWELL.removeprefix("NVIDIA "),
+            _geforce(43.9, 87.9, tf32=43.9, fp8=175.8, int8=351.5),
+            unconfirmed="cache",
+        ),
+        _device(
+            *("rtx5070", "sm_120", 48, 672, 48),
+            f"{_RTX_BLACKWELL}, table 6",
+            _geforce(30.9, 61.7, tf32=30.9, fp8=123.5, int8=246.9),
+            unconfirmed="cache",
+        ),
+        _device(
+            *("mi250x", "gfx90a", 110, 1638, 8),
+            "AMD MI250X data sheet, half of a module; ROCm documentation, GPU specifications",
+            _MI250X,
+        ),
+        _device(
+            *("mi300x", "gfx942", 304, 5300, 256),
+            "AMD MI300X data sheet; ROCm documentation, GPU specifications",
+            _MI300X,
+        ),
+        _device(
+            *("mi325x", "gfx942", 304, 6000, 256),
+            "AMD MI325X data sheet; ROCm documentation, GPU specifications",
+            _MI300X,
+        ),
+        _device(
+            *("mi355x", "gfx950", 256, 8000, 256),
+            "AMD MI355X brochure; ROCm documentation, GPU specifications",
+            _MI355X,
+        ),
+    )
+}
