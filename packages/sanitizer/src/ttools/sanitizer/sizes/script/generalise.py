@@ -25,7 +25,10 @@ from ttools.sanitizer.sizes.script.formulas import (
     size,
 )
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
+from ttools.sanitizer.sizes.symbolic.conditions import GRID_LIMITS
 
+#: A buffer with fewer blocks than that is likelier to be as long as a batch or a number of heads.
+_LEAST_BLOCKS = 5
 #: Elements of a tensor, beyond which sizes are not looked at.
 MOST_ELEMENTS = 1 << 33
 
@@ -39,12 +42,14 @@ class General:
         sizes: by name, as they were.
         run: makes it, given sizes by name.
         assumptions: what was taken for granted, in words.
+        most: elements of a tensor, beyond which nothing is launched.
     """
 
     launch: SeenLaunch
     sizes: dict[str, int]
     run: Callable[..., None]
     assumptions: list[str] = field(default_factory=list)
+    most: int = MOST_ELEMENTS
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -63,12 +68,15 @@ class _Layout:
     elements: Formula
 
 
-def generalise(launch: SeenLaunch, freed: Mapping[str, object]) -> General:
+def generalise(
+    launch: SeenLaunch, freed: Mapping[str, object], most: int = MOST_ELEMENTS
+) -> General:
     """The launch for all sizes.
 
     Args:
         launch: as it was seen.
         freed: names of sizes that the user wants to be free, or pinned to a range.
+        most: elements of a tensor, beyond which sizes are not looked at.
     """
     names = _names(launch)
     used = _explaining(launch, names)
@@ -84,17 +92,24 @@ def generalise(launch: SeenLaunch, freed: Mapping[str, object]) -> General:
     layouts = _of_shared_storages(
         {n: _layout(t, _shape(t, {**derived, **named})) for n, t in launch.tensors.items()}
     )
-    strides = {
-        number: formula
+    strides: dict[int, Formula] = {}
+    for each in layouts.values():
+        for number, formula in zip(each.seen.strides, each.strides, strict=True):
+            if number not in strides or not strides[number].names:
+                strides[number] = formula
+    # An extent or stride that stays as it is, is likelier than what has that value by chance.
+    fixed = {number for number, formula in strides.items() if formula.is_constant} | {
+        number
         for each in layouts.values()
-        for number, formula in zip(each.seen.strides, each.strides, strict=True)
-        if formula.names
+        for number, formula in zip(each.seen.shape, each.shape, strict=True)
+        if formula.is_constant
     }
     scalars: dict[str, Formula] = {}
     for name, value in launch.arguments.items():
         if type(value) is int and name not in launch.constants:
             found = size(names[value]) if names.get(value) in sizes else None
-            found = found or strides.get(value) or origins.of(value)
+            found = found or strides.get(value)
+            found = found or (None if value in fixed else origins.of(value))
             scalars[name] = found or constant(value)
     # Blocks of an argument are likelier than an axis that no argument is as long as.
     counts = [blocks(f, b) for f in scalars.values() if f.names for b in sorted(constants)]
@@ -106,8 +121,14 @@ def generalise(launch: SeenLaunch, freed: Mapping[str, object]) -> General:
         or constant(extent)
         for extent in launch.grid
     ]
-    run = _runner(launch, layouts, scalars, grid)
-    return General(launch, sizes, run, [*_told(launch, layouts, scalars, grid, sizes)])
+    run = _runner(launch, layouts, scalars, grid, most)
+    told = _told(launch, layouts, scalars, grid, sizes)
+    if sizes:
+        told.append(f"no tensor has more than {most:,} elements")
+    for axis, extent in enumerate(grid[1:], 1):
+        if extent.names:
+            told.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
+    return General(launch, sizes, run, told, most)
 
 
 def _constants(launch: SeenLaunch) -> set[int]:
@@ -136,7 +157,7 @@ def _derived(launch: SeenLaunch) -> set[int]:
         count
         for run in runs
         for b in _constants(launch)
-        if (count := -(-math.prod(run) // b)) not in run
+        if (count := -(-math.prod(run) // b)) not in run and count >= _LEAST_BLOCKS
     }
     found = products | (counts & set(launch.grid))
     return (extents & found) - set(_scalars(launch)) - {1}
@@ -246,13 +267,14 @@ def _runner(
     layouts: Mapping[str, _Layout],
     scalars: Mapping[str, Formula],
     grid: Sequence[Formula],
+    most: int,
 ) -> Callable[..., None]:
     def run(**sizes: Any) -> None:
         storages: dict[int, Storage] = {}
         arguments = dict(launch.arguments)
         for name, layout in layouts.items():
             elements = layout.elements.value(sizes)
-            if elements > MOST_ELEMENTS:
+            if elements > most:
                 return
             number = layout.seen.storage
             if number not in storages:
@@ -267,8 +289,11 @@ def _runner(
             arguments[name] = formula.value(sizes)
         for name in launch.decided:
             del arguments[name]
+        extents = tuple(extent.value(sizes) for extent in grid)
+        if any(e > most for e, most in zip(extents, GRID_LIMITS, strict=True)):
+            return
         called = launch.heuristics or launch.function
-        called[tuple(extent.value(sizes) for extent in grid)](**arguments)
+        called[extents](**arguments)
 
     return run
 
@@ -301,6 +326,4 @@ def _told(
         stated.append(f"of `{kernel}`: {', '.join(free)}")
     if fixed:
         stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
-    if sizes:
-        stated.append(f"no tensor has more than {MOST_ELEMENTS:,} elements")
     return stated
