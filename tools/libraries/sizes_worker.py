@@ -1,28 +1,35 @@
-"""Runs one script and checks its launches for all sizes: `python -m tools.libraries.sizes_worker`.
+"""Runs a script and checks its launches for all sizes: `python -m tools.libraries.sizes_worker`.
 
-A process of its own for each script, started by `sizes.py`. Writes a line of JSON for each launch as
-soon as it is known, so that what is stopped loses one launch only.
+A process of its own for each script, started by `sizes.py`. Writes a line of JSON for each launch
+as soon as it is known, so that what is stopped loses one launch only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tools.libraries.attack import Attack
 from ttools.cli.work import run_work, surviving, take_over_from_upstream
 from ttools.core.process.script import Target
+from ttools.sanitizer.sizes.analysis import Analysis
+from ttools.sanitizer.sizes.contracts import Promise
 from ttools.sanitizer.sizes.result import Result
-from ttools.sanitizer.sizes.script.check import check_launch, general_launches
+from ttools.sanitizer.sizes.script.check import check_launch, general_launches, has_table
 from ttools.sanitizer.sizes.script.generalise import General
 from ttools.sanitizer.sizes.script.seen import Seen, launches_seen
+
+#: Bounds of tables that are tried.
+_MOST_PROMISES = 2
 
 
 class OutOfTimeError(BaseException):
@@ -56,6 +63,38 @@ def launches_of(target: Target, seconds: float) -> tuple[Seen, str]:
     return seen, "ended" if status == 0 else f"status {status}"
 
 
+def check(general: General, seconds: float) -> tuple[Result, dict[str, Promise], str]:
+    """What is known of a launch, the promises that it takes, and what it is worth as a row."""
+    found = check_launch(general, {}, seconds, {})
+    if not general.sizes:
+        own = Analysis(general.run, {}, seconds).analyse()
+        return own, {}, "own size" if own.verdict == "proved" else own.verdict
+    if found.verdict != "not proved":
+        return found, {}, found.verdict
+    for promised in promises(general, found):
+        other = check_launch(general, {}, seconds, promised)
+        if other.verdict == "proved":
+            return other, promised, "promised"
+    return found, {}, found.verdict
+
+
+def promises(general: General, found: Result) -> Iterator[dict[str, Promise]]:
+    """What integers in tensors may have to be: positions along an axis that they lead to."""
+    tables = [n for n in general.launch.tensors if has_table(general.launch, n)]
+    targets = {n for a in found.abstained for n in re.findall(r"data.* of `(\w+)`", a.reason)}
+    if not tables or not found.abstained:
+        return
+    bounds: dict[str, bool] = {}
+    for name in [n for n in general.layouts if n in targets] or general.layouts:
+        for extent in general.layouts[name].shape[:2]:
+            if "cdiv" not in extent.text:
+                bounds.setdefault(f"{extent.text} - 1", extent.is_constant)
+    for bound in sorted(bounds, key=bounds.__getitem__)[:_MOST_PROMISES]:  # sizes before numbers
+        yield dict.fromkeys(tables, (0, bound))
+        if any("two programs" in a.reason for a in found.abstained):
+            yield dict.fromkeys(tables, (0, bound, "distinct"))
+
+
 def row(general: General, found: Result) -> dict[str, Any]:
     """What is known of a launch, as data."""
     return {
@@ -65,7 +104,10 @@ def row(general: General, found: Result) -> dict[str, Any]:
         "verdict": found.verdict,
         "seconds": round(found.seconds, 2),
         "assumptions": found.assumptions,
-        "reasons": [f"{a.file}:{a.line}: {a.reason} {dict(a.sizes)}" for a in found.abstained],
+        "reasons": [
+            {"reason": a.reason, "at": f"{a.file}:{a.line}", "sizes": dict(a.sizes)}
+            for a in found.abstained
+        ],
         "defects": [
             {
                 "kind": d.event.kind,
@@ -82,11 +124,15 @@ def row(general: General, found: Result) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Runs one script."""
     parser = argparse.ArgumentParser(prog="python -m tools.libraries.sizes_worker")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--timeout", type=float, default=120.0)
     parser.add_argument("--seconds", type=float, default=25.0)
     parser.add_argument("--elements", type=int, default=(1 << 31) - 1)
+    parser.add_argument("--attacks", type=int, default=0)
+    parser.add_argument("--attack-seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--module", action="store_true")
     parser.add_argument("words", nargs="+")
     options = parser.parse_args()
@@ -100,10 +146,19 @@ def main() -> None:
 
         write({"ended": ended, "left_out": seen.left_out})
         for general in general_launches(seen, {}, options.elements):
-            begin = time.monotonic()
-            found = check_launch(general, {}, options.seconds, {})
-            write(row(general, found) | {"wall": round(time.monotonic() - begin, 2)})
+            begin = time.process_time()
+            found, promised, verdict = check(general, options.seconds)
+            data = row(general, found) | {"verdict": verdict}
+            data["cpu"] = round(time.process_time() - begin, 2)
+            confirming = Attack(general, promised, options.seed)
+            for defect, shown in zip(found.defects, data["defects"], strict=True):
+                where = (defect.sizes, defect.event.kind, defect.event.op.location)
+                shown["confirmed"] = confirming.confirm(*where)
+            if found.verdict == "proved" and general.sizes and options.attacks:
+                attack = Attack(general, promised, options.seed)
+                data["attack"] = asdict(attack.run(options.attacks, options.attack_seconds))
+            write(data)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

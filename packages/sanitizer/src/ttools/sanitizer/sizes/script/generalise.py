@@ -33,6 +33,20 @@ _LEAST_BLOCKS = 5
 MOST_ELEMENTS = 1 << 33
 
 
+@dataclass(frozen=True)
+class Layout:
+    """A tensor with formulas for numbers."""
+
+    seen: SeenTensor
+    shape: tuple[Formula, ...]
+    strides: tuple[Formula, ...]
+    elements: Formula
+
+
+#: Makes a tensor: the one seen, how many elements its storage has, its shape and strides.
+MakeTensor = Callable[[SeenTensor, Any, list[Any], list[Any]], Any]
+
+
 @dataclass
 class General:
     """A launch for all sizes.
@@ -40,16 +54,20 @@ class General:
     Attributes:
         launch: the one that was seen.
         sizes: by name, as they were.
-        run: makes it, given sizes by name.
-        assumptions: what was taken for granted, in words.
+        layouts: of the tensors, by parameter.
+        scalars: the numbers passed, by parameter.
+        grid: its extents.
         most: elements of a tensor, beyond which nothing is launched.
+        assumptions: what was taken for granted, in words.
     """
 
     launch: SeenLaunch
     sizes: dict[str, int]
-    run: Callable[..., None]
-    assumptions: list[str] = field(default_factory=list)
+    layouts: Mapping[str, Layout]
+    scalars: Mapping[str, Formula]
+    grid: Sequence[Formula]
     most: int = MOST_ELEMENTS
+    assumptions: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -57,15 +75,37 @@ class General:
         dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
         return (id(self.launch.function), dtypes, tuple(self.assumptions))
 
+    def run(self, **sizes: Any) -> None:
+        """Makes the launch, given sizes by name, with tensors that have no memory."""
+        storages: dict[int, Storage] = {}
 
-@dataclass(frozen=True)
-class _Layout:
-    """A tensor with formulas for numbers."""
+        def phantom(seen: SeenTensor, elements: Any, shape: list[Any], strides: list[Any]) -> Any:
+            if seen.storage not in storages:
+                storages[seen.storage] = Storage(poly_of(elements), seen.dtype)
+            return PhantomTensor(storages[seen.storage], shape, strides, seen.offset)
 
-    seen: SeenTensor
-    shape: tuple[Formula, ...]
-    strides: tuple[Formula, ...]
-    elements: Formula
+        self.make(phantom, sizes)
+
+    def make(self, tensor: MakeTensor, sizes: Mapping[str, Any]) -> bool:
+        """Makes the launch with such tensors; whether it can be made."""
+        arguments = dict(self.launch.arguments)
+        for name, layout in self.layouts.items():
+            elements = layout.elements.value(sizes)
+            if elements > self.most:
+                return False
+            shape = [e.value(sizes) for e in layout.shape]
+            strides = [s.value(sizes) for s in layout.strides]
+            arguments[name] = tensor(layout.seen, elements, shape, strides)
+        for name, formula in self.scalars.items():
+            arguments[name] = formula.value(sizes)
+        for name in self.launch.decided:
+            del arguments[name]
+        extents = tuple(extent.value(sizes) for extent in self.grid)
+        if any(e > most for e, most in zip(extents, GRID_LIMITS, strict=True)):
+            return False
+        called = self.launch.heuristics or self.launch.function
+        called[extents](**arguments)
+        return True
 
 
 def generalise(
@@ -121,14 +161,13 @@ def generalise(
         or constant(extent)
         for extent in launch.grid
     ]
-    run = _runner(launch, layouts, scalars, grid, most)
     told = _told(launch, layouts, scalars, grid, sizes)
     if sizes:
         told.append(f"no tensor has more than {most:,} elements")
     for axis, extent in enumerate(grid[1:], 1):
         if extent.names:
             told.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
-    return General(launch, sizes, run, told, most)
+    return General(launch, sizes, layouts, scalars, grid, most, told)
 
 
 def _constants(launch: SeenLaunch) -> set[int]:
@@ -225,14 +264,14 @@ def _is_dense(tensor: SeenTensor) -> bool:
     return tensor.offset == 0 and tensor.elements == step
 
 
-def _layout(tensor: SeenTensor, shape: Sequence[Formula]) -> _Layout:
+def _layout(tensor: SeenTensor, shape: Sequence[Formula]) -> Layout:
     strides = [constant(s) for s in tensor.strides]
     if _is_dense(tensor):
         inner: list[Formula] = []
         for axis in _order(tensor):
             strides[axis] = product(reversed(inner))
             inner.append(shape[axis])
-        return _Layout(tensor, tuple(shape), tuple(strides), product(shape))
+        return Layout(tensor, tuple(shape), tuple(strides), product(shape))
     names = frozenset().union(*(f.names for f in shape))
     last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
     rest = tensor.elements - last
@@ -243,10 +282,10 @@ def _layout(tensor: SeenTensor, shape: Sequence[Formula]) -> _Layout:
             total = total + (extent.value(sizes) - 1) * stride
         return total
 
-    return _Layout(tensor, tuple(shape), tuple(strides), Formula("elements", elements, names))
+    return Layout(tensor, tuple(shape), tuple(strides), Formula("elements", elements, names))
 
 
-def _of_shared_storages(layouts: Mapping[str, _Layout]) -> dict[str, _Layout]:
+def _of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
     """Tensors that share a storage keep their sizes unless they are the same tensor."""
     by_storage: dict[int, set[SeenTensor]] = {}
     for each in layouts.values():
@@ -257,50 +296,14 @@ def _of_shared_storages(layouts: Mapping[str, _Layout]) -> dict[str, _Layout]:
     }
 
 
-def _fixed(tensor: SeenTensor) -> _Layout:
+def _fixed(tensor: SeenTensor) -> Layout:
     shape, strides = map(constant, tensor.shape), map(constant, tensor.strides)
-    return _Layout(tensor, tuple(shape), tuple(strides), constant(tensor.elements))
-
-
-def _runner(
-    launch: SeenLaunch,
-    layouts: Mapping[str, _Layout],
-    scalars: Mapping[str, Formula],
-    grid: Sequence[Formula],
-    most: int,
-) -> Callable[..., None]:
-    def run(**sizes: Any) -> None:
-        storages: dict[int, Storage] = {}
-        arguments = dict(launch.arguments)
-        for name, layout in layouts.items():
-            elements = layout.elements.value(sizes)
-            if elements > most:
-                return
-            number = layout.seen.storage
-            if number not in storages:
-                storages[number] = Storage(poly_of(elements), layout.seen.dtype)
-            arguments[name] = PhantomTensor(
-                storages[number],
-                [e.value(sizes) for e in layout.shape],
-                [s.value(sizes) for s in layout.strides],
-                layout.seen.offset,
-            )
-        for name, formula in scalars.items():
-            arguments[name] = formula.value(sizes)
-        for name in launch.decided:
-            del arguments[name]
-        extents = tuple(extent.value(sizes) for extent in grid)
-        if any(e > most for e, most in zip(extents, GRID_LIMITS, strict=True)):
-            return
-        called = launch.heuristics or launch.function
-        called[extents](**arguments)
-
-    return run
+    return Layout(tensor, tuple(shape), tuple(strides), constant(tensor.elements))
 
 
 def _told(
     launch: SeenLaunch,
-    layouts: Mapping[str, _Layout],
+    layouts: Mapping[str, Layout],
     scalars: Mapping[str, Formula],
     grid: Sequence[Formula],
     sizes: Mapping[str, int],
