@@ -136,3 +136,43 @@ def test_promises_hold_for_launches_that_have_the_parameter() -> None:
         check_launches(seen, ranges, assume={"y_ptr": (0, 1)})
     with pytest.raises(UsageError, match="none of the sizes"):
         check_launches(seen, ranges, assume={name: (0, "m")})
+
+
+@triton.jit
+def heads_kernel(x_ptr, T, B: tl.constexpr, H: tl.constexpr, BT: tl.constexpr, D: tl.constexpr):
+    t = tl.program_id(0) * BT + tl.arange(0, BT)
+    batch, head = tl.program_id(1) // H, tl.program_id(1) % H
+    at = ((batch.to(tl.int64) * T + t) * H + head)[:, None] * D + tl.arange(0, D)[None, :]
+    tl.store(x_ptr + at, 1.0, mask=(t < T)[:, None])
+
+
+def test_what_is_as_long_as_blocks_by_chance_stays() -> None:
+    x = torch.zeros(2, 256, 2, 64)
+    constants = {"B": 2, "H": 2, "BT": 128, "D": 64}
+    # There are 4 blocks of 64 in 256, too.
+    general = _general(_seen((heads_kernel, (2, 4), (x, 256), constants)))
+    told, fixed, *_ = general.assumptions
+    assert "grid[0] = cdiv(T, 128)" in told
+    assert "grid[1] = 4" in fixed
+    assert check_launches(_seen((heads_kernel, (2, 4), (x, 256), constants))).verdict == "proved"
+
+
+@triton.jit
+def rows_kernel(x_ptr, stride, D, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64)
+    tl.store(x_ptr + row * stride + c, 1.0, mask=c < D)
+
+
+def test_what_stays_is_not_rounded_up_from_a_size() -> None:
+    x = torch.zeros(2, 16)
+    general = _general(_seen((rows_kernel, (2,), (x, 16, 16), {"BLOCK": 16})))
+    assert "stride = 16, D = 16" in general.assumptions[1]  # not cdiv(x_ptr_0, 16) * 16
+
+
+def test_grids_that_cannot_be_launched_are_left_out() -> None:
+    y = torch.zeros(3000, 64)
+    seen = _seen((rows_kernel, (1, 3000), (y, 64, 64), {"BLOCK": 64}))
+    assert any("grid[1] is at most 65,535" in each for each in _general(seen).assumptions)
+    # All programs along that axis store the same.
+    assert not [a for a in check_launches(seen).report.sizes.abstained if "grid" in a.reason]

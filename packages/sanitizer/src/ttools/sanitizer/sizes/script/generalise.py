@@ -7,6 +7,7 @@ it is checked.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -161,6 +162,7 @@ def generalise(
         or constant(extent)
         for extent in launch.grid
     ]
+    _keep_batches(grid, launch, layouts)
     told = _told(launch, layouts, scalars, grid, sizes)
     if sizes:
         told.append(f"no tensor has more than {most:,} elements")
@@ -168,6 +170,24 @@ def generalise(
         if extent.names:
             told.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
     return General(launch, sizes, layouts, scalars, grid, most, told)
+
+
+def _keep_batches(grid: list[Formula], launch: SeenLaunch, layouts: Mapping[str, Layout]) -> None:
+    """Axes of a grid that are as long as blocks of a size by chance.
+
+    Programs are blocks of a size along one axis of the grid. Where another has as many as two axes
+    of a tensor that stay as they are, a batch and its heads say, it is those.
+    """
+    kept = [
+        [e for e, f in zip(each.seen.shape, each.shape, strict=True) if f.is_constant and e > 1]
+        for each in layouts.values()
+    ]
+    products = {one * other for each in kept for one, other in itertools.combinations(each, 2)}
+    counts = [n for n, formula in enumerate(grid) if formula.text.startswith("cdiv(")]
+    for axis in reversed(counts):
+        among = [n for n in counts if n != axis and grid[n].names == grid[axis].names]
+        if among and launch.grid[axis] in products:
+            grid[axis] = constant(launch.grid[axis])
 
 
 def _constants(launch: SeenLaunch) -> set[int]:
