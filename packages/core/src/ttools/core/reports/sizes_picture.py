@@ -17,6 +17,8 @@ from ttools.core.reports.sizes import KernelSizes, Unproved, point_text, ranges_
 WIDTH = 900
 _LEFT, _RIGHT = 10, 890
 _ROW, _BAR, _AXIS = 40, 14, 28
+#: Above which texts would touch.
+_MOST_TICKS = 7
 #: So that a size of one value is seen.
 _LEAST_WIDTH = 3.0
 
@@ -70,14 +72,15 @@ class _Axis:
         return _LEFT + share * (_RIGHT - _LEFT)
 
     def ticks(self) -> Iterator[tuple[float, str]]:
-        for power in range(math.ceil(math.log10(self.low)), int(math.log10(self.high)) + 1):
+        powers = range(math.ceil(math.log10(self.low)), int(math.log10(self.high)) + 1)
+        for power in powers[:: 1 + len(powers) // _MOST_TICKS]:
             size = 10**power
             if self.low <= size <= self.high:
                 yield self.at(size), f"{size:,}"
 
     def part(self, kind: str, low: int, high: int, title: str) -> Part:
         """A part from one size to another, both included."""
-        x, end = self.at(low), self.at(high)
+        x, end = self.at(low), min(_RIGHT, self.at(high + 1))
         width = max(_LEAST_WIDTH, end - x)
         return Part(kind, min(x, _RIGHT - width), width, title)  # type: ignore[arg-type]
 
