@@ -12,8 +12,8 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,8 +32,8 @@ from ttools.sanitizer.sizes.script.seen import Seen, launches_seen
 _MOST_PROMISES = 2
 
 
-class OutOfTimeError(BaseException):
-    """A script has run for long enough; what it launched is known."""
+class OutOfTimeError(KeyboardInterrupt):
+    """A script has run for long enough; what it launched is known. Ends pytest, too."""
 
 
 @contextmanager
@@ -54,31 +54,53 @@ def at_most(seconds: float) -> Iterator[None]:
 def launches_of(target: Target, seconds: float) -> tuple[Seen, str]:
     """What a script launches, and how it ended."""
     take_over_from_upstream("ttools sanitizes")
-    with surviving("cuda=cpu"), launches_seen() as seen:
-        try:
-            with at_most(seconds):
-                status = run_work(target, "cuda=cpu", quiet=True, advice=None)
-        except OutOfTimeError:
-            return seen, f"stopped after {seconds:g} s"
+    begin, status = time.monotonic(), 1
+    with (
+        surviving("cuda=cpu"),
+        launches_seen() as seen,
+        suppress(OutOfTimeError),
+        at_most(seconds),
+    ):
+        status = run_work(target, "cuda=cpu", quiet=True, advice=None)
+    if time.monotonic() - begin >= seconds:
+        return seen, f"stopped after {seconds:g} s"
     return seen, "ended" if status == 0 else f"status {status}"
 
 
-def check(general: General, seconds: float) -> tuple[Result, dict[str, Promise], str]:
-    """What is known of a launch, the promises that it takes, and what it is worth as a row."""
-    found = check_launch(general, {}, seconds, {})
+@dataclass(frozen=True)
+class Checked:
+    """What is known of a launch.
+
+    Attributes:
+        general: the launch as it was taken.
+        found: what is known.
+        promised: of tables.
+        verdict: what it is worth in the table.
+    """
+
+    general: General
+    found: Result
+    promised: dict[str, Promise]
+    verdict: str
+
+
+def check(general: General, seconds: float) -> Checked:
+    """Checks a launch, with promises where it needs some."""
     if not general.sizes:
         own = Analysis(general.run, {}, seconds).analyse()
-        return own, {}, "own size" if own.verdict == "proved" else own.verdict
+        verdict = "own size" if own.verdict == "proved" else own.verdict
+        return Checked(general, own, {}, verdict)
+    taken, found = check_launch(general, {}, seconds, {})
     if found.verdict != "not proved":
-        return found, {}, found.verdict
+        return Checked(taken, found, {}, found.verdict)
     for promised in promises(general, found):
-        other = check_launch(general, {}, seconds, promised)
+        taken, other = check_launch(general, {}, seconds, promised)
         if other.verdict != "proved" and are_apart_only(other):
             promised = {name: (*bounds, "distinct") for name, bounds in promised.items()}
-            other = check_launch(general, {}, seconds, promised)
+            taken, other = check_launch(general, {}, seconds, promised)
         if other.verdict == "proved":
-            return other, promised, "promised"
-    return found, {}, found.verdict
+            return Checked(taken, other, promised, "promised")
+    return Checked(general, found, {}, found.verdict)
 
 
 def are_apart_only(found: Result) -> bool:
@@ -105,13 +127,14 @@ def promises(general: General, found: Result) -> Iterator[dict[str, Promise]]:
         yield dict.fromkeys(tables, (0, bound))
 
 
-def row(general: General, found: Result) -> dict[str, Any]:
+def row(checked: Checked) -> dict[str, Any]:
     """What is known of a launch, as data."""
+    general, found = checked.general, checked.found
     return {
         "kernel": general.launch.kernel,
         "line": general.launch.line,
         "sizes": general.sizes,
-        "verdict": found.verdict,
+        "verdict": checked.verdict,
         "seconds": round(found.seconds, 2),
         "assumptions": found.assumptions,
         "reasons": [
@@ -157,15 +180,14 @@ def main() -> None:
         write({"ended": ended, "left_out": seen.left_out})
         for general in general_launches(seen, {}, options.elements):
             begin = time.process_time()
-            found, promised, verdict = check(general, options.seconds)
-            data = row(general, found) | {"verdict": verdict}
+            checked = check(general, options.seconds)
+            data = row(checked)
             data["cpu"] = round(time.process_time() - begin, 2)
-            confirming = Attack(general, promised, options.seed)
-            for defect, shown in zip(found.defects, data["defects"], strict=True):
+            attack = Attack(checked.general, checked.promised, options.seed)
+            for defect, shown in zip(checked.found.defects, data["defects"], strict=True):
                 where = (defect.sizes, defect.event.kind, defect.event.op.location)
-                shown["confirmed"] = confirming.confirm(*where)
-            if found.verdict == "proved" and general.sizes and options.attacks:
-                attack = Attack(general, promised, options.seed)
+                shown["confirmed"] = attack.confirm(*where)
+            if checked.verdict in ("proved", "promised") and options.attacks:
                 data["attack"] = asdict(attack.run(options.attacks, options.attack_seconds))
             write(data)
 

@@ -176,3 +176,23 @@ def test_grids_that_cannot_be_launched_are_left_out() -> None:
     assert any("grid[1] is at most 65,535" in each for each in _general(seen).assumptions)
     # All programs along that axis store the same.
     assert not [a for a in check_launches(seen).report.sizes.abstained if "grid" in a.reason]
+
+
+@triton.jit
+def partial_kernel(x_ptr, part_ptr, n, rows, ROWS: tl.constexpr, D: tl.constexpr):
+    pid = tl.program_id(0)
+    c = tl.arange(0, D)
+    total = tl.zeros([D], tl.float32)
+    for row in range(pid * ROWS, tl.minimum(pid * ROWS + ROWS, rows)):
+        total += tl.load(x_ptr + row.to(tl.int64) * D + c)
+    tl.store(part_ptr + pid * D + c, total)
+
+
+def test_a_grid_may_count_an_axis_or_blocks() -> None:
+    x, part = torch.zeros(16, 64), torch.zeros(2, 64)
+    # 2 programs: as many as rows of `part`, or blocks of 8 in 16 rows.
+    seen = _seen((partial_kernel, (2,), (x, part, 5, 16), {"ROWS": 8, "D": 64}))
+    assert "grid[0] = cdiv(rows, 8)" in _general(seen).assumptions[0]
+    result = check_launches(seen, {"rows": (1, 1 << 20), "part_ptr_0": (1, 1 << 20)})
+    assert result.verdict == "proved"
+    assert any("grid[0] = part_ptr_0" in each for each in result.report.sizes.assumptions)

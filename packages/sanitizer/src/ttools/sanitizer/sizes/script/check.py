@@ -62,7 +62,7 @@ def check_launches(
             total.abstained.append(Abstention(reason, kernel=general.launch.kernel))
             break
         promised = {n: p for n, p in assume.items() if has_table(general.launch, n)}
-        _add(total, check_launch(general, ranges, seconds, promised))
+        _add(total, check_launch(general, ranges, seconds, promised)[1])
     for name in ranges:
         if name not in total.checked:
             total.abstained.append(Abstention(f"no launch has a size of the name `{name}`"))
@@ -98,8 +98,31 @@ def check_launch(
     ranges: Mapping[str, tuple[int, int]],
     seconds: float,
     promised: Mapping[str, Promise],
+) -> tuple[General, Result]:
+    """Checks one launch for all sizes.
+
+    What a grid counts is guessed. Where it may be one thing or another, and the launch is right by
+    one of them, that is what is assumed.
+
+    Returns:
+        The launch as it was taken, and what is known of it.
+    """
+    found = _check(general, ranges, seconds, promised)
+    if found.verdict != "proved":
+        other = generalise(general.launch, ranges, general.most, by_axis=True)
+        if other.key != general.key:
+            of_other = _check(other, ranges, seconds, promised)
+            if of_other.verdict == "proved":
+                return other, of_other
+    return general, found
+
+
+def _check(
+    general: General,
+    ranges: Mapping[str, tuple[int, int]],
+    seconds: float,
+    promised: Mapping[str, Promise],
 ) -> Result:
-    """Checks one launch for all sizes."""
     kernel, line = general.launch.kernel, general.launch.line
     if not general.sizes:
         reason = "no number of this launch is seen to follow from what its tensors measure"

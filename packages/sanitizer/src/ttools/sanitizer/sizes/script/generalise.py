@@ -110,7 +110,10 @@ class General:
 
 
 def generalise(
-    launch: SeenLaunch, freed: Mapping[str, object], most: int = MOST_ELEMENTS
+    launch: SeenLaunch,
+    freed: Mapping[str, object],
+    most: int = MOST_ELEMENTS,
+    by_axis: bool = False,
 ) -> General:
     """The launch for all sizes.
 
@@ -118,6 +121,8 @@ def generalise(
         launch: as it was seen.
         freed: names of sizes that the user wants to be free, or pinned to a range.
         most: elements of a tensor, beyond which sizes are not looked at.
+        by_axis: whether a grid that is as long as an axis is that axis rather than blocks of an
+            argument.
     """
     names = _names(launch)
     used = _explaining(launch, names)
@@ -155,9 +160,9 @@ def generalise(
     # Blocks of an argument are likelier than an axis that no argument is as long as.
     counts = [blocks(f, b) for f in scalars.values() if f.names for b in sorted(constants)]
     of_scalars = {f.value(sizes): f for f in reversed(counts) if f.value(sizes) > 1}
-    named_by_argument = set(_scalars(launch))
+    no_blocks = set(_scalars(launch)) | (set(named) if by_axis else set())
     grid = [
-        (None if extent in named_by_argument else of_scalars.get(extent))
+        (None if extent in no_blocks else of_scalars.get(extent))
         or origins.of(extent)
         or constant(extent)
         for extent in launch.grid
