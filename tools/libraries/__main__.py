@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -175,8 +175,7 @@ def by_group(outcomes: list[Outcome]) -> str:
 
 def prove_sizes(options: argparse.Namespace) -> int:
     """Proves what a library launches for all sizes, and attacks the proofs."""
-    names = ("checkout", "only", "sample", "seed", "timeout", "seconds", "patience")
-    names += ("elements", "attacks", "attack_seconds")
+    names = [each.name for each in fields(sizes.SizesOptions)]
     given = {name: getattr(options, name) for name in names}
     given["checkout"] = given["checkout"].resolve()
     print(versions())

@@ -64,13 +64,16 @@ class Attack:
         general: the launch for all sizes.
         promised: what tables hold, under which it is proved.
         seed: of all that is random.
+        low: the least size.
     """
 
-    def __init__(self, general: General, promised: Mapping[str, Promise], seed: int) -> None:
-        self._general, self._promised = general, promised
+    def __init__(
+        self, general: General, promised: Mapping[str, Promise], seed: int, low: int = 1
+    ) -> None:
+        self._general, self._promised, self._low = general, promised, low
         self._choose = random.Random(seed)
         self._data = torch.Generator().manual_seed(seed)
-        ends = dict.fromkeys(general.sizes, (1, general.most))
+        ends = dict.fromkeys(general.sizes, (low, general.most))
         self._analysis = Analysis(general.run, ends, 1.0)
         self._symbols = self._analysis._symbols
         self.done = Attacked()
@@ -93,14 +96,13 @@ class Attack:
     def _drawn(self, elements: int, programs: int | None) -> dict[str, int]:
         """Random sizes with tensors of at most so many elements and grids of so many programs."""
         top = min(elements, self._general.most)
-        sizes = {
-            n: round(2 ** self._choose.uniform(0, math.log2(top))) for n in self._general.sizes
-        }
+        ends = math.log2(self._low), math.log2(top)
+        sizes = {n: round(2 ** self._choose.uniform(*ends)) for n in self._general.sizes}
         names = list(sizes)
         while names and not self._fits(sizes, elements, programs):
             name = self._choose.choice(names)
-            sizes[name] = max(1, sizes[name] // self._choose.randint(2, 5))
-            if all(size == 1 for size in sizes.values()):
+            sizes[name] = max(self._low, sizes[name] // self._choose.randint(2, 5))
+            if all(size == self._low for size in sizes.values()):
                 break
         return sizes
 
@@ -158,7 +160,7 @@ class Attack:
     ) -> torch.Tensor:
         kind = seen.dtype
         if kind.is_floating_point or kind.is_complex or kind == torch.bool:
-            return torch.ones(elements).to(kind)
+            return torch.rand(elements, generator=self._data).to(kind)
         if name in self._promised:
             low, high = (int(eval(str(b), {}, dict(sizes))) for b in self._promised[name][:2])
         else:
