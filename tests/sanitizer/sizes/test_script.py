@@ -196,3 +196,37 @@ def test_a_grid_may_count_an_axis_or_blocks() -> None:
     result = check_launches(seen, {"rows": (1, 1 << 16), "part_ptr_0": (1, 1 << 16)})
     assert result.verdict == "proved"
     assert any("grid[0] = part_ptr_0" in each for each in result.report.sizes.assumptions)
+
+
+@triton.jit
+def grouped_kernel(x_ptr, scale_ptr, sb, sh, sg, sd, ssb, ssh, D: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * sb + tl.program_id(1) * sh
+    d = tl.arange(0, D)
+    tl.store(x_ptr + at + sg + d * sd, 1.0)
+    tl.store(scale_ptr + tl.program_id(0).to(tl.int64) * ssb + tl.program_id(1) * ssh, 1.0)
+
+
+def test_strides_that_are_passed_in_turn_are_those_of_a_tensor() -> None:
+    x, scale = torch.zeros(10, 4, 2, 8), torch.zeros(10, 4, 2)
+    # The stride of a group is 8, as is that of a row of `scale`: 4 * 2.
+    seen = _seen((grouped_kernel, (10, 4), (x, scale, *x.stride(), 8, 2), {"D": 8}))
+    told, fixed, *_ = _general(seen).assumptions
+    assert "sb = x_ptr_1 * ssh * 8, sh = ssh * 8, ssb = x_ptr_1 * ssh" in told
+    assert "sg = 8, sd = 1" in fixed
+    assert check_launches(seen).verdict == "proved"
+
+
+@triton.jit
+def steps_kernel(o_ptr, T, V: tl.constexpr, BV: tl.constexpr):
+    v = tl.program_id(0) * BV + tl.arange(0, BV)
+    for t in range(0, T):
+        tl.store(o_ptr + t * V + v, 1.0)
+
+
+def test_a_grid_may_count_blocks_of_what_stays() -> None:
+    o = torch.zeros(63, 64)  # blocks of 8: 8 in 63, too
+    result = check_launches(
+        _seen((steps_kernel, (8,), (o, 63), {"V": 64, "BV": 8})), {"T": (1, 1 << 20)}
+    )
+    assert result.verdict == "proved"
+    assert any("grid[0] = 8" in each for each in result.report.sizes.assumptions)

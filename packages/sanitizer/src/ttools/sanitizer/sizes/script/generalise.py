@@ -122,7 +122,7 @@ def generalise(
         freed: names of sizes that the user wants to be free, or pinned to a range.
         most: elements of a tensor, beyond which sizes are not looked at.
         by_axis: whether a grid that is as long as an axis is that axis rather than blocks of an
-            argument.
+            argument, and one with as many blocks as an axis that stays has stays, too.
     """
     names = _names(launch)
     used = _explaining(launch, names)
@@ -150,10 +150,12 @@ def generalise(
         for number, formula in zip(each.seen.shape, each.shape, strict=True)
         if formula.is_constant
     }
+    passed = _strides_passed(launch, layouts)
     scalars: dict[str, Formula] = {}
     for name, value in launch.arguments.items():
         if type(value) is int and name not in launch.constants:
-            found = size(names[value]) if names.get(value) in sizes else None
+            found = passed.get(name)
+            found = found or (size(names[value]) if names.get(value) in sizes else None)
             found = found or strides.get(value)
             found = found or (None if value in fixed else origins.of(value))
             scalars[name] = found or constant(value)
@@ -161,10 +163,13 @@ def generalise(
     counts = [blocks(f, b) for f in scalars.values() if f.names for b in sorted(constants)]
     of_scalars = {f.value(sizes): f for f in reversed(counts) if f.value(sizes) > 1}
     no_blocks = set(_scalars(launch)) | (set(named) if by_axis else set())
+    kept = {-(-e // b) for e in fixed for b in constants} - set(named) if by_axis else set()
     grid = [
         (None if extent in no_blocks else of_scalars.get(extent))
         or origins.of(extent)
         or constant(extent)
+        if extent not in kept
+        else constant(extent)
         for extent in launch.grid
     ]
     _keep_batches(grid, launch, layouts)
@@ -175,6 +180,33 @@ def generalise(
         if extent.names:
             told.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
     return General(launch, sizes, layouts, scalars, grid, most, told)
+
+
+def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Formula]:
+    """Arguments that are the strides of a tensor, one after the other; the last may be left out."""
+    numbers = [
+        (name, value)
+        for name, value in launch.arguments.items()
+        if type(value) is int and name not in launch.constants
+    ]
+    found: dict[str, Formula] = {}
+    left, start = list(layouts.values()), 0
+    while start < len(numbers):
+        for each in left:
+            strides = each.seen.strides
+            for length in (len(strides), len(strides) - 1):
+                part = numbers[start : start + length]
+                if length > 1 and [value for _, value in part] == [*strides[:length]]:
+                    break
+            else:
+                continue
+            found |= {name: f for (name, _), f in zip(part, each.strides, strict=False)}
+            left.remove(each)
+            start += length
+            break
+        else:
+            start += 1
+    return found
 
 
 def _keep_batches(grid: list[Formula], launch: SeenLaunch, layouts: Mapping[str, Layout]) -> None:
