@@ -219,7 +219,7 @@ def test_strides_that_are_passed_in_turn_are_those_of_a_tensor() -> None:
 @triton.jit
 def steps_kernel(o_ptr, T, V: tl.constexpr, BV: tl.constexpr):
     v = tl.program_id(0) * BV + tl.arange(0, BV)
-    for t in range(0, T):
+    for t in range(T):
         tl.store(o_ptr + t * V + v, 1.0)
 
 
