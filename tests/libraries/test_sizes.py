@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import torch
@@ -95,6 +96,24 @@ def test_attacks_on_large_sizes_need_no_memory() -> None:
     attack._compute({"n": (1 << 31) + 1})
     assert "int_overflow" in attack.done.refuted[0]
     assert attack.confirm({"n": (1 << 31) + 1}, "int_overflow", None) is None
+
+
+def test_attacks_keep_what_is_promised() -> None:
+    n = 100
+    args = (torch.zeros(n), torch.arange(n), torch.empty(n), n)
+    with launches_seen() as seen, sanitize(checks="memcheck"):
+        kernels.gather_kernel[(2,)](*args, BLOCK=64)
+    (general,) = general_launches(seen, {}, 1 << 20)
+    attack = Attack(general, {"index_ptr": (0, "n - 1", "distinct")}, seed=0)
+    seen_index = general.launch.tensors["index_ptr"]
+    drawn = attack._content(seen_index, 50, "index_ptr", {"n": 50})
+    assert sorted(drawn.tolist()) == [*range(50)]
+    attack._make([{"n": 50}], math.inf)
+    assert (attack.done.made, attack.done.refuted) == (1, [])
+    impossible = Attack(general, {"index_ptr": (0, "n - 2", "distinct")}, seed=0)
+    impossible._make([{"n": 50}], math.inf)  # no 50 numbers differ among 49
+    assert (impossible.done.made, impossible.done.refuted) == (0, [])
+    assert Attack(general, {}, seed=0).run(32, 60.0).refuted
 
 
 def test_reasons_have_a_form() -> None:

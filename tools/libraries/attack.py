@@ -11,6 +11,7 @@ import math
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,10 @@ _CONFIRMED = (1 << 25, 1 << 17)
 _LARGE_EVERY = 8
 #: Launches between two looks at what was found.
 _TOGETHER = 64
+
+
+class _UnkeptError(Exception):
+    """There are no such numbers as are promised, so the proof says nothing."""
 
 
 @dataclass
@@ -138,7 +143,8 @@ class Attack:
                 if time.monotonic() > ends:
                     break
                 storages: dict[int, torch.Tensor] = {}
-                self.done.made += self._general.make(self._real(sizes, storages), sizes)
+                with suppress(_UnkeptError):
+                    self.done.made += self._general.make(self._real(sizes, storages), sizes)
         return [
             f"{f.kind} at {f.location}"
             for f in checked.findings
@@ -166,8 +172,11 @@ class Attack:
         else:
             info = torch.iinfo(kind)
             low, high = info.min, info.max
-        if high < low:  # the promise is that it has no element that is used
-            return torch.zeros(elements, dtype=kind)
+        distinct = "distinct" in self._promised.get(name, ())
+        if high < low or (distinct and elements > high - low + 1):
+            raise _UnkeptError
+        if distinct:
+            return (torch.randperm(high - low + 1, generator=self._data)[:elements] + low).to(kind)
         drawn = torch.randint(low, min(high, (1 << 62)) + 1, (elements,), generator=self._data)
         return drawn.to(kind)
 
