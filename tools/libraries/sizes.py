@@ -65,7 +65,7 @@ class SizesOptions:
     timeout: float = 60.0
     seconds: float = 25.0
     patience: float = 600.0
-    elements: int = (1 << 31) - 1
+    elements: int = 1 << 30
     attacks: int = 0
     attack_seconds: float = 60.0
 

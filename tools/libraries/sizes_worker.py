@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--timeout", type=float, default=120.0)
     parser.add_argument("--seconds", type=float, default=25.0)
-    parser.add_argument("--elements", type=int, default=(1 << 31) - 1)
+    parser.add_argument("--elements", type=int, default=1 << 30)
     parser.add_argument("--attacks", type=int, default=0)
     parser.add_argument("--attack-seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
