@@ -1,7 +1,8 @@
 """The command line: `python -m tools.libraries flag-gems`, `… SUITE --checkout FOLDER` for the
-tests of a library of `suites.py`, `… tests --checkout FOLDER FILE…` for test files of any other.
+tests of a library of `suites.py`, `… tests --checkout FOLDER FILE…` for test files of any other,
+`… sizes LIBRARY --checkout FOLDER` for what of its launches is proved for all sizes.
 
-Exit status: 0 when every case passes or is refused by its library, else 1.
+Exit status: 0 when every case passes or is refused by its library, and no proof is refuted, else 1.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from importlib.metadata import distributions
 from pathlib import Path
 
-from tools.libraries import checkout, flag_gems
+from tools.libraries import checkout, flag_gems, sizes
 from tools.libraries.outcomes import Outcome, markdown, summary
 from tools.libraries.suites import SUITES, Suite
 
@@ -33,7 +34,26 @@ def parse_arguments() -> argparse.Namespace:
     add_checkout(tests, Suite(title="", folder="", files=()))
     for command in (gems, tests, *own):
         command.add_argument("--json", type=Path, metavar="FILE", help="every case, as JSON")
+    add_sizes(commands.add_parser("sizes", help="what is proved of a library for all sizes"))
     return parser.parse_args()
+
+
+def add_sizes(command: argparse.ArgumentParser) -> None:
+    """The options of proofs for all sizes."""
+    has = sizes.SizesOptions(checkout=Path())
+    add = command.add_argument
+    add("library", choices=(*sizes.FOLDERS, *sizes.TESTS))
+    add("--checkout", type=Path, required=True, metavar="FOLDER")
+    add("--only", action="append", default=[], metavar="SCRIPT", help="a script, without .py")
+    add("--sample", type=int, default=has.sample, metavar="N", help="N scripts at random; 0: all")
+    add("--seed", type=int, default=has.seed, help="of the sample and the attacks (default 0)")
+    add("--timeout", type=float, default=has.timeout, help="seconds for a script")
+    add("--seconds", type=float, default=has.seconds, help="seconds for the proof of a launch")
+    add("--patience", type=float, default=has.patience, help="seconds for a script and its proofs")
+    add("--elements", type=int, default=has.elements, help="of a tensor at most (2^30)")
+    add("--attacks", type=int, default=has.attacks, help="random launches against each proof")
+    add("--attack-seconds", type=float, default=has.attack_seconds, help="at most, for each proof")
+    add("--json", type=Path, metavar="FILE", help="every launch, as JSON")
 
 
 def add_suite(command: argparse.ArgumentParser, suite: Suite) -> argparse.ArgumentParser:
@@ -153,9 +173,28 @@ def by_group(outcomes: list[Outcome]) -> str:
     return markdown(("file", "cases", "outcome"), rows)
 
 
+def prove_sizes(options: argparse.Namespace) -> int:
+    """Proves what a library launches for all sizes, and attacks the proofs."""
+    names = [each.name for each in fields(sizes.SizesOptions)]
+    given = {name: getattr(options, name) for name in names}
+    given["checkout"] = given["checkout"].resolve()
+    print(versions())
+    done: list[list[sizes.Row]] = []
+    for script in sizes.run(options.library, sizes.SizesOptions(**given)):
+        done.append(script)
+        print("\n".join(sizes.show(script)), flush=True)
+        if options.json:  # at no time without what there was
+            options.json.write_text(json.dumps(done, indent=1) + "\n")
+    print("\n" + sizes.table({options.library: done}))
+    print("\n" + sizes.reasons(done))
+    return int(any(map(sizes.is_refuted, done)))
+
+
 def main() -> int:
     """Runs a library."""
     options = parse_arguments()
+    if options.command == "sizes":
+        return prove_sizes(options)
     if options.command != "flag-gems":
         options.checkout = options.checkout.resolve()
     begin = time.perf_counter()

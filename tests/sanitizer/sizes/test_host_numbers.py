@@ -123,3 +123,13 @@ def test_regions_hold_all_sizes_that_meet_their_conditions(seed: int) -> None:
             assert low <= size <= high
             assert size % step == remainder
             assert found.holds({n: size})
+
+
+def test_few_sizes_that_go_no_way_are_all_tried() -> None:
+    n, m = Symbol("n", "size", SIZE), Symbol("m", "size", SIZE)
+    product = Condition(as_poly(n) * as_poly(m) - 7, "ge", True)
+    found = region({n: (1, 2), m: (1, 3)}, [product])
+    assert not found.is_empty
+    assert found.is_small
+    assert not [*found.points()]
+    assert not region({n: (1, 2), m: (1, 30)}, [product]).is_small

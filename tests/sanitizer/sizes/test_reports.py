@@ -36,6 +36,18 @@ def test_every_report_names_the_least_size(form: str) -> None:
     assert "n = 130" in write_report(result.report, form)
 
 
+def test_the_page_has_a_bar_for_each_kernel() -> None:
+    (known,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).report.sizes.kernels
+    assert (known.kernel, known.failing, known.is_least) == ("copy_kernel", {"n": 2**31 + 1}, True)
+    unknown = check_sizes(kernels.gather_random, n=range(1, 1 << 20)).report
+    (known,) = unknown.sizes.kernels
+    assert known.failing is None
+    assert known.unproved == unknown.sizes.abstained
+    page = write_report(unknown, "html")
+    assert page.count('<rect class="unproved"') == 1
+    assert known.unproved[0].reason.split("`")[0] in page
+
+
 @pytest.mark.parametrize("text", ["n", "n=", "n=5:2", "=1:3", "n=1:x"])
 def test_ranges_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--sizes"):

@@ -136,3 +136,96 @@ def test_promises_hold_for_launches_that_have_the_parameter() -> None:
         check_launches(seen, ranges, assume={"y_ptr": (0, 1)})
     with pytest.raises(UsageError, match="none of the sizes"):
         check_launches(seen, ranges, assume={name: (0, "m")})
+
+
+@triton.jit
+def heads_kernel(x_ptr, T, B: tl.constexpr, H: tl.constexpr, BT: tl.constexpr, D: tl.constexpr):
+    t = tl.program_id(0) * BT + tl.arange(0, BT)
+    batch, head = tl.program_id(1) // H, tl.program_id(1) % H
+    at = ((batch.to(tl.int64) * T + t) * H + head)[:, None] * D + tl.arange(0, D)[None, :]
+    tl.store(x_ptr + at, 1.0, mask=(t < T)[:, None])
+
+
+def test_what_is_as_long_as_blocks_by_chance_stays() -> None:
+    x = torch.zeros(2, 256, 2, 64)
+    constants: dict[str, object] = {"B": 2, "H": 2, "BT": 128, "D": 64}
+    # There are 4 blocks of 64 in 256, too.
+    general = _general(_seen((heads_kernel, (2, 4), (x, 256), constants)))
+    told, fixed, *_ = general.assumptions
+    assert "grid[0] = cdiv(T, 128)" in told
+    assert "grid[1] = 4" in fixed
+    assert check_launches(_seen((heads_kernel, (2, 4), (x, 256), constants))).verdict == "proved"
+
+
+@triton.jit
+def rows_kernel(x_ptr, stride, D, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64)
+    tl.store(x_ptr + row * stride + c, 1.0, mask=c < D)
+
+
+def test_what_stays_is_not_rounded_up_from_a_size() -> None:
+    x = torch.zeros(2, 16)
+    general = _general(_seen((rows_kernel, (2,), (x, 16, 16), {"BLOCK": 16})))
+    assert "stride = 16, D = 16" in general.assumptions[1]  # not cdiv(x_ptr_0, 16) * 16
+
+
+def test_grids_that_cannot_be_launched_are_left_out() -> None:
+    y = torch.zeros(3000, 64)
+    seen = _seen((rows_kernel, (1, 3000), (y, 64, 64), {"BLOCK": 64}))
+    assert any("grid[1] is at most 65,535" in each for each in _general(seen).assumptions)
+    # All programs along that axis store the same.
+    assert not [a for a in check_launches(seen).report.sizes.abstained if "grid" in a.reason]
+
+
+@triton.jit
+def partial_kernel(x_ptr, part_ptr, n, rows, ROWS: tl.constexpr, D: tl.constexpr):
+    pid = tl.program_id(0)
+    c = tl.arange(0, D)
+    total = tl.zeros([D], tl.float32)
+    for row in range(pid * ROWS, tl.minimum(pid * ROWS + ROWS, rows)):
+        total += tl.load(x_ptr + row * D + c)
+    tl.store(part_ptr + pid * D + c, total)
+
+
+def test_a_grid_may_count_an_axis_or_blocks() -> None:
+    x, part = torch.zeros(16, 64), torch.zeros(2, 64)
+    # 2 programs: as many as rows of `part`, or blocks of 8 in 16 rows.
+    seen = _seen((partial_kernel, (2,), (x, part, 5, 16), {"ROWS": 8, "D": 64}))
+    assert "grid[0] = cdiv(rows, 8)" in _general(seen).assumptions[0]
+    result = check_launches(seen, {"rows": (1, 1 << 16), "part_ptr_0": (1, 1 << 16)})
+    assert result.verdict == "proved"
+    assert any("grid[0] = part_ptr_0" in each for each in result.report.sizes.assumptions)
+
+
+@triton.jit
+def grouped_kernel(x_ptr, scale_ptr, sb, sh, sg, sd, ssb, ssh, D: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * sb + tl.program_id(1) * sh
+    d = tl.arange(0, D)
+    tl.store(x_ptr + at + sg + d * sd, 1.0)
+    tl.store(scale_ptr + tl.program_id(0).to(tl.int64) * ssb + tl.program_id(1) * ssh, 1.0)
+
+
+def test_strides_that_are_passed_in_turn_are_those_of_a_tensor() -> None:
+    x, scale = torch.zeros(10, 4, 2, 8), torch.zeros(10, 4, 2)
+    # The stride of a group is 8, as is that of a row of `scale`: 4 * 2.
+    seen = _seen((grouped_kernel, (10, 4), (x, scale, *x.stride(), 8, 2), {"D": 8}))
+    told, fixed, *_ = _general(seen).assumptions
+    assert "sb = x_ptr_1 * ssh * 8, sh = ssh * 8, ssb = x_ptr_1 * ssh" in told
+    assert "sg = 8, sd = 1" in fixed
+
+
+@triton.jit
+def steps_kernel(o_ptr, T, V: tl.constexpr, BV: tl.constexpr):
+    v = tl.program_id(0) * BV + tl.arange(0, BV)
+    for t in range(T):
+        tl.store(o_ptr + t * V + v, 1.0)
+
+
+def test_a_grid_may_count_blocks_of_what_stays() -> None:
+    o = torch.zeros(63, 64)  # blocks of 8: 8 in 63, too
+    result = check_launches(
+        _seen((steps_kernel, (8,), (o, 63), {"V": 64, "BV": 8})), {"T": (1, 1 << 20)}
+    )
+    assert result.verdict == "proved"
+    assert any("grid[0] = 8" in each for each in result.report.sizes.assumptions)

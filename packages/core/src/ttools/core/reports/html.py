@@ -21,6 +21,7 @@ from ttools.core.reports.report import (
     shown_line,
     summary,
 )
+from ttools.core.reports.sizes_picture import picture
 from ttools.core.reports.tensor_map import COLLISION, TensorMap
 from ttools.core.reports.text import argument_text, detail_lines, headline, location_text
 
@@ -40,6 +41,8 @@ def write(report: Report) -> str:
         exit_code=report.exit_code,
         findings=findings,
         filters=_filters(report.findings),
+        sizes=report.sizes and picture(report.sizes.kernels, report.root),
+        assumed=report.sizes.assumptions if report.sizes else (),
         files=_files(report, findings, sources),
         elsewhere=[
             shown

@@ -33,6 +33,27 @@ class Unproved:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KernelSizes:
+    """What is known of the launches of one kernel.
+
+    Attributes:
+        kernel: its name.
+        checked: first and last of each size.
+        failing: the sizes of the first failure; None if none was seen.
+        is_least: whether smaller ones (each size alone) are known to be right.
+        failure: what is wrong there, in words.
+        unproved: what is neither proved nor seen to be wrong.
+    """
+
+    kernel: str
+    checked: Mapping[str, tuple[int, int]]
+    failing: Mapping[str, int] | None = None
+    is_least: bool = False
+    failure: str = ""
+    unproved: tuple[Unproved, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class SizesVerdict:
     """What is known of a range of sizes.
 
@@ -42,6 +63,7 @@ class SizesVerdict:
         assumptions: under which it is said.
         abstained: what is not proved.
         sentences: what is to be said of each kernel.
+        kernels: what is known of each, launches for all sizes of a script apart.
         seconds: that it took.
     """
 
@@ -50,6 +72,7 @@ class SizesVerdict:
     assumptions: tuple[str, ...] = ()
     abstained: tuple[Unproved, ...] = ()
     sentences: tuple[str, ...] = ()
+    kernels: tuple[KernelSizes, ...] = ()
     seconds: float = 0.0
 
     @property

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related, Severity
 from ttools.core.reports.report import Report
-from ttools.core.reports.sizes import SizesVerdict, Unproved, point_text
+from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved, point_text
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import shape_of
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
 from ttools.sanitizer.sizes.host.launches import Memory
-from ttools.sanitizer.sizes.result import Defect, Result
+from ttools.sanitizer.sizes.result import Abstention, Defect, Result
 
 if TYPE_CHECKING:
     from ttools.sanitizer.checks.check import Check
@@ -29,11 +29,9 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         checked=result.checked,
         verdict=result.verdict,  # type: ignore[arg-type]
         assumptions=tuple(result.assumptions),
-        abstained=tuple(
-            Unproved(reason=a.reason, file=a.file, line=a.line, kernel=a.kernel, sizes=a.sizes)
-            for a in result.abstained
-        ),
+        abstained=tuple(map(_unproved, result.abstained)),
         sentences=tuple(_sentences(result)),
+        kernels=tuple(k for part in result.parts or [result] for k in _kernels(part)),
         seconds=round(result.seconds, 3),
     )
     entries: dict[tuple[str, str | None], int] = {}
@@ -52,6 +50,27 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         kinds=known,
         sizes=verdict,
     )
+
+
+def _unproved(a: Abstention) -> Unproved:
+    return Unproved(reason=a.reason, file=a.file, line=a.line, kernel=a.kernel, sizes=a.sizes)
+
+
+def _kernels(result: Result) -> Iterator[KernelSizes]:
+    """What is known of each kernel."""
+    about = [a.kernel for a in result.abstained if a.kernel is not None]
+    kernels = dict.fromkeys([*(each.kernel for each in result.launches), *about])
+    for kernel in kernels or (["no launch"] if result.abstained else []):
+        wrong = next((d for d in result.defects if d.launch.kernel == kernel), None)
+        unproved = [a for a in result.abstained if a.kernel in (kernel, None)]
+        yield KernelSizes(
+            kernel=kernel,
+            checked=result.checked,
+            failing=None if wrong is None else wrong.sizes,
+            is_least=wrong is not None and wrong.is_least,
+            failure="" if wrong is None else _what(wrong),
+            unproved=tuple(map(_unproved, unproved)),
+        )
 
 
 def _check_of(kind: str) -> type[Check]:

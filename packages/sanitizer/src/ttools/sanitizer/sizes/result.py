@@ -55,6 +55,7 @@ class Result:
         assumptions: under which the rest is claimed.
         abstained: what is not proved.
         launches: those of the host code, of one path.
+        parts: what is known of each launch of a script, of which this is the sum; else empty.
         seconds: that it took.
     """
 
@@ -63,6 +64,7 @@ class Result:
     assumptions: list[str] = field(default_factory=list)
     abstained: list[Abstention] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
+    parts: list[Result] = field(default_factory=list)
     seconds: float = 0.0
 
     @property

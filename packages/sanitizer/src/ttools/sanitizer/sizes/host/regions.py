@@ -25,6 +25,7 @@ from ttools.sanitizer.sizes.host.paths import Condition
 Box: TypeAlias = "dict[Symbol, tuple[int, int]]"
 Point: TypeAlias = "dict[Symbol, int]"
 _TRIED = 80
+_TRIED_OF_SEVERAL = 12
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Region:
             some = [*near, *range(max(first, last - 8 * step), last + 1, step), (low + high) // 2]
             axes.append([v for v in dict.fromkeys(some) if low <= v <= high])
         if len(axes) > 1:
-            axes = [axis[:12] + axis[-3:] for axis in axes]
+            axes = [axis[:_TRIED_OF_SEVERAL] + axis[-3:] for axis in axes]
         for values in itertools.product(*axes):
             point = dict(zip(self.box, values, strict=True))
             if self.holds(point):
@@ -72,7 +73,8 @@ class Region:
     @property
     def is_small(self) -> bool:
         """Whether `points` tries all of its box."""
-        return len(self.box) == 1 and all(h - low < _TRIED for low, h in self.box.values())
+        most = _TRIED if len(self.box) == 1 else _TRIED_OF_SEVERAL
+        return all(high - low < most for low, high in self.box.values())
 
     # ---- for proofs
     def substitution(self) -> dict[Symbol, Poly]:

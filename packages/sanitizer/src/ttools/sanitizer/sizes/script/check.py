@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ttools.core.errors import UsageError
@@ -48,7 +48,7 @@ def check_launches(
     """
     ranges, assume = ranges or {}, assume or {}
     for name, (low, high, *_) in assume.items():
-        if not any(_has_table(launch, name) for launch in seen.launches):
+        if not any(has_table(launch, name) for launch in seen.launches):
             raise UsageError(
                 f"--assume {name}={low}:{high}: no kernel that is launched has a tensor of "
                 f"integers as parameter `{name}`"
@@ -56,49 +56,91 @@ def check_launches(
     total = Result({})
     for reason in seen.left_out:
         total.abstained.append(Abstention(f"not looked at: {reason}"))
-    known: set[object] = set()
-    for launch in seen.launches:
-        general = generalise(launch, ranges)
-        if general.key in known:
-            continue
-        if len(known) >= _MOST:
-            total.abstained.append(
-                Abstention(f"more than {_MOST} launches that differ", kernel=launch.kernel)
-            )
+    for number, general in enumerate(general_launches(seen, ranges)):
+        if number >= _MOST:
+            reason = f"more than {_MOST} launches that differ"
+            total.abstained.append(Abstention(reason, kernel=general.launch.kernel))
             break
-        known.add(general.key)
-        promised = {n: p for n, p in assume.items() if _has_table(launch, n)}
-        _add(total, general, ranges, seconds, promised)
+        promised = {n: p for n, p in assume.items() if has_table(general.launch, n)}
+        _add(total, check_launch(general, ranges, seconds, promised)[1])
     for name in ranges:
         if name not in total.checked:
             total.abstained.append(Abstention(f"no launch has a size of the name `{name}`"))
     return SizesResult(make_report(total, target=target, fail_on=fail_on))
 
 
-def _has_table(launch: SeenLaunch, name: str) -> bool:
+def general_launches(
+    seen: Seen, ranges: Mapping[str, tuple[int, int]], most: int = MOST_ELEMENTS
+) -> Iterator[General]:
+    """The launches of a script for all sizes, each once.
+
+    Args:
+        seen: the launches.
+        ranges: of the sizes that the user names.
+        most: elements of a tensor, beyond which sizes are not looked at.
+    """
+    known: set[object] = set()
+    for launch in seen.launches:
+        general = generalise(launch, ranges, most)
+        if general.key not in known:
+            known.add(general.key)
+            yield general
+
+
+def has_table(launch: SeenLaunch, name: str) -> bool:
+    """Whether a launch has a tensor of integers as that parameter."""
     tensor = launch.tensors.get(name)
     return tensor is not None and not tensor.dtype.is_floating_point
 
 
-def _add(
-    total: Result,
+def check_launch(
     general: General,
     ranges: Mapping[str, tuple[int, int]],
     seconds: float,
     promised: Mapping[str, Promise],
-) -> None:
-    """Checks one launch and adds what is known of it."""
+) -> tuple[General, Result]:
+    """Checks one launch for all sizes.
+
+    What a grid counts is guessed. Where it may be one thing or another, and the launch is right by
+    one of them, that is what is assumed.
+
+    Returns:
+        The launch as it was taken, and what is known of it.
+    """
+    found = _check(general, ranges, seconds, promised)
+    if found.verdict != "proved":
+        other = generalise(general.launch, ranges, general.most, by_axis=True)
+        if other.key != general.key:
+            of_other = _check(other, ranges, seconds, promised)
+            if of_other.verdict == "proved":
+                return other, of_other
+    return general, found
+
+
+def _check(
+    general: General,
+    ranges: Mapping[str, tuple[int, int]],
+    seconds: float,
+    promised: Mapping[str, Promise],
+) -> Result:
     kernel, line = general.launch.kernel, general.launch.line
     if not general.sizes:
         reason = "no number of this launch is seen to follow from what its tensors measure"
-        total.abstained.append(Abstention(reason, kernel=kernel))
-        return
-    ends = {name: ranges.get(name, (1, MOST_ELEMENTS)) for name in general.sizes}
+        return Result({}, abstained=[Abstention(reason, kernel=kernel)])
+    ends = {name: ranges.get(name, (1, general.most)) for name in general.sizes}
     found = Analysis(general.run, ends, seconds, promised).analyse()
-    total.checked = {**total.checked, **ends}
-    total.defects += [replace(d, launch=replace(d.launch, line=line)) for d in found.defects]
-    total.launches += [replace(each, line=line) for each in found.launches]
+    found.defects = [replace(d, launch=replace(d.launch, line=line)) for d in found.defects]
+    found.launches = [replace(each, line=line) for each in found.launches]
+    found.assumptions = [*general.assumptions, *found.assumptions]
+    return found
+
+
+def _add(total: Result, found: Result) -> None:
+    """Adds what is known of one launch."""
+    total.checked = {**total.checked, **found.checked}
+    total.defects += found.defects
+    total.launches += found.launches
     total.abstained += found.abstained
-    stated = [*general.assumptions, *found.assumptions]
-    total.assumptions += [each for each in stated if each not in total.assumptions]
+    total.assumptions += [each for each in found.assumptions if each not in total.assumptions]
     total.seconds += found.seconds
+    total.parts.append(found)

@@ -83,8 +83,14 @@ class Origins:
         counts = [blocks(f, b) for f in plain for b in dict.fromkeys(block_sizes) if b > 1]
         for formula in (*plain, *counts):
             self._add(formula)
-        for one, other in itertools.product(counts[:40], [*counts, *plain][:40]):
-            self._add(product((one, other)))
+        # Blocks of one size by those of another, or what blocks cover; else it is chance.
+        several = [f for f in counts if f.value(sizes) > 1 and f.names]
+        for one, other in itertools.product(several[:40], [*several, *plain][:40]):
+            if other.names and not one.names & other.names:
+                self._add(product((one, other)))
+        for f, b in itertools.product(plain, dict.fromkeys(block_sizes)):
+            if b > 1 and (count := blocks(f, b)).value(sizes) > 1:
+                self._add(product((count, constant(b))))
 
     def _add(self, formula: Formula) -> None:
         number = formula.value(self._sizes)

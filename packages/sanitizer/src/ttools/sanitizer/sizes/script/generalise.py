@@ -7,6 +7,7 @@ it is checked.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +26,26 @@ from ttools.sanitizer.sizes.script.formulas import (
     size,
 )
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
+from ttools.sanitizer.sizes.symbolic.conditions import GRID_LIMITS
 
+#: A buffer with fewer blocks than that is likelier to be as long as a batch or a number of heads.
+_LEAST_BLOCKS = 5
 #: Elements of a tensor, beyond which sizes are not looked at.
 MOST_ELEMENTS = 1 << 33
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A tensor with formulas for numbers."""
+
+    seen: SeenTensor
+    shape: tuple[Formula, ...]
+    strides: tuple[Formula, ...]
+    elements: Formula
+
+
+#: Makes a tensor: the one seen, how many elements its storage has, its shape and strides.
+MakeTensor = Callable[[SeenTensor, Any, list[Any], list[Any]], Any]
 
 
 @dataclass
@@ -37,13 +55,19 @@ class General:
     Attributes:
         launch: the one that was seen.
         sizes: by name, as they were.
-        run: makes it, given sizes by name.
+        layouts: of the tensors, by parameter.
+        scalars: the numbers passed, by parameter.
+        grid: its extents.
+        most: elements of a tensor, beyond which nothing is launched.
         assumptions: what was taken for granted, in words.
     """
 
     launch: SeenLaunch
     sizes: dict[str, int]
-    run: Callable[..., None]
+    layouts: Mapping[str, Layout]
+    scalars: Mapping[str, Formula]
+    grid: Sequence[Formula]
+    most: int = MOST_ELEMENTS
     assumptions: list[str] = field(default_factory=list)
 
     @property
@@ -52,23 +76,53 @@ class General:
         dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
         return (id(self.launch.function), dtypes, tuple(self.assumptions))
 
+    def run(self, **sizes: Any) -> None:
+        """Makes the launch, given sizes by name, with tensors that have no memory."""
+        storages: dict[int, Storage] = {}
 
-@dataclass(frozen=True)
-class _Layout:
-    """A tensor with formulas for numbers."""
+        def phantom(seen: SeenTensor, elements: Any, shape: list[Any], strides: list[Any]) -> Any:
+            if seen.storage not in storages:
+                storages[seen.storage] = Storage(poly_of(elements), seen.dtype)
+            return PhantomTensor(storages[seen.storage], shape, strides, seen.offset)
 
-    seen: SeenTensor
-    shape: tuple[Formula, ...]
-    strides: tuple[Formula, ...]
-    elements: Formula
+        self.make(phantom, sizes)
+
+    def make(self, tensor: MakeTensor, sizes: Mapping[str, Any]) -> bool:
+        """Makes the launch with such tensors; whether it can be made."""
+        arguments = dict(self.launch.arguments)
+        for name, layout in self.layouts.items():
+            elements = layout.elements.value(sizes)
+            if elements > self.most:
+                return False
+            shape = [e.value(sizes) for e in layout.shape]
+            strides = [s.value(sizes) for s in layout.strides]
+            arguments[name] = tensor(layout.seen, elements, shape, strides)
+        for name, formula in self.scalars.items():
+            arguments[name] = formula.value(sizes)
+        for name in self.launch.decided:
+            del arguments[name]
+        extents = tuple(extent.value(sizes) for extent in self.grid)
+        if any(e > most for e, most in zip(extents, GRID_LIMITS, strict=True)):
+            return False
+        called = self.launch.heuristics or self.launch.function
+        called[extents](**arguments)
+        return True
 
 
-def generalise(launch: SeenLaunch, freed: Mapping[str, object]) -> General:
+def generalise(
+    launch: SeenLaunch,
+    freed: Mapping[str, object],
+    most: int = MOST_ELEMENTS,
+    by_axis: bool = False,
+) -> General:
     """The launch for all sizes.
 
     Args:
         launch: as it was seen.
         freed: names of sizes that the user wants to be free, or pinned to a range.
+        most: elements of a tensor, beyond which sizes are not looked at.
+        by_axis: whether a grid that is as long as an axis is that axis rather than blocks of an
+            argument, and one with as many blocks as an axis that stays has stays, too.
     """
     names = _names(launch)
     used = _explaining(launch, names)
@@ -84,30 +138,93 @@ def generalise(launch: SeenLaunch, freed: Mapping[str, object]) -> General:
     layouts = _of_shared_storages(
         {n: _layout(t, _shape(t, {**derived, **named})) for n, t in launch.tensors.items()}
     )
-    strides = {
-        number: formula
+    strides: dict[int, Formula] = {}
+    for each in layouts.values():
+        for number, formula in zip(each.seen.strides, each.strides, strict=True):
+            if number not in strides or not strides[number].names:
+                strides[number] = formula
+    # An extent or stride that stays as it is, is likelier than what has that value by chance.
+    fixed = {number for number, formula in strides.items() if formula.is_constant} | {
+        number
         for each in layouts.values()
-        for number, formula in zip(each.seen.strides, each.strides, strict=True)
-        if formula.names
+        for number, formula in zip(each.seen.shape, each.shape, strict=True)
+        if formula.is_constant
     }
+    passed = _strides_passed(launch, layouts)
     scalars: dict[str, Formula] = {}
     for name, value in launch.arguments.items():
         if type(value) is int and name not in launch.constants:
-            found = size(names[value]) if names.get(value) in sizes else None
-            found = found or strides.get(value) or origins.of(value)
+            found = passed.get(name)
+            found = found or (size(names[value]) if names.get(value) in sizes else None)
+            found = found or strides.get(value)
+            found = found or (None if value in fixed else origins.of(value))
             scalars[name] = found or constant(value)
     # Blocks of an argument are likelier than an axis that no argument is as long as.
     counts = [blocks(f, b) for f in scalars.values() if f.names for b in sorted(constants)]
     of_scalars = {f.value(sizes): f for f in reversed(counts) if f.value(sizes) > 1}
-    named_by_argument = set(_scalars(launch))
+    no_blocks = set(_scalars(launch)) | (set(named) if by_axis else set())
+    kept = {-(-e // b) for e in fixed for b in constants} - set(named) if by_axis else set()
     grid = [
-        (None if extent in named_by_argument else of_scalars.get(extent))
+        (None if extent in no_blocks else of_scalars.get(extent))
         or origins.of(extent)
         or constant(extent)
+        if extent not in kept
+        else constant(extent)
         for extent in launch.grid
     ]
-    run = _runner(launch, layouts, scalars, grid)
-    return General(launch, sizes, run, [*_told(launch, layouts, scalars, grid, sizes)])
+    _keep_batches(grid, launch, layouts)
+    told = _told(launch, layouts, scalars, grid, sizes)
+    if sizes:
+        told.append(f"no tensor has more than {most:,} elements")
+    for axis, extent in enumerate(grid[1:], 1):
+        if extent.names:
+            told.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
+    return General(launch, sizes, layouts, scalars, grid, most, told)
+
+
+def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Formula]:
+    """Arguments that are the strides of a tensor, one after the other; the last may be left out."""
+    numbers = [
+        (name, value)
+        for name, value in launch.arguments.items()
+        if type(value) is int and name not in launch.constants
+    ]
+    found: dict[str, Formula] = {}
+    left, start = list(layouts.values()), 0
+    while start < len(numbers):
+        for each in left:
+            strides = each.seen.strides
+            for length in (len(strides), len(strides) - 1):
+                part = numbers[start : start + length]
+                if length > 1 and [value for _, value in part] == [*strides[:length]]:
+                    break
+            else:
+                continue
+            found |= {name: f for (name, _), f in zip(part, each.strides, strict=False)}
+            left.remove(each)
+            start += length
+            break
+        else:
+            start += 1
+    return found
+
+
+def _keep_batches(grid: list[Formula], launch: SeenLaunch, layouts: Mapping[str, Layout]) -> None:
+    """Axes of a grid that are as long as blocks of a size by chance.
+
+    Programs are blocks of a size along one axis of the grid. Where another has as many as two axes
+    of a tensor that stay as they are, a batch and its heads say, it is those.
+    """
+    kept = [
+        [e for e, f in zip(each.seen.shape, each.shape, strict=True) if f.is_constant and e > 1]
+        for each in layouts.values()
+    ]
+    products = {one * other for each in kept for one, other in itertools.combinations(each, 2)}
+    counts = [n for n, formula in enumerate(grid) if formula.text.startswith("cdiv(")]
+    for axis in reversed(counts):
+        among = [n for n in counts if n != axis and grid[n].names == grid[axis].names]
+        if among and launch.grid[axis] in products:
+            grid[axis] = constant(launch.grid[axis])
 
 
 def _constants(launch: SeenLaunch) -> set[int]:
@@ -136,7 +253,7 @@ def _derived(launch: SeenLaunch) -> set[int]:
         count
         for run in runs
         for b in _constants(launch)
-        if (count := -(-math.prod(run) // b)) not in run
+        if (count := -(-math.prod(run) // b)) not in run and count >= _LEAST_BLOCKS
     }
     found = products | (counts & set(launch.grid))
     return (extents & found) - set(_scalars(launch)) - {1}
@@ -204,14 +321,14 @@ def _is_dense(tensor: SeenTensor) -> bool:
     return tensor.offset == 0 and tensor.elements == step
 
 
-def _layout(tensor: SeenTensor, shape: Sequence[Formula]) -> _Layout:
+def _layout(tensor: SeenTensor, shape: Sequence[Formula]) -> Layout:
     strides = [constant(s) for s in tensor.strides]
     if _is_dense(tensor):
         inner: list[Formula] = []
         for axis in _order(tensor):
             strides[axis] = product(reversed(inner))
             inner.append(shape[axis])
-        return _Layout(tensor, tuple(shape), tuple(strides), product(shape))
+        return Layout(tensor, tuple(shape), tuple(strides), product(shape))
     names = frozenset().union(*(f.names for f in shape))
     last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
     rest = tensor.elements - last
@@ -222,10 +339,10 @@ def _layout(tensor: SeenTensor, shape: Sequence[Formula]) -> _Layout:
             total = total + (extent.value(sizes) - 1) * stride
         return total
 
-    return _Layout(tensor, tuple(shape), tuple(strides), Formula("elements", elements, names))
+    return Layout(tensor, tuple(shape), tuple(strides), Formula("elements", elements, names))
 
 
-def _of_shared_storages(layouts: Mapping[str, _Layout]) -> dict[str, _Layout]:
+def _of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
     """Tensors that share a storage keep their sizes unless they are the same tensor."""
     by_storage: dict[int, set[SeenTensor]] = {}
     for each in layouts.values():
@@ -236,46 +353,14 @@ def _of_shared_storages(layouts: Mapping[str, _Layout]) -> dict[str, _Layout]:
     }
 
 
-def _fixed(tensor: SeenTensor) -> _Layout:
+def _fixed(tensor: SeenTensor) -> Layout:
     shape, strides = map(constant, tensor.shape), map(constant, tensor.strides)
-    return _Layout(tensor, tuple(shape), tuple(strides), constant(tensor.elements))
-
-
-def _runner(
-    launch: SeenLaunch,
-    layouts: Mapping[str, _Layout],
-    scalars: Mapping[str, Formula],
-    grid: Sequence[Formula],
-) -> Callable[..., None]:
-    def run(**sizes: Any) -> None:
-        storages: dict[int, Storage] = {}
-        arguments = dict(launch.arguments)
-        for name, layout in layouts.items():
-            elements = layout.elements.value(sizes)
-            if elements > MOST_ELEMENTS:
-                return
-            number = layout.seen.storage
-            if number not in storages:
-                storages[number] = Storage(poly_of(elements), layout.seen.dtype)
-            arguments[name] = PhantomTensor(
-                storages[number],
-                [e.value(sizes) for e in layout.shape],
-                [s.value(sizes) for s in layout.strides],
-                layout.seen.offset,
-            )
-        for name, formula in scalars.items():
-            arguments[name] = formula.value(sizes)
-        for name in launch.decided:
-            del arguments[name]
-        called = launch.heuristics or launch.function
-        called[tuple(extent.value(sizes) for extent in grid)](**arguments)
-
-    return run
+    return Layout(tensor, tuple(shape), tuple(strides), constant(tensor.elements))
 
 
 def _told(
     launch: SeenLaunch,
-    layouts: Mapping[str, _Layout],
+    layouts: Mapping[str, Layout],
     scalars: Mapping[str, Formula],
     grid: Sequence[Formula],
     sizes: Mapping[str, int],
@@ -301,6 +386,4 @@ def _told(
         stated.append(f"of `{kernel}`: {', '.join(free)}")
     if fixed:
         stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
-    if sizes:
-        stated.append(f"no tensor has more than {MOST_ELEMENTS:,} elements")
     return stated

@@ -1,0 +1,211 @@
+"""What is proved of libraries' launches for all sizes: `python -m tools.libraries sizes`.
+
+Each script runs in a process of its own (`sizes_worker.py`), within a limit of time. Owns which
+scripts those are, and the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tools.libraries.outcomes import markdown
+from tools.libraries.sampling import DONE, REPORT, SELECTION
+from tools.libraries.suites import SUITES, Suite
+
+ROOT = Path(__file__).parents[2]
+#: Libraries whose scripts are the files of a folder.
+FOLDERS = {"tritonbench": "data/TritonBench_G_v1"}
+#: Libraries whose scripts are their test files, by the suites that name them.
+TESTS = {"liger": ("liger", "liger-new"), "fla": ("fla",)}
+#: `own size`: no number is seen to be free, and it is proved as it is.
+VERDICTS = ("proved", "promised", "own size", "fails", "not proved")
+_FORMS = {
+    r"is not shown to be one of": "an element is not shown to be in its tensor",
+    r"is not shown to be between": "an integer is not shown to stay in its type",
+    r"two programs are not shown": "programs are not shown to be apart",
+    r"lanes are not shown": "lanes are not shown to be apart",
+    r"data that are not known": "data decide",
+    r"takes this way through host code": "a region of sizes is not shown to be empty",
+    r"ways through these sizes": "too many ways through host code",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizesOptions:
+    """What runs, and for how long.
+
+    Attributes:
+        checkout: of the library.
+        only: names of scripts; all if empty.
+        sample: so many of them, drawn at random; all if 0.
+        seed: of the draw and of the attacks.
+        timeout: seconds for a script; its launches so far are looked at after that.
+        seconds: for the proof of a launch.
+        patience: seconds for a script and its proofs, after which it is stopped.
+        elements: of a tensor at most, beyond which sizes are not looked at.
+        attacks: launches at random sizes that attack each proof.
+        attack_seconds: at most, for each.
+    """
+
+    checkout: Path
+    only: Sequence[str] = ()
+    sample: int = 0
+    seed: int = 0
+    timeout: float = 60.0
+    seconds: float = 25.0
+    patience: float = 600.0
+    elements: int = 1 << 30
+    attacks: int = 0
+    attack_seconds: float = 60.0
+
+
+Row = dict[str, Any]
+
+
+def scripts(library: str, options: SizesOptions) -> list[tuple[Path, Suite | None]]:
+    """The scripts of a library, each with the suite whose tests it has."""
+    found: list[tuple[Path, Suite | None]]
+    if library in FOLDERS:
+        folder = options.checkout / FOLDERS[library]
+        found = [(file, None) for file in sorted(folder.glob("*.py"))]
+    else:
+        suites = [SUITES[name] for name in TESTS[library]]
+        paths = [(path, suite) for s in suites for _, path in s.paths(options.checkout, ())
+                 for suite in (s,)]  # fmt: skip
+        found = list(dict(paths).items())
+    if options.only:
+        found = [each for each in found if each[0].stem in options.only]
+    if options.sample:
+        random.Random(options.seed).shuffle(found)
+        found = found[: options.sample]
+    return found
+
+
+def run(library: str, options: SizesOptions) -> Iterator[list[Row]]:
+    """The launches of each script, as rows; the first of a script says how it ended."""
+    for script, suite in scripts(library, options):
+        with tempfile.TemporaryDirectory() as folder:
+            yield _run_one(script, suite, options, Path(folder))
+
+
+def _run_one(script: Path, suite: Suite | None, options: SizesOptions, folder: Path) -> list[Row]:
+    out = folder / "rows"
+    command = [sys.executable, "-m", "tools.libraries.sizes_worker", "--out", str(out)]
+    for name in ("timeout", "seconds", "elements", "attacks", "attack_seconds", "seed"):
+        command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+    path = [str(ROOT), str(options.checkout), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
+    if suite is None:
+        command += ["--", str(script)]
+    else:
+        selection = replace(suite.selection, sample=1, smallest=True, seed=options.seed)
+        environment |= {
+            **suite.environment,
+            REPORT: str(folder / "report"),
+            DONE: str(folder / "done"),
+            SELECTION: json.dumps(asdict(selection)),
+        }
+        (folder / "done").write_text("[]")
+        (folder / "report").write_text("")
+        command += ["--module", "--", "pytest", str(script), "-q", *suite.arguments]
+        command += ["-p", "tools.libraries.sampling", "-p", "no:cacheprovider"]
+        command += ["-o", "log_cli=false", "--continue-on-collection-errors"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+        stopped = False
+        try:
+            process.wait(options.patience)
+        except subprocess.TimeoutExpired:
+            stopped = True
+        finally:
+            process.kill()
+            process.wait()
+    rows: list[Row] = []
+    if out.exists():
+        rows = [json.loads(line) for line in out.read_text().splitlines() if line.endswith("}")]
+    if not rows:
+        lines = (folder / "log").read_text(errors="replace").strip().splitlines()
+        last = f": {lines[-1]}" if lines else ""
+        rows = [{"ended": f"no launch was seen{last}", "left_out": []}]
+    rows[0] |= {"script": script.stem, "stopped": stopped}
+    return rows
+
+
+def reason_form(reason: str) -> str:
+    """The form of a reason, without what is of one kernel."""
+    late = "no time left: " if reason.startswith("there was no time left: ") else ""
+    for pattern, form in _FORMS.items():
+        if re.search(pattern, reason):
+            return late + form
+    return late + re.sub(r"\d[\d,]*", "N", reason.splitlines()[0])[:90]
+
+
+def table(results: Mapping[str, Sequence[Sequence[Row]]]) -> str:
+    """What is known of the launches of each library."""
+    header = ("library", "scripts", "with launches", "launches", *VERDICTS, "CPU time", "attacks")
+    lines = []
+    for library, of_scripts in results.items():
+        rows = [row for script in of_scripts for row in script[1:]]
+        verdicts = Counter(row["verdict"] for row in rows)
+        attacks = [row["attack"] for row in rows if "attack" in row]
+        tried = sum(a["made"] + a["computed"] for a in attacks)
+        refuted = sum(bool(a["refuted"]) for a in attacks)
+        launching = sum(len(script) > 1 for script in of_scripts)
+        lines.append(
+            (
+                *(library, str(len(of_scripts)), str(launching), str(len(rows))),
+                *(str(verdicts[name]) for name in VERDICTS),
+                f"{sum(row['cpu'] for row in rows):.0f} s",
+                f"{tried:,} on {len(attacks)} proofs, {refuted} refuted",
+            )
+        )
+    return markdown(header, lines)
+
+
+def reasons(of_scripts: Sequence[Sequence[Row]], most: int = 8) -> str:
+    """Why launches are not proved, and of how many that is said."""
+    counts: Counter[str] = Counter()
+    for script in of_scripts:
+        for row in script[1:]:
+            if row["verdict"] == "not proved":
+                counts.update({reason_form(each["reason"]) for each in row["reasons"]})
+    rows = [(reason, str(count)) for reason, count in counts.most_common(most)]
+    return markdown(("reason", "launches"), rows)
+
+
+def show(script: Sequence[Row]) -> Iterator[str]:
+    """What became of a script, as it is printed."""
+    first = script[0]
+    stopped = ", its proofs stopped" if first["stopped"] else ""
+    yield f"{first['script']}: {first['ended']}{stopped}"
+    for reason in first["left_out"]:
+        yield f"  left out: {reason}"
+    for row in script[1:]:
+        yield f"  {row['verdict']}: {row['kernel']} {row['sizes']} ({row['cpu']} s)"
+        for defect in row["defects"]:
+            seen = {True: "confirmed", False: "NOT CONFIRMED", None: "too large to be made"}
+            shown = seen[defect.get("confirmed")]
+            yield f"    {defect['kind']} at {defect['at']}: {defect['sizes']}, {shown}"
+        for text in row.get("attack", {}).get("refuted", ()):
+            yield f"    REFUTED: {text}"
+        if row["verdict"] == "not proved":
+            for reason in dict.fromkeys(reason_form(each["reason"]) for each in row["reasons"]):
+                yield f"    {reason}"
+
+
+def is_refuted(script: Sequence[Row]) -> bool:
+    """Whether an attack has refuted a proof."""
+    return any(row.get("attack", {}).get("refuted") for row in script[1:])

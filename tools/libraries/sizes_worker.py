@@ -1,0 +1,205 @@
+"""Runs a script and checks its launches for all sizes: `python -m tools.libraries.sizes_worker`.
+
+A process of its own for each script, started by `sizes.py`. Writes a line of JSON for each launch
+as soon as it is known, so that what is stopped loses one launch only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+from tools.libraries.attack import Attack
+from ttools.cli.work import run_work, surviving, take_over_from_upstream
+from ttools.core.process.script import Target
+from ttools.sanitizer.sizes.analysis import Analysis
+from ttools.sanitizer.sizes.contracts import Promise
+from ttools.sanitizer.sizes.result import Result
+from ttools.sanitizer.sizes.script.check import check_launch, general_launches, has_table
+from ttools.sanitizer.sizes.script.generalise import General
+from ttools.sanitizer.sizes.script.seen import Seen, launches_seen
+
+#: Bounds of tables that are tried.
+_MOST_PROMISES = 2
+
+
+class OutOfTimeError(KeyboardInterrupt):
+    """A script has run for long enough; what it launched is known. Ends pytest, too."""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Stops what runs in it after so many seconds."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        raise OutOfTimeError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def launches_of(target: Target, seconds: float) -> tuple[Seen, str]:
+    """What a script launches, and how it ended."""
+    take_over_from_upstream("ttools sanitizes")
+    begin, status = time.monotonic(), 1
+    with (
+        surviving("cuda=cpu"),
+        launches_seen() as seen,
+        suppress(OutOfTimeError),
+        at_most(seconds),
+    ):
+        status = run_work(target, "cuda=cpu", quiet=True, advice=None)
+    if time.monotonic() - begin >= seconds:
+        return seen, f"stopped after {seconds:g} s"
+    return seen, "ended" if status == 0 else f"status {status}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is known of a launch.
+
+    Attributes:
+        general: the launch as it was taken.
+        found: what is known.
+        promised: of tables.
+        verdict: what it is worth in the table.
+        low: the least size that was asked about.
+    """
+
+    general: General
+    found: Result
+    promised: dict[str, Promise]
+    verdict: str
+    low: int = 1
+
+
+def check(general: General, seconds: float) -> Checked:
+    """Checks a launch, with promises where it needs some."""
+    if not general.sizes:
+        own = Analysis(general.run, {}, seconds).analyse()
+        verdict = "own size" if own.verdict == "proved" else own.verdict
+        return Checked(general, own, {}, verdict)
+    taken, found = check_launch(general, {}, seconds, {})
+    if found.verdict != "not proved":
+        return Checked(taken, found, {}, found.verdict)
+    if any("CompilationError" in each.reason for each in found.abstained):
+        # Triton makes constants of arguments that are 1, which some kernels do not compile for.
+        above = dict.fromkeys(general.sizes, (2, general.most))
+        taken, other = check_launch(general, above, seconds, {})
+        if other.verdict == "proved":
+            other.assumptions.append("all sizes are at least 2")
+            return Checked(taken, other, {}, "promised", low=2)
+    for promised in promises(general, found):
+        taken, other = check_launch(general, {}, seconds, promised)
+        if other.verdict != "proved" and are_apart_only(other):
+            promised = {name: (*bounds, "distinct") for name, bounds in promised.items()}
+            taken, other = check_launch(general, {}, seconds, promised)
+        if other.verdict == "proved":
+            return Checked(taken, other, promised, "promised")
+    return Checked(general, found, {}, found.verdict)
+
+
+def are_apart_only(found: Result) -> bool:
+    """Whether nothing but that programs meet stands between a result and a proof."""
+    meets = ("two programs", "the lanes")
+    return all(d.event.kind in ("race", "overlapping_store") for d in found.defects) and all(
+        each.reason.split(": ")[-1].startswith(meets) or "data" in each.reason
+        for each in found.abstained
+    )
+
+
+def promises(general: General, found: Result) -> Iterator[dict[str, Promise]]:
+    """What integers in tensors may have to be: positions along an axis that they lead to."""
+    tables = [n for n in general.launch.tensors if has_table(general.launch, n)]
+    targets = {n for a in found.abstained for n in re.findall(r"data.* of `(\w+)`", a.reason)}
+    if not tables or not found.abstained:
+        return
+    bounds: dict[str, bool] = {}
+    for name in [n for n in general.layouts if n in targets] or general.layouts:
+        for extent in general.layouts[name].shape[:2]:
+            if "cdiv" not in extent.text:
+                bounds.setdefault(f"{extent.text} - 1", extent.is_constant)
+    for bound in sorted(bounds, key=bounds.__getitem__)[:_MOST_PROMISES]:  # sizes before numbers
+        yield dict.fromkeys(tables, (0, bound))
+
+
+def row(checked: Checked) -> dict[str, Any]:
+    """What is known of a launch, as data."""
+    general, found = checked.general, checked.found
+    return {
+        "kernel": general.launch.kernel,
+        "line": general.launch.line,
+        "sizes": general.sizes,
+        "verdict": checked.verdict,
+        "seconds": round(found.seconds, 2),
+        "assumptions": found.assumptions,
+        "reasons": [
+            {"reason": a.reason, "at": f"{a.file}:{a.line}", "sizes": dict(a.sizes)}
+            for a in found.abstained
+        ],
+        "defects": [
+            {
+                "kind": d.event.kind,
+                "at": str(d.event.op.location),
+                "sizes": dict(d.sizes),
+                "least": d.is_least,
+                "program": d.event.program,
+                "lane": d.event.lane,
+                "element": d.event.element,
+            }
+            for d in found.defects
+        ],
+    }
+
+
+def main() -> None:
+    """Runs one script."""
+    parser = argparse.ArgumentParser(prog="python -m tools.libraries.sizes_worker")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--timeout", type=float, default=120.0)
+    parser.add_argument("--seconds", type=float, default=25.0)
+    parser.add_argument("--elements", type=int, default=1 << 30)
+    parser.add_argument("--attacks", type=int, default=0)
+    parser.add_argument("--attack-seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--module", action="store_true")
+    parser.add_argument("words", nargs="+")
+    options = parser.parse_args()
+    name, *words = options.words
+    kind: Literal["module", "script"] = "module" if options.module else "script"
+    seen, ended = launches_of(Target(kind=kind, name=name, arguments=tuple(words)), options.timeout)
+    with options.out.open("a", encoding="utf-8") as out:
+
+        def write(data: Mapping[str, Any]) -> None:
+            print(json.dumps(data), file=out, flush=True)
+
+        write({"ended": ended, "left_out": seen.left_out})
+        for general in general_launches(seen, {}, options.elements):
+            begin = time.process_time()
+            checked = check(general, options.seconds)
+            data = row(checked)
+            data["cpu"] = round(time.process_time() - begin, 2)
+            attack = Attack(checked.general, checked.promised, options.seed, checked.low)
+            for defect, shown in zip(checked.found.defects, data["defects"], strict=True):
+                where = (defect.sizes, defect.event.kind, defect.event.op.location)
+                shown["confirmed"] = attack.confirm(*where)
+            if checked.verdict in ("proved", "promised") and options.attacks:
+                data["attack"] = asdict(attack.run(options.attacks, options.attack_seconds))
+            write(data)
+
+
+if __name__ == "__main__":
+    main()
