@@ -17,7 +17,7 @@ import numpy as np
 
 from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.interpreter.abi.module import ProbeSite
-from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED
+from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED, REREADS
 from ttools.interpreter.analysis.effects import exchanges_values
 from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.access_log import tiles_of
@@ -153,8 +153,12 @@ class Racecheck(Check):
             where = "reverse order"
         elif checked.kernel.waits:
             # One program after the other: who comes first does all it can.
-            earliest, options = EarliestReads(), replace(options, threads=1)
-            where += ", or when waits end as early as they may"
+            options = replace(options, threads=1)
+            monitor = checked.monitor
+            if monitor is not None and any(site.flags & REREADS for site in monitor.sites):
+                # Locks leave no word as it is: nothing of theirs may be seen earlier.
+                earliest = EarliestReads()
+                where += ", or when waits end as early as they may"
         monitor = in_another_order(
             checked.launch, before, lambda: checked.execute(options, earliest)
         )
