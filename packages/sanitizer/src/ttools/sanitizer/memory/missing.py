@@ -76,6 +76,8 @@ def may_be_missing(memory: Bytes, pattern: bytes = PATTERN, grain: Grain = Grain
     """
     if holds_run(memory, pattern) or _tail_is_missing(memory, pattern):
         return True
+    if grain is Grain.WORD:
+        return False
     return bool(grain.among(memory, pattern, np.zeros(len(memory), np.bool_)).any())
 
 

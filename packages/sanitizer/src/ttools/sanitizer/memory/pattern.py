@@ -151,7 +151,8 @@ def unwritten(memory: Bytes, marks: bytes = PATTERN, grain: Grain = Grain.WORD) 
     result = _unwritten_words(memory, marks)
     if len(memory) < Grain.WORD.size and grain is not Grain.BYTE:
         grain = Grain.PAIR
-    result[grain.among(memory, marks, result != 0)] = 1
+    if grain is not Grain.WORD:
+        result[grain.among(memory, marks, result != 0)] = 1
     return result
 
 
