@@ -10,7 +10,7 @@ know records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ttools.interpreter.analysis.dependence import computed_from, deciding
@@ -75,7 +75,9 @@ def lock_sections(module: Module, readonly: frozenset[int]) -> LockSections | No
         if op.has(READS, WRITES) and not loads_unwritten(op, readonly, provenance)
     }
     section_of = {op: each for each in sections for top in each.inside for op in top.walk()}
-    swaps = {each.take: each.loop for each in sections} | {each.give: each.give for each in sections}
+    swaps = {each.take: each.loop for each in sections} | {
+        each.give: each.give for each in sections
+    }
     if any(each.loop in section_of for each in sections):
         return None  # a lock is taken while another one is held
 

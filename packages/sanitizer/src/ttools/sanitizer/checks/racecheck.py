@@ -25,9 +25,9 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.packed_log import MOST_RECORDS
 from ttools.interpreter.runtime.snapshot import Snapshot
-from ttools.sanitizer.analysis.lock_sections import lock_sections
-from ttools.sanitizer.analysis.pointer_tables import pointer_tables, position_of
+from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
+from ttools.sanitizer.checks.any_order import same_in_any_order
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.lane_stores import OTHER_DATA, lane_stores
 from ttools.sanitizer.launch.replay import (
@@ -50,7 +50,6 @@ from ttools.sanitizer.races import (
     find_conflicts,
     maybe_overlapping,
 )
-from ttools.sanitizer.races.locks.guarded import all_guarded
 from ttools.sanitizer.races.records import column
 
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
@@ -121,7 +120,9 @@ class Racecheck(Check):
             found = list(lane_stores(self, monitor, near, _sites(monitor)))
         found += self._races(monitor, near)
         yield from found
-        if self._before is not None and (found or not self._is_so_in_any_order(monitor, near)):
+        if self._before is not None and (
+            found or not same_in_any_order(self.checked, near, _sites(monitor))
+        ):
             known = {(finding.kind, finding.location) for finding in found}
             yield from self._in_another_order(self._before, known)
 
@@ -141,29 +142,6 @@ class Racecheck(Check):
                 yield finding if touches(changing, overlaps) else _identical(finding)
             else:
                 yield finding
-
-    def _is_so_in_any_order(self, monitor: Monitor, near: Records) -> bool:
-        """Whether it is known that no order shows a race, as this one shows none."""
-        checked = self.checked
-        effects, written = checked.launch.variants.effects, checked.launch.written_storages
-        if checked.hung or effects.unknown_writes or written is None:
-            return False
-        readonly = frozenset(
-            index
-            for index, region in enumerate(checked.regions)
-            if not any(start < region.storage[1] and region.storage[0] < end for start, end in written)
-        )
-        kernel = checked.kernel
-        sections = kernel.remember(
-            (lock_sections, readonly), lambda: lock_sections(kernel.module, readonly)
-        )
-        if sections is None:
-            return False
-        places = [position_of(site.location) for site in monitor.sites]
-        takes = {n for n, place in enumerate(places) if place in sections.takes}
-        gives = {n for n, place in enumerate(places) if place in sections.gives}
-        _, syncs = monitor.footprints()
-        return all_guarded(near, syncs, _sites(monitor), takes, gives)
 
     def _in_another_order(self, before: Snapshot, known: Set[object]) -> Iterator[Finding]:
         """Races that only another order of the programs shows."""

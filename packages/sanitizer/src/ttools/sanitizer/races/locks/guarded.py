@@ -35,39 +35,34 @@ def all_guarded(
         takes: sites at which programs wait for a lock and take it.
         gives: sites at which they give it back.
     """
-    held = _held(near, syncs, takes, gives)
-    if held is None:
+    turns = _turns(syncs, takes, gives)
+    if turns is None:
         return False
     if not len(near):
         return True
-    order = order_by(column(near, "start"))
-    near, held = near.take(order), held[order]
+    near = near.take(order_by(column(near, "start")))
     start, end, site = column(near, "start"), column(near, "end"), near["site"]
     heads = cluster_heads(start, end)
     head = np.repeat(heads, np.diff(np.append(heads, len(start))))
 
-    def alike(*columns: Ints) -> Bools:
-        same = np.ones(len(start), np.bool_)
-        for each in columns:
-            same &= each == each[head]
-        return np.logical_and.reduceat(same, heads)
-
     def all_of(marks: Bools) -> Bools:
         return np.logical_and.reduceat(marks, heads)
 
-    swaps = _of_sites(site, [n in takes or n in gives for n in range(len(sites))])
-    loads = _of_sites(site, [each.kind == "load" for each in sites])
-    atomics = _of_sites(site, [each.kind == "atomic" and not each.local for each in sites])
-    same_bytes, free = alike(start, end), held == 0
-    guarded = same_bytes & all_of(~free & ~swaps)
-    guarded &= alike(held, near["lane"], _threads(sites)[site])
-    locks = same_bytes & all_of(swaps)
-    unlocked = all_of(free & ~swaps)
-    unlocked &= all_of(loads) | all_of(atomics) | alike(near["program"])
-    return bool((guarded | locks | unlocked).all())
+    def alike(*columns: Ints) -> Bools:
+        return all_of(np.logical_and.reduce([each == each[head] for each in columns]))
+
+    held = _held(near, turns, takes)
+    free, swaps = held == 0, _of(site, [n in takes or n in gives for n in range(len(sites))])
+    loads = _of(site, [each.kind == "load" for each in sites])
+    atomics = _of(site, [each.kind == "atomic" and not each.local for each in sites])
+    guarded = all_of(~free) & alike(start, end, held, near["lane"], _threads(sites)[site])
+    unlocked = all_of(free) & (all_of(loads) | all_of(atomics) | alike(near["program"]))
+    locks = all_of(swaps) & alike(start, end)
+    plain = all_of(~swaps & ~_touches_locks(start, end, turns))
+    return bool((locks | (plain & (guarded | unlocked))).all())
 
 
-def _of_sites(site: Ints, marks: Sequence[bool]) -> Bools:
+def _of(site: Ints, marks: Sequence[bool]) -> Bools:
     return np.array(marks, np.bool_)[site]
 
 
@@ -78,28 +73,35 @@ def _threads(sites: Sequence[Site]) -> Ints:
     return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
 
 
-def _held(
-    near: Records, syncs: Records, takes: Collection[int], gives: Collection[int]
-) -> Ints | None:
-    """The lock under which each access is made, 0 for none; None unless locks are taken in turn."""
-    syncs = syncs.take(order_by(syncs["program"], syncs["epoch"]))
-    site, program, address = syncs["site"], column(syncs, "program"), column(syncs, "address")
-    taking = np.isin(site, list(takes)) & (syncs["flags"] & RMW > 0)
-    turns = np.flatnonzero(taking | np.isin(site, list(gives)))
+def _turns(syncs: Records, takes: Collection[int], gives: Collection[int]) -> Records | None:
+    """Each program's locks in its order, taken and given back by turns; None if it is not so."""
+    taking = np.isin(syncs["site"], list(takes)) & (syncs["flags"] & RMW > 0)
+    turns = syncs[taking | np.isin(syncs["site"], list(gives))]
+    turns = turns.take(order_by(turns["program"], turns["epoch"]))
     first, last = turns[::2], turns[1::2]
     if not len(turns) or len(first) != len(last):
         return None
-    if not taking[first].all() or taking[last].any():
-        return None
-    if (program[first] != program[last]).any() or (address[first] != address[last]).any():
-        return None
-    if (syncs["end"][first] != syncs["end"][last]).any():
-        return None
-    # What a program did before an access: the last of its records with a lower epoch.
-    epochs = 1 + int(max(syncs["epoch"].max(), near["epoch"].max(initial=0)))
-    keys = program[turns] * epochs + syncs["epoch"][turns]
-    wanted = column(near, "program") * epochs + near["epoch"]
-    latest = np.searchsorted(keys, wanted, side="left") - 1
-    before = turns[np.maximum(latest, 0)]
-    holds = (latest >= 0) & (program[before] == near["program"]) & taking[before]
-    return np.where(holds, address[before], 0)
+    pairs = np.isin(first["site"], list(takes)) & np.isin(last["site"], list(gives))
+    for name in ("program", "address", "end"):
+        pairs &= first[name] == last[name]
+    return turns if pairs.all() else None
+
+
+def _held(near: Records, turns: Records, takes: Collection[int]) -> Ints:
+    """The lock under which each access is made, 0 for none."""
+    epochs = 1 + int(max(turns["epoch"].max(), near["epoch"].max()))
+    keys = turns["program"] * epochs + turns["epoch"]
+    # The last turn of the program with a lower epoch.
+    latest = np.searchsorted(keys, near["program"] * epochs + near["epoch"]) - 1
+    before = turns.take(np.maximum(latest, 0))
+    holds = (latest >= 0) & (before["program"] == near["program"])
+    return np.where(holds & np.isin(before["site"], list(takes)), before["address"], 0)
+
+
+def _touches_locks(start: Ints, end: Ints, turns: Records) -> Bools:
+    """Which accesses share bytes with a lock."""
+    words = np.unique(turns["address"])
+    longest = int((turns["end"] - turns["address"]).max())
+    nearest = np.searchsorted(words, end) - 1
+    touches: Bools = (nearest >= 0) & (words[nearest] + longest > start)
+    return touches
