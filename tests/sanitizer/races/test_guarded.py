@@ -80,7 +80,6 @@ def test_most_that_is_not_guarded_is_seen(scripts: list) -> None:
 
 
 TILE = [(2, 0), (3, 0)]
-FREE = (None, [])
 
 
 @pytest.mark.parametrize(
