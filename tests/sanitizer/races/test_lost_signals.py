@@ -7,7 +7,7 @@ from race_launches import LOCK, Launch
 
 from ttools.interpreter.abi.probe_layout import REREADS
 from ttools.sanitizer.races import Site
-from ttools.sanitizer.races.lost_signals import LostSignal, lost_signal
+from ttools.sanitizer.races.locks.lost_signals import LostSignal, lost_signal
 
 GIVE, TAKE, OTHER = 0, 1, 2
 SITES = [Site("atomic", 4)] * 3

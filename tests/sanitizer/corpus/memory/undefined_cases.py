@@ -237,6 +237,23 @@ def gathered_before_the_axis(fixed: bool) -> None:
 
 
 @triton.jit
+def binned(x_ptr, o_ptr, n, FIXED: tl.constexpr, B: tl.constexpr, BINS: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n, other=-1)
+    if FIXED:
+        h = tl.histogram(x, BINS, mask=(x >= 0) & (x < BINS))
+    else:
+        h = tl.histogram(x, BINS, mask=i < n)  # BUG: oob_bin
+    tl.store(o_ptr + tl.arange(0, BINS), h)
+
+
+@buggy("oob_bin", None)
+def largest_value_has_no_bin(fixed: bool) -> None:
+    x = torch.arange(17, dtype=torch.int32)
+    binned[(1,)](x, torch.empty(16, dtype=torch.int32), 17, FIXED=fixed, B=32, BINS=16)
+
+
+@triton.jit
 def halved(x_ptr, o_ptr, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     x = tl.load(x_ptr + i, mask=i < n, other=0.0)

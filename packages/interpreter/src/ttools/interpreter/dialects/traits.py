@@ -38,6 +38,7 @@ SPREADS = Trait("SPREADS")  #: a view whose lanes keep their order, each of them
 GATHERS = Trait("GATHERS")  #: as a view, but which lane it is depends on data
 FROM_COORDINATES = Trait("FROM_COORDINATES")  #: a lane follows from its coordinates alone
 CROSS_LANE = Trait("CROSS_LANE")  #: a lane of the result depends on many lanes of the operands
+COUNTS = Trait("COUNTS")  #: a lane of the result says how many of the operand's hold its number
 CROSS_THREAD = Trait(
     "CROSS_THREAD"
 )  #: hands values from thread to thread, as a rule over a barrier

@@ -16,6 +16,7 @@ from ttools.interpreter.dialects.traits import (
     CAST,
     CHOOSES,
     COMBINES,
+    COUNTS,
     CROSS_LANE,
     CROSS_THREAD,
     EFFECT,
@@ -244,7 +245,7 @@ _TILES = {
     ),
     "tt.histogram": Op(
         "$src (`,` $mask)? attr-dict `:` type($src) `->` type($result)",
-        traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD}),
+        traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD, COUNTS}),
     ),
     "tt.gather": Op(
         "$src `[` $indices `]` attr-dict `:` functional-type",

@@ -20,7 +20,7 @@ from ttools.sanitizer.analysis.pointer_tables import position_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle
-from ttools.sanitizer.races.lost_signals import lost_signal
+from ttools.sanitizer.races.locks.lost_signals import lost_signal
 
 #: So many programs of a kernel whose programs wait run at once, whatever the host has: neighbours
 #: may count on each other, and who needs more of them is found on every machine.

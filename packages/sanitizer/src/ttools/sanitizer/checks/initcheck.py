@@ -18,9 +18,11 @@ from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.unwritten_output import watch_outputs
 from ttools.sanitizer.memory.shadows import LaunchShadows
-from ttools.sanitizer.passes import undefined
+from ttools.sanitizer.passes import bins, undefined
 from ttools.sanitizer.passes.rewrites import Pass
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
+
+_BINS = (Pass("initcheck", "bins", bins.apply),)
 
 
 class Initcheck(Check):
@@ -44,6 +46,13 @@ class Initcheck(Check):
             "an address, a branch or an output.",
             help="keep the indices inside, or drop those lanes with tl.where or a mask",
         ),
+        "oob_bin": Kind(
+            severity="warning",
+            meaning="`tl.histogram` counts a value for which it has no bin: NVIDIA GPUs leave it "
+            "out, AMD's count it as another value.",
+            help="pass a mask that leaves such values out, as in tl.histogram(x, BINS, mask=x < "
+            "BINS), or take more bins",
+        ),
         "unwritten_output": Kind(
             severity="error",
             meaning="No program wrote elements of an output that was handed to a launch "
@@ -56,6 +65,11 @@ class Initcheck(Check):
     _shadows: LaunchShadows | None = None
 
     def passes(self) -> Sequence[Pass]:
+        """The passes for undefined memory and lanes, and for histograms, where there may be any."""
+        kernel = self.checked.kernel
+        return (*self._undefined(), *(_BINS if kernel.fact(bins.histograms) else ()))
+
+    def _undefined(self) -> Sequence[Pass]:
         """The pass for kernels that may read undefined memory or have undefined lanes."""
         checked = self.checked
         kernel = checked.kernel

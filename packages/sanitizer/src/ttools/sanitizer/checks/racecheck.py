@@ -17,7 +17,7 @@ import numpy as np
 
 from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.interpreter.abi.module import ProbeSite
-from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED
+from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED, REREADS
 from ttools.interpreter.analysis.effects import exchanges_values
 from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.access_log import tiles_of
@@ -27,6 +27,7 @@ from ttools.interpreter.runtime.packed_log import MOST_RECORDS
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
+from ttools.sanitizer.checks.any_order import same_in_any_order
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.lane_stores import OTHER_DATA, lane_stores
 from ttools.sanitizer.launch.replay import (
@@ -119,7 +120,9 @@ class Racecheck(Check):
             found = list(lane_stores(self, monitor, near, _sites(monitor)))
         found += self._races(monitor, near)
         yield from found
-        if self._before is not None:
+        if self._before is not None and (
+            found or not same_in_any_order(self.checked, near, _sites(monitor))
+        ):
             known = {(finding.kind, finding.location) for finding in found}
             yield from self._in_another_order(self._before, known)
 
@@ -153,8 +156,12 @@ class Racecheck(Check):
             where = "reverse order"
         elif checked.kernel.waits:
             # One program after the other: who comes first does all it can.
-            earliest, options = EarliestReads(), replace(options, threads=1)
-            where += ", or when waits end as early as they may"
+            options = replace(options, threads=1)
+            monitor = checked.monitor
+            if monitor is not None and any(site.flags & REREADS for site in monitor.sites):
+                # Locks leave no word as it is: nothing of theirs may be seen earlier.
+                earliest = EarliestReads()
+                where += ", or when waits end as early as they may"
         monitor = in_another_order(
             checked.launch, before, lambda: checked.execute(options, earliest)
         )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from ttools.sanitizer.memory.pattern import PATTERN, Grain, grain_of
+from ttools.sanitizer.memory.pattern import PATTERN, Grain, grain_of, holds_run
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bytes
@@ -26,8 +26,6 @@ Bools = NDArray[np.bool_]
 _SHOWN = 3
 #: Smaller elements hold the pattern by chance: they count in runs of so many bytes.
 _RUN = 4
-#: So many bytes are looked at in one go, which stay in the processor's cache.
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -76,14 +74,10 @@ def may_be_missing(memory: Bytes, pattern: bytes = PATTERN, grain: Grain = Grain
         pattern: that marks what is unwritten.
         grain: how much of it tells.
     """
-    whole = len(memory) // _RUN * _RUN
-    words = memory[:whole].view(np.uint32)
-    half = np.frombuffer(pattern, np.uint32)[0]
-    step = _CHUNK // _RUN
-    if any((words[n : n + step] == half).any() for n in range(0, len(words), step)):
+    if holds_run(memory, pattern) or _tail_is_missing(memory, pattern):
         return True
-    if _tail_is_missing(memory, pattern):
-        return True
+    if grain is Grain.WORD:
+        return False
     return bool(grain.among(memory, pattern, np.zeros(len(memory), np.bool_)).any())
 
 

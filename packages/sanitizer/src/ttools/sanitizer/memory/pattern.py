@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ttools.interpreter.runtime.support.native_fill import fill_words
+from ttools.interpreter.runtime.support.native_search import holds_word
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,8 +121,13 @@ def fill(start: int, nbytes: int, first: int = 0, pattern: bytes = PATTERN) -> N
 
 def holds_half(memory: Bytes, pattern: bytes = PATTERN) -> bool:
     """Whether any word has half of the pattern: else none is a copy of an unwritten one."""
-    halves = memory[: len(memory) // WORD * WORD].view(np.uint32)
-    return bool((halves == np.frombuffer(pattern, np.uint32)[0]).any())
+    return holds_run(memory[: len(memory) // WORD * WORD], pattern)
+
+
+def holds_run(memory: Bytes, pattern: bytes = PATTERN) -> bool:
+    """Whether any four bytes, counted from the first, hold the pattern."""
+    half = int.from_bytes(pattern[: WORD // 2], sys.byteorder)
+    return holds_word(memory.ctypes.data, len(memory) * 2 // WORD, half)
 
 
 def _held(memory: Bytes, marks: bytes, size: int) -> NDArray[np.bool_]:
@@ -145,7 +151,8 @@ def unwritten(memory: Bytes, marks: bytes = PATTERN, grain: Grain = Grain.WORD) 
     result = _unwritten_words(memory, marks)
     if len(memory) < Grain.WORD.size and grain is not Grain.BYTE:
         grain = Grain.PAIR
-    result[grain.among(memory, marks, result != 0)] = 1
+    if grain is not Grain.WORD:
+        result[grain.among(memory, marks, result != 0)] = 1
     return result
 
 
@@ -153,14 +160,8 @@ def _unwritten_words(memory: Bytes, marks: bytes) -> Bytes:
     whole = len(memory) // WORD * WORD
     pattern = np.frombuffer(marks, np.uint8)
     result = np.zeros(len(memory), np.uint8)
-    words = memory[:whole].view(np.uint64) == pattern.view(np.uint64)[0]
-    result[:whole] = np.repeat(words, WORD)
-    changed = np.flatnonzero(~words)
-    if len(changed):
-        halves = memory[:whole].view(np.uint32).reshape(-1, 2)[changed] == pattern.view(np.uint32)
-        if len(memory) <= FEW_BYTES or halves.sum() >= _SEVERAL:
-            kept = np.repeat(halves, WORD // 2, axis=1).astype(np.uint8)
-            result[:whole].reshape(-1, WORD)[changed] = kept
+    if holds_half(memory, marks):
+        _mark_words(result[:whole], memory[:whole], pattern, few=len(memory) <= FEW_BYTES)
     rest = len(memory) - whole
     if rest >= WORD // 2 and bytes(memory[whole : whole + 4]) == marks[:4]:
         result[whole : whole + 4] = 1
@@ -168,3 +169,15 @@ def _unwritten_words(memory: Bytes, marks: bytes) -> Bytes:
         # Too few bytes to be recognised by themselves: as those before them.
         result[whole:] = 1 if rest > 4 or (whole and result[whole - 1]) else 0
     return result
+
+
+def _mark_words(result: Bytes, memory: Bytes, pattern: Bytes, *, few: bool) -> None:
+    """Marks words, and halves of words, that hold the pattern; of `few` each half is evidence."""
+    words = memory.view(np.uint64) == pattern.view(np.uint64)[0]
+    result[:] = np.repeat(words, WORD)
+    changed = np.flatnonzero(~words)
+    if len(changed):
+        halves = memory.view(np.uint32).reshape(-1, 2)[changed] == pattern.view(np.uint32)
+        if few or halves.sum() >= _SEVERAL:
+            kept = np.repeat(halves, WORD // 2, axis=1).astype(np.uint8)
+            result.reshape(-1, WORD)[changed] = kept

@@ -1,0 +1,54 @@
+; See native_search.py. Words may stand at any address.
+declare <16 x i32> @llvm.umin.v16i32(<16 x i32>, <16 x i32>)
+declare i32 @llvm.vector.reduce.umin.v16i32(<16 x i32>)
+
+; ---- whether any of `count` words is `value`
+define i32 @holds(ptr %memory, i64 %count, i32 %value) {
+entry:
+  %one = insertelement <16 x i32> poison, i32 %value, i64 0
+  %row = shufflevector <16 x i32> %one, <16 x i32> poison, <16 x i32> zeroinitializer
+  %whole = and i64 %count, -BLOCK_WORDS
+  br label %block
+block:
+  %first = phi i64 [ 0, %entry ], [ %beyond, %judge ]
+  %more = icmp ult i64 %first, %whole
+  %beyond = add i64 %first, BLOCK_WORDS
+  br i1 %more, label %rows, label %rest
+; What differs from the value in no bit becomes 0, and so does the least of all.
+rows:
+  %n = phi i64 [ %first, %block ], [ %n1, %rows ]
+  %least.a = phi <16 x i32> [ splat (i32 -1), %block ], [ %less.a, %rows ]
+  %least.b = phi <16 x i32> [ splat (i32 -1), %block ], [ %less.b, %rows ]
+  %a.at = getelementptr i32, ptr %memory, i64 %n
+  %b.at = getelementptr i8, ptr %a.at, i64 64
+  %a = load <16 x i32>, ptr %a.at, align 1
+  %b = load <16 x i32>, ptr %b.at, align 1
+  %a.differs = xor <16 x i32> %a, %row
+  %b.differs = xor <16 x i32> %b, %row
+  %less.a = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %least.a, <16 x i32> %a.differs)
+  %less.b = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %least.b, <16 x i32> %b.differs)
+  %n1 = add i64 %n, 32
+  %go.on = icmp ult i64 %n1, %beyond
+  br i1 %go.on, label %rows, label %judge
+judge:
+  %less = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %less.a, <16 x i32> %less.b)
+  %least = call i32 @llvm.vector.reduce.umin.v16i32(<16 x i32> %less)
+  %found = icmp eq i32 %least, 0
+  br i1 %found, label %yes, label %block
+rest:
+  %m = phi i64 [ %whole, %block ], [ %m1, %next ]
+  %left = icmp ult i64 %m, %count
+  br i1 %left, label %single, label %no
+single:
+  %at = getelementptr i32, ptr %memory, i64 %m
+  %word = load i32, ptr %at, align 1
+  %same = icmp eq i32 %word, %value
+  br i1 %same, label %yes, label %next
+next:
+  %m1 = add i64 %m, 1
+  br label %rest
+yes:
+  ret i32 1
+no:
+  ret i32 0
+}

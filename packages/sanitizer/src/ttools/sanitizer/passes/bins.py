@@ -1,0 +1,45 @@
+"""oob_bin: values of a histogram for which there is no bin.
+
+Triton does not say what becomes of them: code for NVIDIA GPUs leaves them out, code for AMD's takes
+their lowest bits, so that they are counted as other values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttools.interpreter.dialects.traits import COUNTS
+from ttools.interpreter.ir import Module, Operation, shape_of
+from ttools.interpreter.ir.rewriting import Rewriter
+from ttools.sanitizer.analysis.dataflow import operations
+from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.lanes import within
+
+
+def histograms(module: Module) -> Sequence[Operation]:
+    """The histograms of a kernel."""
+    return [op for op in operations(module.kernel) if op.has(COUNTS)]
+
+
+def apply(module: Module) -> list[Note]:
+    """Adds the checks to a kernel; rewritten in place.
+
+    Args:
+        module: a module without calls.
+    """
+    rewriter = Rewriter()
+    for op in histograms(module):
+        values, (bins,) = op.operands[0], shape_of(op.result.type)
+        b = rewriter.before(op)
+        # Bits have no sign here: those compared as if they had one are shown with it.
+        below = b.compare("slt", values, b.constant(values.type, 0))
+        above = b.compare("sge", values, b.constant(values.type, bins))
+        defect = Defect(
+            check="initcheck",
+            kind="oob_bin",
+            message=f"`tl.histogram` counts a value that none of its {bins} bins is for",
+            location=op.location,
+        )
+        insert_check(b, within(b, b.any_of([below, above]), op.mask), defect, [("value", values)])
+    rewriter.apply()
+    return []

@@ -1,0 +1,1 @@
+"""Locks and signals of a launch, from records of its synchronising operations."""
