@@ -42,6 +42,7 @@ class SizesVerdict:
         assumptions: under which it is said.
         abstained: what is not proved.
         sentences: what is to be said of each kernel.
+        by_solver: what rests on the answer of a solver.
         seconds: that it took.
     """
 
@@ -50,6 +51,7 @@ class SizesVerdict:
     assumptions: tuple[str, ...] = ()
     abstained: tuple[Unproved, ...] = ()
     sentences: tuple[str, ...] = ()
+    by_solver: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -73,6 +75,7 @@ class SizesVerdict:
                 }
                 for each in self.abstained
             ],
+            "by_solver": list(self.by_solver),
             "seconds": self.seconds,
         }
 
@@ -83,6 +86,7 @@ class SizesVerdict:
             where = "" if each.file is None else f"{shown_path(each.file, root)}:{each.line}: "
             about = f" (for {ranges_text(each.sizes)})" if each.sizes else ""
             lines.append(f"{where}not proved: {each.reason}{about}")
+        lines += self.by_solver
         lines += [f"assumed: {each}" for each in self.assumptions]
         return "\n".join(lines or ["every launch is right"])
 

@@ -1,9 +1,9 @@
 """What a user promises of the integers that a table holds: `--assume "index=0:n-1"`.
 
 A contract is about a parameter of kernels, for all launches that have it: each element of the
-tensor passed is within two bounds, which are computed from sizes. What is loaded there is then no
-longer anything that its type can hold. Owns how contracts are written; nobody checks that they are
-kept.
+tensor passed is within two bounds, which are computed from sizes; no two are equal; none is below
+the one before. What is loaded there is then no longer anything that its type can hold. Owns how
+contracts are written.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from ttools.sanitizer.sizes.host.launches import Launch, Memory
 
 #: Characters of a bound that an error repeats.
 _MOST = 60
-#: What users promise: least and greatest value, and `"distinct"` where no two are equal.
+#: What users promise: least and greatest value, and words of `WORDS`, either of which may be left out.
 Promise = tuple[int | str, ...]
+#: What may be promised beside bounds, as a report says it.
+WORDS = {"distinct": "has no two equal numbers", "sorted": "never falls from one to the next"}
+_FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or one of the words alone"
 
 
 @dataclass(frozen=True)
@@ -29,22 +32,21 @@ class Contract:
 
     Attributes:
         parameter: of kernels.
-        low: the least value.
-        high: the greatest.
-        distinct: whether no two are equal.
+        bounds: the least and the greatest value; None where nothing is said of them.
+        words: what else is promised.
         text: the promise as it was written.
     """
 
     parameter: str
-    low: Poly
-    high: Poly
-    distinct: bool
+    bounds: tuple[Poly, Poly] | None
+    words: frozenset[str]
     text: str
 
     def __str__(self) -> str:
-        low, high = self.text.removesuffix(",distinct").split(":")
-        differ = ", no two of it equal" if self.distinct else ""
-        return f"what `{self.parameter}` holds is from {low} to {high}{differ}"
+        bounds = [] if self.bounds is None else [self.text.split(",")[0].replace(":", " to ")]
+        parts = [f"is from {each}" for each in bounds]
+        parts += [said for word, said in WORDS.items() if word in self.words]
+        return f"what `{self.parameter}` holds {', '.join(parts)}"
 
     def holds_for(self, launch: Launch) -> bool:
         """Whether a launch has such a parameter, of integers in memory."""
@@ -52,14 +54,28 @@ class Contract:
         return isinstance(passed, Memory) and not passed.dtype.is_floating_point
 
     def put(self, launch: Launch) -> Launch:
-        """The launch with what is promised."""
-        arguments = tuple(
-            replace(argument, within=(self.low, self.high), distinct=self.distinct)
-            if name == self.parameter and isinstance(argument, Memory)
-            else argument
-            for name, argument in zip(launch.names, launch.arguments, strict=True)
+        """The launch with what is promised.
+
+        Raises:
+            UsageError: a tensor of several axes is promised to be sorted.
+        """
+        return replace(
+            launch,
+            arguments=tuple(
+                self._on(argument) if name == self.parameter and isinstance(argument, Memory) else argument
+                for name, argument in zip(launch.names, launch.arguments, strict=True)
+            ),
         )
-        return replace(launch, arguments=arguments)
+
+    def _on(self, memory: Memory) -> Memory:
+        ascending = "sorted" in self.words
+        if ascending and len(memory.shape) != 1:
+            raise UsageError(
+                f"--assume {self.parameter}={self.text}: a tensor of {len(memory.shape)} axes is "
+                "passed, and only one with a single axis can be taken to be sorted"
+            )
+        distinct = "distinct" in self.words
+        return replace(memory, within=self.bounds, distinct=distinct, ascending=ascending)
 
 
 def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> list[Contract]:
@@ -67,20 +83,47 @@ def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> li
 
     Args:
         assumed: least and greatest value by parameter: numbers and sizes, their sums, differences
-            and products; and `"distinct"`.
+            and products; then words of `WORDS`.
         sizes: the symbol of each.
 
     Raises:
         UsageError: a bound is something else.
     """
     found = []
-    for name, (low, high, *more) in assumed.items():
-        text = ",".join([f"{low}:{high}", *map(str, more)])
-        if more not in ([], ["distinct"]):
-            raise UsageError(f"--assume {name}={text}: after the bounds may be only `,distinct`")
-        least, greatest = (_bound(name, str(end), sizes) for end in (low, high))
-        found.append(Contract(name, least, greatest, bool(more), text))
+    for name, promise in assumed.items():
+        ends, words = parted(name, promise)
+        bounds = None
+        if ends is not None:
+            bounds = _bound(name, ends[0], sizes), _bound(name, ends[1], sizes)
+        found.append(Contract(name, bounds, words, promise_text(promise)))
     return found
+
+
+def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozenset[str]]:
+    """The bounds of a promise, None if it has none, and its words.
+
+    Raises:
+        UsageError: it is none.
+    """
+    parts = [str(part) for part in promise]
+    count = 0 if parts and all(part in WORDS for part in parts) else 2
+    bounds, words = parts[:count], parts[count:]
+    if len(bounds) < count or not parts:
+        raise UsageError(f"--assume for `{name}`: {_FORM}")
+    if any(word not in WORDS for word in words) or len(set(words)) < len(words):
+        raise UsageError(
+            f"--assume {name}={promise_text(promise)}: after the bounds may be only "
+            "`,distinct` and `,sorted`, each once"
+        )
+    return (bounds[0], bounds[1]) if bounds else None, frozenset(words)
+
+
+def promise_text(promise: Promise) -> str:
+    """A promise as the command line has it."""
+    parts = [str(part) for part in promise]
+    if len(parts) > 1 and not all(part in WORDS for part in parts):
+        parts[:2] = [f"{parts[0]}:{parts[1]}"]
+    return ",".join(parts)
 
 
 def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
@@ -92,15 +135,17 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
     found: dict[str, Promise] = {}
     for text in texts:
         name, _, rest = text.partition("=")
-        bounds, *more = (part.strip() for part in rest.split(","))
-        low, colon, high = bounds.partition(":")
-        if not name.strip().isidentifier() or not (colon and low.strip() and high.strip()):
-            raise UsageError(
-                f"--assume {text!r}: must be PARAMETER=LOW:HIGH[,distinct], as `index=0:n-1`"
-            )
+        parts = [part.strip() for part in rest.split(",")]
+        if parts[0] not in WORDS:
+            low, colon, high = parts[0].partition(":")
+            if not (colon and low.strip() and high.strip()):
+                raise UsageError(f"--assume {text!r}: {_FORM}")
+            parts[:1] = [low.strip(), high.strip()]
+        if not name.strip().isidentifier():
+            raise UsageError(f"--assume {text!r}: {_FORM}")
         if name.strip() in found:
-            raise UsageError(f"--assume {text!r}: `{name.strip()}` has bounds already")
-        found[name.strip()] = (low.strip(), high.strip(), *more)
+            raise UsageError(f"--assume {text!r}: something is assumed of `{name.strip()}` already")
+        found[name.strip()] = tuple(parts)
     return found
 
 

@@ -9,7 +9,7 @@ from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.api import SizesResult
-from ttools.sanitizer.sizes.contracts import Promise
+from ttools.sanitizer.sizes.contracts import Promise, promise_text
 from ttools.sanitizer.sizes.report import make_report
 from ttools.sanitizer.sizes.result import Abstention, Result
 from ttools.sanitizer.sizes.script.generalise import MOST_ELEMENTS, General, generalise
@@ -47,10 +47,10 @@ def check_launches(
             sizes of one that has it.
     """
     ranges, assume = ranges or {}, assume or {}
-    for name, (low, high, *_) in assume.items():
+    for name, promise in assume.items():
         if not any(_has_table(launch, name) for launch in seen.launches):
             raise UsageError(
-                f"--assume {name}={low}:{high}: no kernel that is launched has a tensor of "
+                f"--assume {name}={promise_text(promise)}: no kernel that is launched has a tensor of "
                 f"integers as parameter `{name}`"
             )
     total = Result({})
@@ -99,6 +99,7 @@ def _add(
     total.defects += [replace(d, launch=replace(d.launch, line=line)) for d in found.defects]
     total.launches += [replace(each, line=line) for each in found.launches]
     total.abstained += found.abstained
+    total.by_solver += found.by_solver
     stated = [*general.assumptions, *found.assumptions]
     total.assumptions += [each for each in stated if each not in total.assumptions]
     total.seconds += found.seconds
