@@ -78,7 +78,7 @@ class Analysis:
         """Looks at the whole range.
 
         Raises:
-            UsageError: something is assumed of a parameter that no launch has.
+            UsageError: something is assumed of a parameter that no launch has, or is not so.
         """
         start = time.monotonic()
         ways = self._ways()
@@ -158,11 +158,12 @@ class Analysis:
         self.result.assumptions += [
             a for a in recorder.assumptions if a not in self.result.assumptions
         ]
-        return path, [self._promised(launch) for launch in recorder.launches]
+        return path, [self._promised(launch, point) for launch in recorder.launches]
 
-    def _promised(self, launch: Launch) -> Launch:
+    def _promised(self, launch: Launch, point: Point) -> Launch:
         for contract in self._contracts:
             if contract.holds_for(launch):
+                contract.check_content(launch, point)
                 self._contracts[contract] = True
                 launch = contract.put(launch)
         return launch

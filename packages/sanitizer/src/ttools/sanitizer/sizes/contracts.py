@@ -9,21 +9,29 @@ contracts are written.
 from __future__ import annotations
 
 import ast
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ttools.core.errors import UsageError
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, Symbol, as_poly
+from ttools.sanitizer.sizes.algebra.polynomials import Poly, Symbol, as_poly, evaluate
+from ttools.sanitizer.sizes.concrete.lanes import evaluate_array
+from ttools.sanitizer.sizes.held import Held, held
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
+from ttools.sanitizer.sizes.host.storage import INDEX
 
 #: Characters of a bound that an error repeats.
 _MOST = 60
-#: What users promise: least and greatest value, and words of `WORDS`, either of which may be left out.
+#: Elements of a table that are held against a promise.
+_MOST_CHECKED = 1 << 20
+#: What users promise: least and greatest value, then words of `WORDS`; or words alone.
 Promise = tuple[int | str, ...]
 #: What may be promised beside bounds, as a report says it.
 WORDS = {"distinct": "has no two equal numbers", "sorted": "never falls from one to the next"}
-_FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or one of the words alone"
+_FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or words alone"
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,40 @@ class Contract:
         parts += [said for word, said in WORDS.items() if word in self.words]
         return f"what `{self.parameter}` holds {', '.join(parts)}"
 
+    def check(self, found: Held, sizes: Mapping[Symbol, int], where: str) -> None:
+        """Holds the promise against what a table holds at one size.
+
+        Raises:
+            UsageError: it is not kept.
+        """
+        low_high = None
+        if self.bounds is not None:
+            low_high = evaluate(self.bounds[0], sizes), evaluate(self.bounds[1], sizes)
+        breach = found.breach(low_high, self.words)
+        if breach is not None:
+            raise UsageError(
+                f"--assume {self.parameter}={self.text}: what is passed to {where} {breach}"
+            )
+
+    def check_content(self, launch: Launch, sizes: Mapping[Symbol, int]) -> None:
+        """Holds the promise against what host code is known to put into the tensor.
+
+        Raises:
+            UsageError: it is not kept.
+        """
+        memory = dict(zip(launch.names, launch.arguments, strict=True))[self.parameter]
+        assert isinstance(memory, Memory)
+        shape = [evaluate(extent, sizes) for extent in memory.shape]
+        if memory.content is None or not 0 < math.prod(shape) <= _MOST_CHECKED:
+            return
+        at = np.array(evaluate(memory.offset, sizes))
+        for extent, stride in zip(shape, memory.strides, strict=True):
+            at = at[..., None] + np.arange(extent) * evaluate(stride, sizes)
+        content = evaluate_array(memory.content, {**sizes, INDEX: at})
+        found = held(np.broadcast_to(content, at.shape))
+        assert found is not None
+        self.check(found, sizes, f"`{launch.kernel}` ({launch.line})")
+
     def holds_for(self, launch: Launch) -> bool:
         """Whether a launch has such a parameter, of integers in memory."""
         passed = dict(zip(launch.names, launch.arguments, strict=True)).get(self.parameter)
@@ -59,13 +101,11 @@ class Contract:
         Raises:
             UsageError: a tensor of several axes is promised to be sorted.
         """
-        return replace(
-            launch,
-            arguments=tuple(
-                self._on(argument) if name == self.parameter and isinstance(argument, Memory) else argument
-                for name, argument in zip(launch.names, launch.arguments, strict=True)
-            ),
+        arguments = tuple(
+            self._on(given) if name == self.parameter and isinstance(given, Memory) else given
+            for name, given in zip(launch.names, launch.arguments, strict=True)
         )
+        return replace(launch, arguments=arguments)
 
     def _on(self, memory: Memory) -> Memory:
         ascending = "sorted" in self.words

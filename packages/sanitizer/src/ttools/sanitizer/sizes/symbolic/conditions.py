@@ -121,9 +121,7 @@ class _Conditions:
 
     def _conflicts(self, instances: Sequence[Instance]) -> Iterable[Problem]:
         programs = [p for p in self._evaluated.programs if p.terms]
-        for conflict in conflicts(
-            self._space, instances, programs, self._is_asked, self._solver
-        ):
+        for conflict in conflicts(self._space, instances, programs, self._is_asked, self._solver):
             both = (conflict.first, conflict.second)
             if not any(self._never(instance.facts) for instance in both):
                 yield self._conflict(conflict)
@@ -132,9 +130,7 @@ class _Conditions:
         key = kind, self._launch.kernel, str(access.op.location)
         return key not in self._skipped and self._only in (None, key)
 
-    def _problem(
-        self, kind: str, op: Operation, reason: str, *, askable: bool = True
-    ) -> Problem:
+    def _problem(self, kind: str, op: Operation, reason: str, *, askable: bool = True) -> Problem:
         return Problem(kind, self._launch.kernel, op.location, reason, askable)
 
     def _grid(self) -> Iterable[Problem]:

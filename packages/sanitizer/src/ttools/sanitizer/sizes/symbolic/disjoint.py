@@ -102,9 +102,7 @@ def conflicts(
             # As runs name them: of two stores the later one, of a store and an atomic the store.
             turned = kinds == {"store"} or (one.access.kind == "atomic" and "store" in kinds)
             first, second = (other, one) if turned else (one, other)
-            if is_asked(kind, first.access) and not _apart(
-                space, one, other, programs, solver
-            ):
+            if is_asked(kind, first.access) and not _apart(space, one, other, programs, solver):
                 yield Conflict(kind, first, second)
 
 
@@ -151,9 +149,9 @@ def _apart(
         if not new:
             behind = substitute(at, same)
             given = [substitute(fact, same) for fact in every]
-            new = [
-                p for p in left if _ordered(space, one.at, behind, given, p, renamer.poly(p))
-            ][:1]
+            new = [p for p in left if _ordered(space, one.at, behind, given, p, renamer.poly(p))][
+                :1
+            ]
         if not new:
             break
         left = [p for p in left if p not in new]
@@ -354,7 +352,7 @@ class _Digits:
             for rest in [s for s in self._known if s.kind == "mod"]:
                 p, d = rest.args
                 if self.determined(d) and not self.determined(p):
-                    if self.determined(floordiv(p, d)):
+                    if any(self.determined(quotient) for quotient in _quotients(p, d)):
                         self._split(p, self._renamed(p), _DEPTH)
                     else:
                         self._use_rotated(p, d)
@@ -381,6 +379,14 @@ class _Digits:
 
     def _renamed(self, p: Poly) -> Poly:
         return substitute(p, self._renamer.replaced)
+
+
+def _quotients(p: Poly, d: Poly) -> Iterator[Poly]:
+    """`p // d`, and of a `p` that is a quotient itself that of what is divided there."""
+    yield floordiv(p, d)
+    for symbol in p.symbols():
+        if symbol.kind == "floordiv" and p == as_poly(symbol):
+            yield floordiv(symbol.args[0], symbol.args[1] * d)
 
 
 def _parts(poly: Poly) -> dict[tuple[Symbol, ...], Poly]:

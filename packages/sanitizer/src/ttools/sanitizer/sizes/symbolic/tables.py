@@ -1,9 +1,9 @@
 """What promises say of several elements of one table: equal positions, ascending numbers.
 
 An element that a mask leaves out may lie outside of its table. Think of a table that ascends as
-going on for ever, with its first number before it and its last one behind: that keeps its bounds and
-the order, so what follows from the order may be used of any two positions. That no two are equal is
-used only inside of the table.
+going on for ever, with its first number before it and its last one behind: that keeps its bounds
+and the order, so what follows from the order may be used of any two positions. That no two are
+equal is used only inside of the table.
 """
 
 from __future__ import annotations
@@ -67,11 +67,10 @@ def _in_order(
         if not space.nonneg(distance, facts):
             continue
         rise = as_poly(last) - as_poly(first)
-        inside = facts and before.distinct and before.ends is not None
-        if inside and all(
-            space.nonneg(goal, facts)
-            for goal in (before.position - before.ends[0], before.ends[1] - behind.position)
-        ):
-            rise = rise - distance
+        if facts and before.distinct and before.ends is not None:
+            low, high = before.ends
+            inside = (before.position - low, high - behind.position)
+            if all(space.nonneg(goal, facts) for goal in inside):
+                rise = rise - distance
         found.append(rise)
     return found
