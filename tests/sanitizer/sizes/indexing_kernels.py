@@ -227,9 +227,7 @@ def dequantise_kernel(q_ptr, s_ptr, y_ptr, n, GROUP: tl.constexpr, BLOCK: tl.con
 
 def dequantise(n):
     q, s = torch.zeros(32, n, dtype=torch.int32), torch.randn(2, n)
-    dequantise_kernel[(256, triton.cdiv(n, 64))](
-        q, s, torch.empty(256, n), n, GROUP=128, BLOCK=64
-    )
+    dequantise_kernel[(256, triton.cdiv(n, 64))](q, s, torch.empty(256, n), n, GROUP=128, BLOCK=64)
 
 
 @triton.jit
@@ -417,7 +415,11 @@ def heads(n):
 
 def heads_of_many(n):
     """As many as the size says, in groups of four."""
-    q, k, o = torch.randn(2, 4 * n, 40, 16), torch.randn(2, n, 40, 16), torch.empty(2, 4 * n, 40, 16)
+    q, k, o = (
+        torch.randn(2, 4 * n, 40, 16),
+        torch.randn(2, n, 40, 16),
+        torch.empty(2, 4 * n, 40, 16),
+    )
     heads_kernel[(2, 8 * n)](q, k, o, 4 * n, n, 40, D=16, BLOCK=32)
 
 
