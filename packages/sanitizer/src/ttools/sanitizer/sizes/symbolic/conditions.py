@@ -20,7 +20,7 @@ from ttools.sanitizer.sizes.host.launches import Launch, Memory
 from ttools.sanitizer.sizes.symbolic.accesses import Access, Evaluated
 from ttools.sanitizer.sizes.symbolic.disjoint import Conflict, Instance, conflicts
 from ttools.sanitizer.sizes.symbolic.evaluator import Evaluator
-from ttools.sanitizer.sizes.symbolic.tables import order_facts
+from ttools.sanitizer.sizes.symbolic.tables import is_loose, order_facts
 from ttools.sanitizer.sizes.symbolic.values import Case, Fact, Need, alternatives
 
 #: Of programs along each axis.
@@ -161,6 +161,8 @@ class _Conditions:
             return self._unless_never(usable, problem), None
         at = memory.offset + case.value
         usable += order_facts(self._space, usable, [at])
+        loose = is_loose(self._space, at, usable)
+        self._asks = self._asks and not loose
         nonneg = self._nonneg
         problems = []
         if not (nonneg(at, usable) and nonneg(memory.elements - 1 - at, usable)):
@@ -170,12 +172,13 @@ class _Conditions:
                     f"oob_{access.kind}",
                     access.op,
                     f"element {case.value} of `{name}` is not shown to be one of {memory.elements}",
+                    askable=not loose,
                 )
             )
         elif not self._in_view(memory, case.value, usable):
             name = self._launch.names[case.base]
             reason = f"element {case.value} is not shown to be in the view `{name}`"
-            problems.append(self._problem("view_oob", access.op, reason))
+            problems.append(self._problem("view_oob", access.op, reason, askable=not loose))
         left = self._unless_never(usable, *problems)
         if problems and not left:
             return [], None
@@ -286,7 +289,8 @@ class _Conditions:
         reason = f"two programs are not shown to touch different elements ({other.kind} there)"
         if conflict.in_program:
             reason = "the lanes of this store are not shown to write different elements"
-        return self._problem(conflict.kind, one.op, reason)
+        loose = any(is_loose(self._space, i.at, i.facts) for i in (conflict.first, conflict.second))
+        return self._problem(conflict.kind, one.op, reason, askable=not loose)
 
 
 def _concerns(only: Key | None, access: Access, case: Case) -> bool:

@@ -54,6 +54,12 @@ def order_facts(space: Space, facts: Sequence[Poly], polys: Iterable[Poly]) -> l
     return found
 
 
+def is_loose(space: Space, at: Poly, facts: Iterable[Poly]) -> bool:
+    """Whether data decide about an element of which nothing is known: no proof can be found."""
+    free = {s for s in at.symbols() if s.kind == "data" and s not in space.elements}
+    return bool(free) and not free <= set().union(*(fact.base_symbols() for fact in facts))
+
+
 def _in_order(
     space: Space,
     one: tuple[Symbol, Element],
