@@ -27,7 +27,7 @@ from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem
 
 _MOST_PATHS = 96
 #: Parts of the time that a solver may take for all questions about a launch, and for one.
-_IN_ALL, _EACH = 0.4, 0.08
+_IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (z3-solver, which is not installed, may decide it)"
 #: Never findings of their own.
 _HINDRANCES = frozenset({"model", "grid"})

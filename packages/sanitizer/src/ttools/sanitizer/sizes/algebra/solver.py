@@ -7,7 +7,6 @@ never wrong. Must not know kernels.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import time
 from collections.abc import Iterable, Sequence
@@ -72,7 +71,8 @@ class Solver:
         seconds = min(self._each, self._left, space.ends - start)
         if seconds <= 0:
             return False
-        z3: Any = importlib.import_module("z3")
+        import z3  # takes a moment, and need not be installed
+
         try:
             question = _Question(z3, space)
             said = question.asked([*facts, *space.assumed], differ)
