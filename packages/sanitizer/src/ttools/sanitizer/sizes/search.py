@@ -109,7 +109,7 @@ class Search:
         counted: Launch,
         solver: Solver | None = None,
     ) -> None:
-        self._solver, self._wrong = solver, frozenset[Key]()
+        self._solver = solver
         self._witnesses: list[Point] = []
         self._known, self._where, self.launch, self._counted = known, where, launch, counted
         self._proofs: dict[tuple[tuple[tuple[int, int], ...], Key | None], dict[Key, Problem]] = {}
@@ -135,13 +135,13 @@ class Search:
         solver = self._solver
         if solver is None or not any(problem.askable for problem in problems.values()):
             return problems
-        self._wrong = frozenset(
-            trial.key(e) for p in self._corners() for trial in [self.trial(p)] for e in trial.events
-        )
-        if problems.keys() <= self._wrong:
+        trials = [self.trial(point) for point in self._corners()]
+        # Others that are seen there are hidden so far: nothing but a proof may leave them out.
+        wrong = problems.keys() & {trial.key(e) for trial in trials for e in trial.events}
+        if problems.keys() == wrong:
             self._solver = None
             return problems
-        left = self._with_solver(self._where.box)
+        left = self._with_solver(self._where.box, frozenset(wrong))
         for witness in solver.witnesses[:_MOST_WITNESSES]:
             point = self._point(witness)
             if self._where.holds(point) and not self._known.is_late():
@@ -149,12 +149,11 @@ class Search:
                 self._witnesses.append(point)
         if not solver.shown:
             self._solver = None
-        return {**{key: p for key, p in problems.items() if key in self._wrong}, **left}
+        return {**{key: p for key, p in problems.items() if key in wrong}, **left}
 
-    def _with_solver(self, box: Box) -> dict[Key, Problem]:
-        return self._known.unproved(
-            self._counted, self._where, box, None, self._wrong, self._solver
-        )
+    def _with_solver(self, box: Box, wrong: frozenset[Key] = frozenset()) -> dict[Key, Problem]:
+        skipped = wrong | self._known.settled(box)
+        return self._known.unproved(self._counted, self._where, box, None, skipped, self._solver)
 
     def _corners(self) -> list[Point]:
         """The ends of the box that are in the region."""

@@ -24,7 +24,7 @@ def note_element(space: Space, loaded: Symbol, memory: Memory, at: Poly) -> None
         memory: what was loaded from.
         at: how far from its first element.
     """
-    table = memory.number, memory.offset, memory.shape, memory.strides
+    table = memory.number, memory.dtype, memory.offset, memory.shape, memory.strides
     ends = None
     if len(memory.shape) == 1 and memory.strides[0].constant == 1:
         ends = memory.offset, memory.offset + memory.shape[0] - 1
