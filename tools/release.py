@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 #: Where the version of the workspace is.
 WHOLE = "triton-ttools"
 _VERSION = re.compile(r'^version = "([^"]+)"$', re.MULTILINE)
-_PIN = re.compile(r'("ttools-[a-z]+(?:\[[a-z]+\])?==)[^"]+"')
+_PIN = re.compile(r'("ttools-[a-z]+(?:\[[a-z0-9]+\])?==)[^"]+"')
 _URLS = re.compile(r"^\[project\.urls\]\n(?:.+\n)*\n", re.MULTILINE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from tests.sanitizer.sizes import kernels
+from tests.sanitizer.sizes import indexing_kernels, kernels
 
 from ttools.core.errors import UsageError
 from ttools.sanitizer import check_sizes, sanitize
@@ -233,6 +234,88 @@ def test_no_claim_about_distinct_numbers_is_refuted(seed: int) -> None:
         assert result.verdict == "proved"
 
 
+@triton.jit
+def ranges_kernel(y_ptr, cu_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+    """Stores from what the table says on, as far as it says, in blocks of two."""
+    row = tl.program_id(1)
+    begin, end = tl.load(cu_ptr + row), tl.load(cu_ptr + row + A)
+    i = tl.program_id(0) * 2 + tl.arange(0, 2)
+    tl.store(y_ptr + begin * C + i, row, mask=i < end - begin + B)
+
+
+def _ranges(a: int, b: int, c: int) -> Callable[..., None]:
+    def run(n: Any) -> None:
+        cu = torch.randint(0, 9, (4,), dtype=torch.int32)
+        ranges_kernel[(triton.cdiv(n + 1, 2), 3)](
+            torch.empty(c * n + 2, dtype=torch.int32), cu, A=a, B=b, C=c
+        )
+
+    return run
+
+
+_LAST = 6
+
+
+@pytest.mark.parametrize("words", [("sorted",), ("sorted", "distinct"), ("distinct",), ()])
+@pytest.mark.parametrize(
+    ("a", "b", "c"), [(1, 0, 1), (1, -1, 1), (1, 1, 1), (1, 0, 2), (0, 1, 1), (0, 2, 2), (0, 1, 2)]
+)
+def test_ranges_between_the_numbers_of_a_table(
+    a: int, b: int, c: int, words: tuple[str, ...]
+) -> None:
+    """What is proved against all tables of four numbers."""
+    result = check_sizes(
+        _ranges(a, b, c), n=range(1, _LAST + 1), assume={"cu_ptr": (0, "n", *words)}
+    )
+    wrong = False
+    for n in range(1, _LAST + 1):
+        for cu in itertools.product(range(n + 1), repeat=4):
+            if "sorted" in words and list(cu) != sorted(cu):
+                continue
+            if "distinct" in words and len(set(cu)) < 4:
+                continue
+            at = []
+            for row in range(3):
+                length = min(cu[row + a] - cu[row] + b, 2 * -(-(n + 1) // 2))
+                at += [cu[row] * c + i for i in range(max(0, length))]
+            wrong |= len(set(at)) < len(at) or max(at, default=0) >= c * n + 2
+    assert not (wrong and result.verdict == "proved")
+    if "sorted" in words and (a, b, c) in ((1, 0, 1), (1, -1, 1), (1, 0, 2)):
+        assert result.verdict == "proved"
+    if words == ("sorted", "distinct") and (a, b, c) == (0, 1, 1):
+        assert result.verdict == "proved"
+
+
+def test_sequences_of_any_length() -> None:
+    """That lengths are not negative, and sequences apart, takes the order."""
+    for run, assume in (
+        (indexing_kernels.varlen, {"cu_ptr": (0, "n")}),
+        (indexing_kernels.ragged, {"offsets_ptr": (0, "n")}),
+    ):
+        result = check_sizes(run, n=range(1, 1 << 12), assume=assume, seconds=4)
+        assert (result.verdict, result.findings) == ("not proved", ())
+
+
+def test_only_a_table_of_one_axis_can_be_sorted() -> None:
+    def run(n: Any) -> None:
+        _gather(torch.randint(0, 9, (n, 1)), n)
+
+    with pytest.raises(UsageError, match="a tensor of 2 axes is passed"):
+        check_sizes(run, n=range(2, 9), assume={"index_ptr": ("sorted",)})
+
+
+def test_what_host_code_puts_into_a_table_is_held_against_promises() -> None:
+    sizes = range(2, 100)
+    with pytest.raises(UsageError, match="falls from one number to the next"):
+        check_sizes(kernels.gather_reversed, n=sizes, assume={"index_ptr": ("sorted",)})
+    with pytest.raises(UsageError, match="holds 1, which is above 0"):
+        check_sizes(kernels.gather_reversed, n=sizes, assume={"index_ptr": (0, 0)})
+    found = check_sizes(
+        kernels.gather_reversed, n=sizes, assume={"index_ptr": (0, "n - 1", "distinct")}
+    )
+    assert found.verdict == "proved"
+
+
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000])
 def test_what_is_proved_is_seen_in_runs(n: int) -> None:
     ends = [torch.zeros(n, dtype=torch.int64), torch.full((n,), n - 1), torch.randint(0, n, (n,))]
@@ -258,7 +341,9 @@ def test_a_marker_may_promise(n: int) -> None:
         ({"index_ptr": (0, "m - 1")}, "m is none of the sizes n"),
         ({"index_ptr": (0, "n / 2")}, "must be made of integers"),
         ({"index_ptr": (0, "n -")}, "no formula"),
-        ({"index_ptr": (0, 1, "sorted")}, "after the bounds may be only `,distinct`"),
+        ({"index_ptr": (0, 1, "unique")}, "after the bounds may be only `,distinct` and `,sorted`"),
+        ({"index_ptr": (0, 1, "sorted", "sorted")}, "each once"),
+        ({"index_ptr": (0,)}, "or words alone"),
         ({"index": (0, 1)}, "no kernel that is launched has a tensor of integers as parameter"),
         ({"x_ptr": (0, 1)}, "no kernel that is launched has a tensor of integers as parameter"),
     ],
@@ -284,6 +369,7 @@ _PIECES = (
     ",",
     "=",
     "distinct",
+    "sorted",
     " ",
     "if",
     "\0",
@@ -321,7 +407,12 @@ def test_words_that_are_no_promise_are_refused(text: str) -> None:
 
 
 def test_promises_are_read() -> None:
-    found = read_assumed(["a=0: n-1", "b=-1:2*n, distinct"])
-    assert found == {"a": ("0", "n-1"), "b": ("-1", "2*n", "distinct")}
-    with pytest.raises(UsageError, match="has bounds already"):
+    found = read_assumed(["a=0: n-1", "b=-1:2*n, distinct", "c=sorted", "d=0:n,sorted,distinct"])
+    assert found == {
+        "a": ("0", "n-1"),
+        "b": ("-1", "2*n", "distinct"),
+        "c": ("sorted",),
+        "d": ("0", "n", "sorted", "distinct"),
+    }
+    with pytest.raises(UsageError, match="is assumed of `a` already"):
         read_assumed(["a=0:1", "a=0:2"])

@@ -229,3 +229,20 @@ def test_a_grid_may_count_blocks_of_what_stays() -> None:
     )
     assert result.verdict == "proved"
     assert any("grid[0] = 8" in each for each in result.report.sizes.assumptions)
+
+
+def test_promises_are_held_against_what_the_script_passes() -> None:
+    n = 70
+    with launches_seen({"index_ptr"}) as seen, interpret():
+        for index in (torch.arange(n), torch.arange(n) // 2):
+            kernels.gather_kernel[(2,)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
+    ranges = {"n": (1, 1 << 20)}
+    kept = check_launches(seen, ranges, assume={"index_ptr": (0, "n - 1", "sorted")})
+    assert kept.verdict == "proved"
+    for promise, sentence in (
+        ((1, "n - 1"), "holds 0, which is below 1"),
+        ((0, "n - 2"), "holds 69, which is above 68"),
+        (("distinct",), "holds equal numbers"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            check_launches(seen, ranges, assume={"index_ptr": promise})

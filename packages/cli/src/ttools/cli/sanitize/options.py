@@ -78,7 +78,7 @@ AssumeOption = Annotated[
     list[str] | None,
     _checks(
         "--assume",
-        metavar="PARAMETER=LOW:HIGH[,distinct]",
+        metavar="PARAMETER=LOW:HIGH[,distinct][,sorted]",
         help="Take integers in a tensor to be so, with --sizes or --all-sizes: `index=0:n-1`; "
         "repeatable.",
     ),

@@ -41,7 +41,7 @@ def sanitize_sizes(
 
     Args:
         sizes: ranges, `n=1:4096`.
-        assume: bounds of what tensors hold, `index=0:n-1`.
+        assume: what tensors are promised to hold, `index=0:n-1,sorted`.
         words: what the command line names.
         given: values of the options that cannot be used with it.
         form: of the report.
@@ -84,7 +84,7 @@ def sanitize_all_sizes(
     Args:
         work: the script.
         sizes: ranges of sizes by the names that the report has for them.
-        assume: bounds of what tensors hold, `index=0:n-1`.
+        assume: what tensors are promised to hold, `index=0:n-1,sorted`.
         given: values of the options that cannot be used with it.
         device_map: what becomes of the CUDA devices that a script names.
         form: of the report.
@@ -106,7 +106,7 @@ def sanitize_all_sizes(
     from ttools.sanitizer.sizes.script.seen import launches_seen
 
     ranges, assumed = read_sizes(sizes), read_assumed(assume)
-    with surviving(device_map) as checked, launches_seen() as seen:
+    with surviving(device_map) as checked, launches_seen(assumed) as seen:
         advice = ADVICE if checked is None else None
         status = run_work(work, device_map, quiet=True, advice=advice)
     with _spent(SECONDS):

@@ -64,6 +64,7 @@ class SizesVerdict:
         abstained: what is not proved.
         sentences: what is to be said of each kernel.
         kernels: what is known of each, launches for all sizes of a script apart.
+        by_solver: what rests on the answer of a solver.
         seconds: that it took.
     """
 
@@ -73,6 +74,7 @@ class SizesVerdict:
     abstained: tuple[Unproved, ...] = ()
     sentences: tuple[str, ...] = ()
     kernels: tuple[KernelSizes, ...] = ()
+    by_solver: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -96,6 +98,7 @@ class SizesVerdict:
                 }
                 for each in self.abstained
             ],
+            "by_solver": list(self.by_solver),
             "seconds": self.seconds,
         }
 
@@ -106,6 +109,7 @@ class SizesVerdict:
             where = "" if each.file is None else f"{shown_path(each.file, root)}:{each.line}: "
             about = f" (for {ranges_text(each.sizes)})" if each.sizes else ""
             lines.append(f"{where}not proved: {each.reason}{about}")
+        lines += self.by_solver
         lines += [f"assumed: {each}" for each in self.assumptions]
         return "\n".join(lines or ["every launch is right"])
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Poly, Symbol, as_poly, substitute
+from ttools.sanitizer.sizes.algebra.solver import Solver, is_installed
 from ttools.sanitizer.sizes.contracts import Promise, contracts
 from ttools.sanitizer.sizes.host.launches import Launch, Memory, run_host
 from ttools.sanitizer.sizes.host.paths import Condition, HostInt, NotModelledError, Path
@@ -25,6 +26,9 @@ from ttools.sanitizer.sizes.search import Known, Search
 from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem
 
 _MOST_PATHS = 96
+#: Parts of the time that a solver may take for all questions about a launch, and for one.
+_IN_ALL, _EACH = 0.4, 0.2
+_UNASKED = " (z3-solver, which is not installed, may decide it)"
 #: Never findings of their own.
 _HINDRANCES = frozenset({"model", "grid"})
 
@@ -60,7 +64,7 @@ class Analysis:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:
                 raise UsageError(f"sizes {name}={low}:{high}: no sizes")
-        self._run, self._sizes = run, dict(sizes)
+        self._run, self._sizes, self._seconds = run, dict(sizes), seconds
         self._symbols = {n: Symbol(n, "size", SIZE) for n in sizes}
         self._names = {s: n for n, s in self._symbols.items()}
         first = {name: low for name, (low, _) in sizes.items()}
@@ -74,7 +78,7 @@ class Analysis:
         """Looks at the whole range.
 
         Raises:
-            UsageError: something is assumed of a parameter that no launch has.
+            UsageError: something is assumed of a parameter that no launch has, or is not so.
         """
         start = time.monotonic()
         ways = self._ways()
@@ -154,11 +158,12 @@ class Analysis:
         self.result.assumptions += [
             a for a in recorder.assumptions if a not in self.result.assumptions
         ]
-        return path, [self._promised(launch) for launch in recorder.launches]
+        return path, [self._promised(launch, point) for launch in recorder.launches]
 
-    def _promised(self, launch: Launch) -> Launch:
+    def _promised(self, launch: Launch, point: Point) -> Launch:
         for contract in self._contracts:
             if contract.holds_for(launch):
+                contract.check_content(launch, point)
                 self._contracts[contract] = True
                 launch = contract.put(launch)
         return launch
@@ -195,9 +200,12 @@ class Analysis:
                 )
 
     def _launch(self, where: Region, launch: Launch, counted: Launch) -> None:
-        search = Search(self.known, where, launch, counted)
+        solver = None
+        if is_installed():
+            solver = Solver(_IN_ALL * self._seconds, _EACH * self._seconds)
+        search = Search(self.known, where, launch, counted, solver)
         self._searches.append(search)
-        problems = search.problems(where.box)
+        problems = self._asked(search, search.problems(where.box))
         seen: set[Key] = set()
         pending = problems
         while pending:
@@ -216,6 +224,11 @@ class Analysis:
             if problem.kind in _HINDRANCES:
                 self._abstain(self._abstention(problem, where.box))
         self._note_values(search, where)
+
+    def _asked(self, search: Search, problems: dict[Key, Problem]) -> dict[Key, Problem]:
+        left = search.asked(problems)
+        self.result.by_solver += [p for key, p in problems.items() if key not in left]
+        return left
 
     def _lower(self, key: Key) -> None:
         """Lowers each size of a defect alone, on all ways through host code.
@@ -269,8 +282,9 @@ class Analysis:
 
     def _abstention(self, problem: Problem, box: Box, before: str = "") -> Abstention:
         location = problem.location
+        after = "" if is_installed() or not problem.askable else _UNASKED
         return Abstention(
-            before + problem.reason,
+            before + problem.reason + after,
             None if location is None else location.line,
             None if location is None else location.file,
             problem.kernel,

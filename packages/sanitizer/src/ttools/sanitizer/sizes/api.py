@@ -75,12 +75,13 @@ def check_sizes(
         fail_on: from which severity on findings fail.
         seconds: after which what is left is not proved.
         assume: least and greatest of the integers in tensors, by parameter of kernels:
-            `{"index": (0, "n - 1")}`, and `"distinct"` after them where no two are equal. Nobody
-            checks that; the report repeats it.
+            `{"index": (0, "n - 1")}`; after them, or alone, `"distinct"` where no two are equal
+            and `"sorted"` where none is below the one before. The report repeats it.
         sizes: the values of each: a `range` of step 1, or first and last value.
 
     Raises:
-        UsageError: a range is empty or has gaps, or a bound is no formula of sizes.
+        UsageError: a range is empty or has gaps, a bound is no formula of sizes, or what `run` is
+            known to put into a tensor is not as promised.
 
     Examples:
         >>> check_sizes(run, n=range(1, 1 << 20)).verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related, Severity
@@ -14,6 +15,7 @@ from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.result import Abstention, Defect, Result
+from ttools.sanitizer.sizes.symbolic.conditions import Problem
 
 if TYPE_CHECKING:
     from ttools.sanitizer.checks.check import Check
@@ -32,6 +34,7 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
         abstained=tuple(map(_unproved, result.abstained)),
         sentences=tuple(_sentences(result)),
         kernels=tuple(k for part in result.parts or [result] for k in _kernels(part)),
+        by_solver=tuple(dict.fromkeys(map(_settled, result.by_solver))),
         seconds=round(result.seconds, 3),
     )
     entries: dict[tuple[str, str | None], int] = {}
@@ -98,6 +101,21 @@ def _sentences(result: Result) -> Iterator[str]:
             yield (f"`{kernel}`: at {name} = {value:,} " if unclear else least) + text
         else:
             yield f"`{kernel}`: at {point_text(first.sizes)} {text}"
+
+
+def _settled(problem: Problem) -> str:
+    """What a solver has shown, in words."""
+    words = {
+        "int_overflow": "no integer wraps on its way to an address",
+        "view_oob": "no access leaves the elements passed",
+        "overlapping_store": "programs and lanes store to different elements",
+        "race": "no program reads what another one writes",
+        "model": "integers stay in the ranges that other proofs need",
+    }
+    text = words.get(problem.kind, f"no {_NOUNS.get(problem.kind, 'access')} leaves its memory")
+    where = problem.location
+    place = "" if where is None else f" ({where.file.rsplit('/', 1)[-1]}:{where.line})"
+    return f"Z3 {version('z3-solver')} showed of `{problem.kernel}`: {text}{place}"
 
 
 def _what(defect: Defect) -> str:

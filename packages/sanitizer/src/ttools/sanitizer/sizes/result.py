@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ttools.sanitizer.sizes.concrete.state import Event
 from ttools.sanitizer.sizes.host.launches import Launch
+from ttools.sanitizer.sizes.symbolic.conditions import Problem
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Result:
         defects: those found, each at its least size.
         assumptions: under which the rest is claimed.
         abstained: what is not proved.
+        by_solver: what a solver has shown not to be wrong.
         launches: those of the host code, of one path.
         parts: what is known of each launch of a script, of which this is the sum; else empty.
         seconds: that it took.
@@ -63,6 +65,7 @@ class Result:
     defects: list[Defect] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
     abstained: list[Abstention] = field(default_factory=list)
+    by_solver: list[Problem] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     parts: list[Result] = field(default_factory=list)
     seconds: float = 0.0

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ttools.sanitizer.sizes.algebra.polynomials import Symbol
+from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.concrete.trial import Trial
 from ttools.sanitizer.sizes.host.kernels import Kernels
 from ttools.sanitizer.sizes.host.launches import Launch
@@ -15,6 +16,8 @@ from ttools.sanitizer.sizes.result import Defect
 from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem, unproved
 
 _MOST_STEPS = 12
+#: Ends of a box, and sizes that a solver names, that are run.
+_MOST_CORNERS, _MOST_WITNESSES = 8, 4
 #: Sizes of a range that are all run.
 _MOST_ALONE = 256
 #: Sizes that are asked for being in a region, one after the other.
@@ -69,7 +72,13 @@ class Known:
         )
 
     def unproved(
-        self, launch: Launch, where: Region, box: Box, only: Key | None, skipped: frozenset[Key]
+        self,
+        launch: Launch,
+        where: Region,
+        box: Box,
+        only: Key | None,
+        skipped: frozenset[Key],
+        solver: Solver | None = None,
     ) -> dict[Key, Problem]:
         """What is not proved of a launch on a part of a region; at least what is asked about."""
         space = where.space(box)
@@ -77,13 +86,31 @@ class Known:
             return {}
         space.ends = self._ends
         module, written = self.kernels.module(launch), self.kernels.storages(launch)
-        return {p.key: p for p in unproved(launch, module, space, written, only, skipped)}
+        found = unproved(launch, module, space, written, only, skipped, solver)
+        return {p.key: p for p in found}
 
 
 class Search:
-    """The search for the least sizes of one launch on one way through host code."""
+    """The search for the least sizes of one launch on one way through host code.
 
-    def __init__(self, known: Known, where: Region, launch: Launch, counted: Launch) -> None:
+    Args:
+        known: what is known of all launches.
+        where: the sizes.
+        launch: the launch.
+        counted: the same by what the region counts.
+        solver: is asked where proofs end; None if there is none.
+    """
+
+    def __init__(
+        self,
+        known: Known,
+        where: Region,
+        launch: Launch,
+        counted: Launch,
+        solver: Solver | None = None,
+    ) -> None:
+        self._solver = solver
+        self._witnesses: list[Point] = []
         self._known, self._where, self.launch, self._counted = known, where, launch, counted
         self._proofs: dict[tuple[tuple[tuple[int, int], ...], Key | None], dict[Key, Problem]] = {}
         self._trials: dict[tuple[int, ...], Trial] = {}
@@ -98,6 +125,52 @@ class Search:
             skipped = settled if only is None else frozenset[Key]()
             self._proofs[key] = self._known.unproved(self._counted, self._where, box, only, skipped)
         return self._proofs[key]
+
+    def asked(self, problems: dict[Key, Problem]) -> dict[Key, Problem]:
+        """What is left of the problems on the whole box once the solver was asked.
+
+        It is not asked about what is seen to be wrong at an end of the box. Sizes that it names are
+        run, so that the search knows of them.
+        """
+        solver = self._solver
+        if solver is None or not any(problem.askable for problem in problems.values()):
+            return problems
+        trials = [self.trial(point) for point in self._corners()]
+        # Others that are seen there are hidden so far: nothing but a proof may leave them out.
+        wrong = problems.keys() & {trial.key(e) for trial in trials for e in trial.events}
+        if problems.keys() == wrong:
+            self._solver = None
+            return problems
+        left = self._with_solver(self._where.box, frozenset(wrong))
+        for witness in solver.witnesses[:_MOST_WITNESSES]:
+            point = self._point(witness)
+            if self._where.holds(point) and not self._known.is_late():
+                self.trial(point)
+                self._witnesses.append(point)
+        if not solver.shown:
+            self._solver = None
+        return {**{key: p for key, p in problems.items() if key in wrong}, **left}
+
+    def _with_solver(self, box: Box, wrong: frozenset[Key] = frozenset()) -> dict[Key, Problem]:
+        skipped = wrong | self._known.settled(box)
+        return self._known.unproved(self._counted, self._where, box, None, skipped, self._solver)
+
+    def _corners(self) -> list[Point]:
+        """The ends of the box that are in the region."""
+        found: list[Point] = [{}]
+        for symbol in self._where.box:
+            values = self._values(symbol)
+            ends = dict.fromkeys((*values[:1], *values[-1:]))
+            found = [{**point, symbol: v} for point in found for v in ends][:_MOST_CORNERS]
+        return [point for point in found if self._where.holds(point)]
+
+    def _point(self, witness: Mapping[Symbol, int]) -> Point:
+        """Sizes from what the solver says of some of them or of their counters."""
+        point = {s: witness.get(s, low) for s, (low, _) in self._where.box.items()}
+        for symbol, poly in self._where.substitution().items():
+            if poly.base_symbols() <= witness.keys():
+                point[symbol] = evaluate(poly, witness)
+        return point
 
     def trial(self, point: Point) -> Trial:
         """The run at a size."""
@@ -142,7 +215,8 @@ class Search:
                 continue
             end = min((v for v in cuts if v > first), default=last + 1) - 1
             if self._next_point(symbol, {symbol: (first, end)}, first) is not True:
-                found |= self.problems({symbol: (first, end)})
+                part = {symbol: (first, end)}
+                found |= self.problems(part) if self._solver is None else self._with_solver(part)
             first = end + 1
         return found
 
@@ -389,7 +463,7 @@ class Search:
         for symbol, values in ends.items():
             found = [{**point, symbol: v} for point in found for v in values]
         found.sort(key=lambda p: -sum(v.bit_length() for v in p.values()))
-        return [point for point in found if self._where.holds(point)][:160]
+        return self._witnesses + [point for point in found if self._where.holds(point)][:160]
 
 
 def _steps(low: int, high: int) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ttools.sanitizer.sizes.algebra.polynomials import (
@@ -33,6 +34,25 @@ _DEPTHS = (3, 10)
 _HALVINGS = 40
 
 
+@dataclass(frozen=True)
+class Element:
+    """An element of a table that nobody changes; what is promised of it holds inside the table.
+
+    Attributes:
+        table: tells tables apart.
+        position: of the element.
+        ends: first and last position that the table has; None if it has gaps.
+        distinct: whether no two elements are equal.
+        ascending: whether none is below one before it.
+    """
+
+    table: object
+    position: Poly
+    ends: tuple[Poly, Poly] | None
+    distinct: bool
+    ascending: bool
+
+
 class Space:
     """The values that symbols may have.
 
@@ -41,7 +61,7 @@ class Space:
 
     Attributes:
         ends: time of the monotonic clock after which nothing more is shown.
-        positions: of symbols that are elements of a table without equal ones, where in it they are.
+        elements: of tables, by the symbols that stand for them.
     """
 
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
@@ -50,7 +70,7 @@ class Space:
         self._ranges: dict[Symbol, Interval] = dict(box)
         self._facts: dict[Symbol, list[Poly]] = {}
         self.assumed: list[Poly] = []
-        self.positions: dict[Symbol, Poly] = {}
+        self.elements: dict[Symbol, Element] = {}
 
     def declare(self, symbol: Symbol, low: int | None, high: int | None) -> None:
         """Says between which numbers a symbol is."""
@@ -66,8 +86,10 @@ class Space:
             (other,) = new.symbols()
             self._ranges[other] = self.range_of(symbol)
             self._facts[other] = [substitute(f, renamed) for f in self._facts.get(symbol, [])]
-            if symbol in self.positions:
-                self.positions[other] = substitute(self.positions[symbol], renamed)
+            known = self.elements.get(symbol)
+            if known is not None:
+                position = substitute(known.position, renamed)
+                self.elements[other] = replace(known, position=position)
 
     def range_of(self, symbol: Symbol) -> Interval:
         """The values of a symbol."""

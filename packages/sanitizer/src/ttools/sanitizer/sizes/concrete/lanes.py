@@ -15,7 +15,7 @@ import numpy as np
 from ttools.interpreter.ir import (
     Operation,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import Poly
+from ttools.sanitizer.sizes.algebra.polynomials import Poly, next_power_of_2
 
 #: An operation that has lost bits, and in which lanes.
 Wrap: TypeAlias = "tuple[Operation, Any]"
@@ -153,6 +153,7 @@ def evaluate_array(poly: Poly, values: Mapping[Any, Any]) -> Any:
         "mod": lambda p, d: p % d,
         "min": np.minimum,
         "max": np.maximum,
+        "power_of_2": np.vectorize(lambda p: next_power_of_2(int(p)), otypes=[np.int64]),
     }
     total: Any = 0
     for monomial, factor in poly.terms.items():

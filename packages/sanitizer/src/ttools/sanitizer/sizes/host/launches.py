@@ -65,6 +65,7 @@ class Memory:
         random: whether its elements differ as random ones do.
         within: least and greatest of its elements, as the user promises.
         distinct: whether the user promises that no two are equal.
+        ascending: whether the user promises that none is below the one before it.
     """
 
     number: int
@@ -78,6 +79,7 @@ class Memory:
     random: bool = False
     within: tuple[Poly, Poly] | None = None
     distinct: bool = False
+    ascending: bool = False
 
 
 @dataclass(frozen=True)

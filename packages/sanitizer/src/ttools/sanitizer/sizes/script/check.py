@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
+from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Symbol
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.api import SizesResult
-from ttools.sanitizer.sizes.contracts import Promise
+from ttools.sanitizer.sizes.contracts import Promise, contracts, promise_text
 from ttools.sanitizer.sizes.report import make_report
 from ttools.sanitizer.sizes.result import Abstention, Result
 from ttools.sanitizer.sizes.script.generalise import MOST_ELEMENTS, General, generalise
@@ -43,15 +44,15 @@ def check_launches(
             all launches that have the parameter.
 
     Raises:
-        UsageError: something is assumed of a parameter that no launch has, or is no formula of the
-            sizes of one that has it.
+        UsageError: something is assumed of a parameter that no launch has, is no formula of the
+            sizes of one that has it, or is not so in the tensor that was passed.
     """
     ranges, assume = ranges or {}, assume or {}
-    for name, (low, high, *_) in assume.items():
+    for name, promise in assume.items():
         if not any(has_table(launch, name) for launch in seen.launches):
             raise UsageError(
-                f"--assume {name}={low}:{high}: no kernel that is launched has a tensor of "
-                f"integers as parameter `{name}`"
+                f"--assume {name}={promise_text(promise)}: no kernel that is launched has a tensor "
+                f"of integers as parameter `{name}`"
             )
     total = Result({})
     for reason in seen.left_out:
@@ -93,6 +94,16 @@ def has_table(launch: SeenLaunch, name: str) -> bool:
     return tensor is not None and not tensor.dtype.is_floating_point
 
 
+def _check_kept(general: General, promised: Mapping[str, Promise]) -> None:
+    """Holds what is promised against what the script passed."""
+    symbols = {name: Symbol(name, "size", SIZE) for name in general.sizes}
+    values = {symbols[name]: value for name, value in general.sizes.items()}
+    for contract in contracts(promised, symbols):
+        found = general.launch.held.get(contract.parameter)
+        if found is not None:
+            contract.check(found, values, f"`{general.launch.kernel}` ({general.launch.line})")
+
+
 def check_launch(
     general: General,
     ranges: Mapping[str, tuple[int, int]],
@@ -127,6 +138,7 @@ def _check(
     if not general.sizes:
         reason = "no number of this launch is seen to follow from what its tensors measure"
         return Result({}, abstained=[Abstention(reason, kernel=kernel)])
+    _check_kept(general, promised)
     ends = {name: ranges.get(name, (1, general.most)) for name in general.sizes}
     found = Analysis(general.run, ends, seconds, promised).analyse()
     found.defects = [replace(d, launch=replace(d.launch, line=line)) for d in found.defects]
@@ -141,6 +153,7 @@ def _add(total: Result, found: Result) -> None:
     total.defects += found.defects
     total.launches += found.launches
     total.abstained += found.abstained
+    total.by_solver += found.by_solver
     total.assumptions += [each for each in found.assumptions if each not in total.assumptions]
     total.seconds += found.seconds
     total.parts.append(found)

@@ -5,7 +5,7 @@ Must not know what is made of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from ttools.core.launch_path import CALL, HEURISTICS, observe
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
+from ttools.sanitizer.sizes.held import Held, held
 
 #: Launches that differ in any number are kept apart up to here.
 _MOST = 256
@@ -47,6 +48,7 @@ class SeenLaunch:
         line: `file:line` in host code.
         heuristics: what was called, where that decides some of the constants; else None.
         decided: names of those.
+        held: what tables of which something is promised held, by parameter, in all such launches.
     """
 
     function: Any
@@ -56,6 +58,7 @@ class SeenLaunch:
     line: str | None
     heuristics: Any = None
     decided: frozenset[str] = frozenset()
+    held: dict[str, Held] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def kernel(self) -> str:
@@ -73,11 +76,13 @@ class Seen:
     Attributes:
         launches: those that differ.
         left_out: why others cannot be looked at, in words.
+        promised: names of parameters of whose tables something is promised.
     """
 
     launches: list[SeenLaunch] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    _known: set[object] = field(default_factory=set)
+    promised: frozenset[str] = frozenset()
+    _known: dict[object, SeenLaunch] = field(default_factory=dict)
     _running: list[Any] = field(default_factory=list)
 
     def begin(self, heuristics: Any, _args: object, _kwargs: object) -> None:
@@ -105,8 +110,20 @@ class Seen:
             return
         key = (id(function), repr(launch.arguments), launch.grid)
         if key not in self._known:
-            self._known.add(key)
+            self._known[key] = launch
             self.launches.append(launch)
+        names = [parameter.name for parameter in function.params]
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name in self.promised & launch.tensors.keys():
+            self._take(self._known[key].held, name, given[name])
+
+    def _take(self, known: dict[str, Held], name: str, tensor: Any) -> None:
+        """Takes what a table holds when it is passed."""
+        if tensor.dtype.is_floating_point:
+            return
+        found = held(tensor.detach().cpu().numpy())
+        if found is not None:
+            known[name] = found if name not in known else known[name].and_then(found)
 
     def _leave_out(self, reason: str) -> None:
         if reason not in self.left_out:
@@ -166,11 +183,15 @@ def _argument(name: str, value: Any, storages: dict[int, int]) -> Any:
 
 
 @contextmanager
-def launches_seen() -> Iterator[Seen]:
-    """Notes the launches that are made meanwhile; they are made as ever."""
+def launches_seen(promised: Iterable[str] = ()) -> Iterator[Seen]:
+    """Notes the launches that are made meanwhile; they are made as ever.
+
+    Args:
+        promised: names of parameters of whose tables something is promised.
+    """
     from ttools.interpreter.backend.tuned_config import follow_configs
 
-    seen = Seen()
+    seen = Seen(promised=frozenset(promised))
     with Patches() as patches:
         follow_configs(patches)
         observe(patches, HEURISTICS, before=seen.begin, after=seen.end)

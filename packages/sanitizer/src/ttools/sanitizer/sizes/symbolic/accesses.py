@@ -21,6 +21,7 @@ from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
 from ttools.sanitizer.sizes.host.storage import INDEX
 from ttools.sanitizer.sizes.symbolic.state import State
+from ttools.sanitizer.sizes.symbolic.tables import note_element
 from ttools.sanitizer.sizes.symbolic.values import (
     Case,
     Facts,
@@ -129,7 +130,7 @@ class Accesses(State):
     def _promised(self, case: Case, result: Value) -> Poly | None:
         """An element of which its bounds are promised."""
         memory = self._table(case)
-        if memory is None or memory.within is None:
+        if memory is None or not (memory.within or memory.distinct or memory.ascending):
             return None
         width = 8 * memory.dtype.itemsize
         if width_of(result) != width:
@@ -137,10 +138,10 @@ class Accesses(State):
         # Kernels see numbers without a sign as ones with: those from the middle on are others.
         ends = () if memory.dtype.is_signed else (0, (1 << width) - 1)
         loaded = self.data(result, *ends)
-        low, high = memory.within
-        self.space.relate(loaded, as_poly(loaded) - low, high - as_poly(loaded))
-        if memory.distinct:
-            self.space.positions[loaded] = memory.offset + case.value
+        if memory.within is not None:
+            low, high = memory.within
+            self.space.relate(loaded, as_poly(loaded) - low, high - as_poly(loaded))
+        note_element(self.space, loaded, memory, case.value)
         return as_poly(loaded)
 
     def _table(self, case: Case) -> Memory | None:

@@ -15,10 +15,12 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Module, Operation
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
 from ttools.sanitizer.sizes.algebra.proofs import Space
+from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
 from ttools.sanitizer.sizes.symbolic.accesses import Access, Evaluated
 from ttools.sanitizer.sizes.symbolic.disjoint import Conflict, Instance, conflicts
 from ttools.sanitizer.sizes.symbolic.evaluator import Evaluator
+from ttools.sanitizer.sizes.symbolic.tables import is_loose, order_facts
 from ttools.sanitizer.sizes.symbolic.values import Case, Fact, Need, alternatives
 
 #: Of programs along each axis.
@@ -36,12 +38,14 @@ class Problem:
         kernel: the kernel.
         location: the operation's.
         reason: why it is not proved, in words.
+        askable: whether a solver may show that there is none.
     """
 
     kind: str
     kernel: str
     location: SourceLocation | None
     reason: str
+    askable: bool = True
 
     @property
     def key(self) -> Key:
@@ -56,6 +60,7 @@ def unproved(
     written: frozenset[int],
     only: Key | None = None,
     skipped: frozenset[Key] = frozenset(),
+    solver: Solver | None = None,
 ) -> list[Problem]:
     """What is not proved of a launch, each once; empty if it is right on the whole box.
 
@@ -66,12 +71,13 @@ def unproved(
         written: numbers of the storages that the kernel writes to.
         only: what is asked about; of others some may be left out.
         skipped: what is known not to hold, which may be left out.
+        solver: is asked where nothing else shows it.
 
     Raises:
         NotModelledError: the kernel does what is not modelled.
     """
     evaluated = Evaluator(launch, module, space, written).run()
-    found = _Conditions(launch, space, evaluated, only, skipped).check()
+    found = _Conditions(launch, space, evaluated, only, skipped, solver).check()
     return list({problem.key: problem for problem in found}.values())
 
 
@@ -83,7 +89,10 @@ class _Conditions:
         evaluated: Evaluated,
         only: Key | None,
         skipped: frozenset[Key],
+        solver: Solver | None,
     ) -> None:
+        self._solver, self._asks = solver, True
+        self._wrong = {place for _, _, place in skipped}
         self._launch, self._space, self._evaluated = launch, space, evaluated
         self._only, self._skipped = only, skipped
 
@@ -104,6 +113,7 @@ class _Conditions:
                     if known is not None:
                         instances.append(known)
         for need, context in self._evaluated.needed:
+            self._asks = str(need.op.location) not in self._wrong
             usable, missing = self._discharged(context, [need])
             if missing and not self._never(usable):
                 found += [self._missing(each) for each in missing]
@@ -111,7 +121,7 @@ class _Conditions:
 
     def _conflicts(self, instances: Sequence[Instance]) -> Iterable[Problem]:
         programs = [p for p in self._evaluated.programs if p.terms]
-        for conflict in conflicts(self._space, instances, programs, self._is_asked):
+        for conflict in conflicts(self._space, instances, programs, self._is_asked, self._solver):
             both = (conflict.first, conflict.second)
             if not any(self._never(instance.facts) for instance in both):
                 yield self._conflict(conflict)
@@ -120,8 +130,8 @@ class _Conditions:
         key = kind, self._launch.kernel, str(access.op.location)
         return key not in self._skipped and self._only in (None, key)
 
-    def _problem(self, kind: str, op: Operation, reason: str) -> Problem:
-        return Problem(kind, self._launch.kernel, op.location, reason)
+    def _problem(self, kind: str, op: Operation, reason: str, *, askable: bool = True) -> Problem:
+        return Problem(kind, self._launch.kernel, op.location, reason, askable)
 
     def _grid(self) -> Iterable[Problem]:
         for axis, (extent, limit) in enumerate(zip(self._launch.grid, GRID_LIMITS, strict=True)):
@@ -130,23 +140,30 @@ class _Conditions:
                     f"the grid may have more than {limit:,} programs along axis {axis}, which "
                     "cannot be launched"
                 )
-                yield Problem("grid", self._launch.kernel, None, reason)
+                yield Problem("grid", self._launch.kernel, None, reason, askable=False)
 
     def _access(
         self, access: Access, case: Case, facts: Sequence[Fact]
     ) -> tuple[list[Problem], Instance | None]:
+        ops = {access.op} | {need.op for need in case.needs}
+        # What is known to be wrong there, no solver shows to be right.
+        self._asks = not any(str(op.location) in self._wrong for op in ops)
         usable, missing = self._discharged(facts, case.needs)
         if missing:
             return self._unless_never(usable, *map(self._missing, missing)), None
         if case.base is None or case.base < 0:
             reason = "the address is not known to derive from one argument"
-            return self._unless_never(usable, self._problem("model", access.op, reason)), None
+            problem = self._problem("model", access.op, reason, askable=False)
+            return self._unless_never(usable, problem), None
         memory = self._launch.arguments[case.base]
         if not isinstance(memory, Memory):
-            problem = self._problem("model", access.op, "the address of no tensor")
+            problem = self._problem("model", access.op, "the address of no tensor", askable=False)
             return self._unless_never(usable, problem), None
         at = memory.offset + case.value
-        nonneg = self._space.nonneg
+        usable += order_facts(self._space, usable, [at])
+        loose = is_loose(self._space, at, usable)
+        self._asks = self._asks and not loose
+        nonneg = self._nonneg
         problems = []
         if not (nonneg(at, usable) and nonneg(memory.elements - 1 - at, usable)):
             name = self._launch.names[case.base]
@@ -155,12 +172,13 @@ class _Conditions:
                     f"oob_{access.kind}",
                     access.op,
                     f"element {case.value} of `{name}` is not shown to be one of {memory.elements}",
+                    askable=not loose,
                 )
             )
         elif not self._in_view(memory, case.value, usable):
             name = self._launch.names[case.base]
             reason = f"element {case.value} is not shown to be in the view `{name}`"
-            problems.append(self._problem("view_oob", access.op, reason))
+            problems.append(self._problem("view_oob", access.op, reason, askable=not loose))
         left = self._unless_never(usable, *problems)
         if problems and not left:
             return [], None
@@ -208,7 +226,14 @@ class _Conditions:
         return usable, missing
 
     def _holds(self, need: Need, usable: Sequence[Poly]) -> bool:
-        return all(self._space.nonneg(goal, usable) for goal in need.goals)
+        return all(self._nonneg(goal, usable) for goal in need.goals)
+
+    def _nonneg(self, goal: Poly, facts: Sequence[Poly]) -> bool:
+        """Whether that is shown, by the solver if nothing else does."""
+        if self._space.nonneg(goal, facts):
+            return True
+        solver = self._solver if self._asks else None
+        return solver is not None and solver.shows(self._space, goal, facts)
 
     def _never(self, facts: Sequence[Poly]) -> bool:
         """Whether the facts contradict each other, so that nothing is accessed."""
@@ -246,7 +271,7 @@ class _Conditions:
         return True
 
     def _member(self, at: Poly, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]) -> bool:
-        nonneg = self._space.nonneg
+        nonneg = self._nonneg
         if not dims:
             return nonneg(at, facts) and nonneg(-at, facts)
         if self._dense(dims):
@@ -264,7 +289,8 @@ class _Conditions:
         reason = f"two programs are not shown to touch different elements ({other.kind} there)"
         if conflict.in_program:
             reason = "the lanes of this store are not shown to write different elements"
-        return self._problem(conflict.kind, one.op, reason)
+        loose = any(is_loose(self._space, i.at, i.facts) for i in (conflict.first, conflict.second))
+        return self._problem(conflict.kind, one.op, reason, askable=not loose)
 
 
 def _concerns(only: Key | None, access: Access, case: Case) -> bool:

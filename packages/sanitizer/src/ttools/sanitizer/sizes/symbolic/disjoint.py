@@ -6,7 +6,7 @@ always behind the other. Must not know what the accesses are for beyond loads an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ttools.interpreter.ir import shape_of
@@ -21,8 +21,10 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     substitute,
 )
 from ttools.sanitizer.sizes.algebra.proofs import Space
+from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.symbolic.accesses import Access
+from ttools.sanitizer.sizes.symbolic.tables import order_facts
 from ttools.sanitizer.sizes.symbolic.values import Renamer, lane, moved_copy
 
 _DEPTH = 6
@@ -65,6 +67,7 @@ def conflicts(
     instances: Sequence[Instance],
     programs: Sequence[Poly],
     is_asked: Callable[[str, Access], bool],
+    solver: Solver | None = None,
 ) -> Iterator[Conflict]:
     """The pairs of accesses that are not shown to be apart.
 
@@ -73,6 +76,7 @@ def conflicts(
         instances: all accesses of the launch.
         programs: the program ids along the axes where there are several.
         is_asked: whether a conflict of that kind, of which that access is the first, matters.
+        solver: is asked where nothing else shows it.
     """
     for n, one in enumerate(instances):
         if one.access.kind == "load":
@@ -81,7 +85,7 @@ def conflicts(
         if alone and is_asked("overlapping_store", one.access):
             # Two lanes may go different ways to their address, or through a mask.
             for other in instances[n:]:
-                if other.access is one.access and not _lanes_apart(space, one, other):
+                if other.access is one.access and not _lanes_apart(space, one, other, solver):
                     yield Conflict("overlapping_store", one, other, in_program=True)
         if not programs:
             continue
@@ -98,7 +102,7 @@ def conflicts(
             # As runs name them: of two stores the later one, of a store and an atomic the store.
             turned = kinds == {"store"} or (one.access.kind == "atomic" and "store" in kinds)
             first, second = (other, one) if turned else (one, other)
-            if is_asked(kind, first.access) and not _apart(space, one, other, programs):
+            if is_asked(kind, first.access) and not _apart(space, one, other, programs, solver):
                 yield Conflict(kind, first, second)
 
 
@@ -114,13 +118,19 @@ def _renamer(space: Space, instance: Instance, keeps: frozenset[Symbol]) -> Rena
             done.add(symbol)
             for fact in space.facts_of(symbol):
                 renamer.poly(fact)
-            if symbol in space.positions:
-                renamer.poly(space.positions[symbol])
+            if symbol in space.elements:
+                renamer.poly(space.elements[symbol].position)
     space.copy_declarations(renamer.replaced)
     return renamer
 
 
-def _apart(space: Space, one: Instance, other: Instance, programs: Sequence[Poly]) -> bool:
+def _apart(
+    space: Space,
+    one: Instance,
+    other: Instance,
+    programs: Sequence[Poly],
+    solver: Solver | None,
+) -> bool:
     """Whether no two different programs touch one element by these accesses."""
     renamer = _renamer(space, other, frozenset())
     for program in programs:
@@ -128,14 +138,53 @@ def _apart(space: Space, one: Instance, other: Instance, programs: Sequence[Poly
     space.copy_declarations(renamer.replaced)
     at = renamer.poly(other.at)
     facts = [renamer.poly(f) for f in other.facts]
-    digits = _Digits(space, list(one.facts), facts, renamer)
-    digits.equal(one.at, at, _DEPTH)
-    if all(digits.determined(p) or digits.pinned(p) for p in programs):
-        return True
     every = [*one.facts, *facts]
-    return all(
-        _ordered(space, one.at, at, every, program, renamer.poly(program)) for program in programs
+    same: dict[Symbol, Poly] = {}
+    left = list(programs)
+    while left:
+        # What touches one element is one program along some axes, and so perhaps along others.
+        digits = _Digits(space, list(one.facts), facts, renamer, _mine(same, renamer))
+        digits.equal(one.at, at, _DEPTH)
+        new = [p for p in left if digits.determined(p) or digits.pinned(p)]
+        if not new:
+            behind = substitute(at, same)
+            given = [substitute(fact, same) for fact in every]
+            new = [p for p in left if _ordered(space, one.at, behind, given, p, renamer.poly(p))][
+                :1
+            ]
+        if not new:
+            break
+        left = [p for p in left if p not in new]
+        same = _unified(space, renamer, {**same, **{_only(renamer.poly(p)): p for p in new}})
+    if not left:
+        return True
+    return solver is not None and solver.refutes(
+        space,
+        [*every, one.at - at, at - one.at],
+        [(program, renamer.poly(program)) for program in programs],
     )
+
+
+def _only(poly: Poly) -> Symbol:
+    (symbol,) = poly.symbols()
+    return symbol
+
+
+def _mine(same: Mapping[Symbol, Poly], renamer: Renamer) -> frozenset[Symbol]:
+    """The symbols of the first access that are the same in the second one."""
+    return frozenset(s for s, other in renamer.replaced.items() if _only(other) in same)
+
+
+def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Poly]) -> dict[Symbol, Poly]:
+    """What is the same for both, with the elements at positions that are."""
+    found = dict(same)
+    for symbol, other in renamer.replaced.items():
+        element = space.elements.get(symbol)
+        if element is not None and _only(other) not in found:
+            theirs = space.elements[_only(other)].position
+            if substitute(theirs, found) == element.position:
+                found[_only(other)] = as_poly(symbol)
+    return found
 
 
 def _ordered(
@@ -143,13 +192,15 @@ def _ordered(
 ) -> bool:
     """Whether a later program along one axis always touches what lies behind, or before."""
     for later in (theirs - mine - 1, mine - theirs - 1):
-        behind = space.nonneg(other - at - 1, [*facts, later])
-        if not behind and not space.nonneg(at - other - 1, [*facts, later]):
+        given = [*facts, later]
+        given += order_facts(space, given, (at, other))
+        behind = space.nonneg(other - at - 1, given)
+        if not behind and not space.nonneg(at - other - 1, given):
             return False
     return True
 
 
-def _lanes_apart(space: Space, one: Instance, other: Instance) -> bool:
+def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | None) -> bool:
     """Whether lanes of a store that go these two ways write different elements."""
     shape = shape_of(one.access.op.address.type)
     lanes = [lane(axis, extent) for axis, extent in enumerate(shape) if extent > 1]
@@ -157,7 +208,8 @@ def _lanes_apart(space: Space, one: Instance, other: Instance) -> bool:
         return True
     polys = (one.at, other.at, *one.facts, *other.facts)
     inside = set().union(*(poly.base_symbols() for poly in polys))
-    inside = inside.union(*(space.positions.get(s, ZERO).base_symbols() for s in inside))
+    apart = (e for s in inside if (e := space.elements.get(s)) is not None and e.distinct)
+    inside = inside.union(*(element.position.base_symbols() for element in apart))
     # What differs by lane is renamed: the lanes themselves and data in tiles.
     keeps = frozenset(s for s in inside if s.level < min(each.level for each in lanes))
     renamer = _renamer(space, other, keeps)
@@ -172,11 +224,16 @@ def _lanes_apart(space: Space, one: Instance, other: Instance) -> bool:
     digits.equal(one.at, at, _DEPTH)
     if all(digits.determined(as_poly(symbol)) for symbol in lanes):
         return True
-    if one is other:
-        return False
     every = [*one.facts, *facts]
-    goals = (one.at - at - 1, at - one.at - 1, *(-1 - fact for fact in facts))
-    return any(space.nonneg(goal, [f for f in every if -1 - f != goal]) for goal in goals)
+    if one is not other:
+        goals = (one.at - at - 1, at - one.at - 1, *(-1 - fact for fact in facts))
+        if any(space.nonneg(goal, [f for f in every if -1 - f != goal]) for goal in goals):
+            return True
+    return solver is not None and solver.refutes(
+        space,
+        [*every, one.at - at, at - one.at],
+        [(as_poly(symbol), renamer.poly(as_poly(symbol))) for symbol in lanes],
+    )
 
 
 class _Digits:
@@ -230,6 +287,9 @@ class _Digits:
 
     def _is_known(self, symbol: Symbol) -> bool:
         if symbol in self._known or symbol.level < PROGRAM:
+            return True
+        element = self._space.elements.get(symbol)
+        if element is not None and self.determined(element.position):
             return True
         return bool(symbol.args) and all(self.determined(a) for a in symbol.args)
 
@@ -285,14 +345,14 @@ class _Digits:
         if not ((low is not None and low > 0) or (high is not None and high < 0)):
             return False
         self._known.add(symbol)
-        position = self._space.positions.get(symbol)
-        if position is not None:
-            self._split(position, self._renamed(position), _DEPTH)
+        element = self._space.elements.get(symbol)
+        if element is not None and element.distinct:
+            self._split(element.position, self._renamed(element.position), _DEPTH)
         if symbol.kind in ("floordiv", "mod"):
             for rest in [s for s in self._known if s.kind == "mod"]:
                 p, d = rest.args
                 if self.determined(d) and not self.determined(p):
-                    if self.determined(floordiv(p, d)):
+                    if any(self.determined(quotient) for quotient in _quotients(p, d)):
                         self._split(p, self._renamed(p), _DEPTH)
                     else:
                         self._use_rotated(p, d)
@@ -319,6 +379,14 @@ class _Digits:
 
     def _renamed(self, p: Poly) -> Poly:
         return substitute(p, self._renamer.replaced)
+
+
+def _quotients(p: Poly, d: Poly) -> Iterator[Poly]:
+    """`p // d`, and of a `p` that is a quotient itself that of what is divided there."""
+    yield floordiv(p, d)
+    for symbol in p.symbols():
+        if symbol.kind == "floordiv" and p == as_poly(symbol):
+            yield floordiv(symbol.args[0], symbol.args[1] * d)
 
 
 def _parts(poly: Poly) -> dict[tuple[Symbol, ...], Poly]:

@@ -58,7 +58,7 @@ def _without_sign(kernel: State, op: Operation, case: Case) -> Case | None:
     (symbol,) = symbols if len(symbols) == 1 else (None,)
     if symbol is None or symbol.kind != "data" or case.value != as_poly(symbol) or case.needs:
         return None
-    if kernel.space.range_of(symbol) != (-half, half - 1) or symbol in kernel.space.positions:
+    if kernel.space.range_of(symbol) != (-half, half - 1) or symbol in kernel.space.elements:
         return None
     return replace(case, value=as_poly(kernel.data(op.results[0], 0, 2 * half - 1)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ttools.interpreter.ir import Operation, Type, Value, shape_of
@@ -63,11 +63,12 @@ def renamed(kernel: State, operand: Value, renamer: Renamer, types: Sequence[Typ
     found = renamer.value(value)
     data = {s: p for s, p in renamer.replaced.items() if s.level > LANE and not s.args}
     kernel.space.copy_declarations(data)
-    positions = kernel.space.positions
+    elements = kernel.space.elements
     for symbol, moved in data.items():
-        if symbol in positions:
+        if symbol in elements:
             (copy,) = moved.symbols()
-            positions[copy] = renamer.poly(positions[symbol])
+            position = renamer.poly(elements[symbol].position)
+            elements[copy] = replace(elements[symbol], position=position)
     return found
 
 
