@@ -176,9 +176,10 @@ class Analysis:
     def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Abstention:
         function = getattr(self._run, "func", self._run)
         own = getattr(getattr(function, "__code__", None), "co_filename", None)
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == own]
-        line = frames[-1].lineno if frames else None
-        return Abstention(reason, line, own, sizes=self._shown(box))
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f, own)]
+        if not frames:
+            return Abstention(reason, sizes=self._shown(box))
+        return Abstention(reason, frames[-1].lineno, frames[-1].filename, sizes=self._shown(box))
 
     # ---- launches
     def _way(self, way: _Way) -> None:
@@ -282,6 +283,12 @@ class Analysis:
 
     def _shown(self, box: Box) -> dict[str, tuple[int, int]]:
         return {self._names[s]: ends for s, ends in box.items()}
+
+
+def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
+    """Whether a line is of the user's function, or of what it calls outside of torch and us."""
+    parts = ("/ttools/", "/torch/", "/triton/", "<")
+    return frame.filename == own or not any(part in frame.filename for part in parts)
 
 
 def _with(launch: Launch, new: Mapping[Symbol, Poly]) -> Launch:

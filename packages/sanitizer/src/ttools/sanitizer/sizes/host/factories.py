@@ -250,15 +250,16 @@ def _may_write(make_one: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _has_phantom(values: Iterable[Any]) -> bool:
+def has_phantom(values: Iterable[Any]) -> bool:
+    """Whether one of the values is a phantom, or a list or tuple with one."""
     return any(
-        _has_phantom(v) if type(v) in (list, tuple) else type(v) is PhantomTensor for v in values
+        has_phantom(v) if type(v) in (list, tuple) else type(v) is PhantomTensor for v in values
     )
 
 
 def _guarded(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _has_phantom(args) or _has_phantom(kwargs.values()):
+        if has_phantom(args) or has_phantom(kwargs.values()):
             return call_function(function, args, kwargs)
         return function(*args, **kwargs)
 
@@ -277,7 +278,8 @@ def guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
         own = {
             name: value
             for name, value in scope.items()
-            if type(value) is BuiltinFunctionType and not name.startswith("_")
+            if type(value) is BuiltinFunctionType
+            and not name.startswith(("_", "has_torch_function"))
         }
         found.append((scope, own, {name: _guarded(value) for name, value in own.items()}))
     return found

@@ -22,6 +22,7 @@ from ttools.core.patches import Patches
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
 from ttools.sanitizer.sizes.host.builtin_types import stand_in
 from ttools.sanitizer.sizes.host.factories import guards, replacements
+from ttools.sanitizer.sizes.host.functions import follow_functions
 from ttools.sanitizer.sizes.host.paths import (
     HostInt,
     NotModelledError,
@@ -42,6 +43,8 @@ _POINTERS = {
     torch.bool: "i1", torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5",
     torch.float8_e4m3fnuz: "fp8e4b8", torch.float8_e5m2fnuz: "fp8e5b16",
 }  # fmt: skip
+#: Packages whose own Python code is none of the user's.
+_OTHERS = frozenset(("ttools", "torch", "triton"))
 #: Keyword arguments of launches that are Triton's and not the kernel's.
 _OPTIONS = frozenset(
     (
@@ -258,8 +261,8 @@ def _memory(tensor: PhantomTensor) -> Memory:
 
 
 @contextmanager
-def _replaced(recorder: Recorder, scope: dict[str, Any], of: Any) -> Iterator[None]:
-    """Functions of torch and Triton replaced, also under the names of the user's module."""
+def _replaced(recorder: Recorder, scopes: Sequence[dict[str, Any]], of: Any) -> Iterator[None]:
+    """Functions of torch and Triton replaced, also under the names of the user's modules."""
 
     def call(_original: Any) -> Any:
         def run(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -286,7 +289,9 @@ def _replaced(recorder: Recorder, scope: dict[str, Any], of: Any) -> Iterator[No
         for f, guard in zip(own.values(), others.values(), strict=True)
     }
     by_id |= {id(getattr(torch, name)): function for name, function in new.items()}
-    changed = {n: v for n, v in scope.items() if id(v) in by_id}
+    changed = [
+        (scope, {n: v for n, v in tuple(scope.items()) if id(v) in by_id}) for scope in scopes
+    ]
     power = triton.next_power_of_2
     plain = power.fn
     with Patches() as patches:
@@ -297,14 +302,33 @@ def _replaced(recorder: Recorder, scope: dict[str, Any], of: Any) -> Iterator[No
             patches.replace(torch, name, function)
         # The object stays, as kernels may name it too.
         patches.replace(power, "fn", lambda n: next_power(n) if type(n) is HostInt else plain(n))
-        stand_in(patches, scope, of)
+        for scope in scopes:
+            stand_in(patches, scope, of)
+        follow_functions(patches)
         take_over(patches, CALL, call)
         take_over(patches, TUNED, tuned)
-        scope.update({n: by_id[id(v)] for n, v in changed.items()})
+        for scope, own in changed:
+            scope.update({n: by_id[id(v)] for n, v in own.items()})
         try:
             yield
         finally:
-            scope.update(changed)
+            for scope, own in changed:
+                scope.update(own)
+
+
+def _scopes(function: Any) -> list[dict[str, Any]]:
+    """Globals of the function, of the modules beside its file, and of those that write kernels."""
+    own = getattr(function, "__globals__", {})
+    folder = FilePath(str(own.get("__file__", ""))).parent
+    found = {id(own): own}
+    for name, module in tuple(sys.modules.items()):
+        scope = getattr(module, "__dict__", {})
+        file = scope.get("__file__")
+        if name.partition(".")[0] in _OTHERS or not isinstance(file, str):
+            continue
+        if scope.get("triton") is triton or FilePath(file).parent == folder:
+            found[id(scope)] = scope
+    return list(found.values())
 
 
 def run_host(
@@ -326,7 +350,6 @@ def run_host(
     """
     recorder = Recorder(written)
     function = getattr(run, "func", run)
-    scope = getattr(function, "__globals__", {})
-    with on_path(path), _replaced(recorder, scope, function):
+    with on_path(path), _replaced(recorder, _scopes(function), function):
         run(**arguments)
     return recorder
