@@ -8,23 +8,20 @@ Must not know what a failure is.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ttools.core.device_map.mapping import map_for_good
+from ttools.core.findings.findings import Finding
 from ttools.core.process.script import load_module
 from ttools.core.reports.sizes import Unproved, ranges_text
 from ttools.interpreter.api import interpret
 from ttools.verifier.cases.domain import entries_of
 from ttools.verifier.workers import module
 from ttools.verifier.workers.wire import Channel
-
-_RANDOM = (
-    "what a tensor holds decides in host code",
-    "data that are not known decide about this access",
-)
 
 
 class AllSizes:
@@ -90,7 +87,6 @@ class AllSizes:
         known = report.sizes
         assert known is not None
         return {
-            "verdict": known.verdict if report.launches or known.abstained else "no launch",
             "launches": bool(report.launches),
             "findings": [_finding(each) for each in report.findings],
             "sentences": list(known.sentences),
@@ -99,8 +95,9 @@ class AllSizes:
         }
 
 
-def _finding(finding: Any) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     location = finding.location
+    assert finding.sizes is not None
     return {
         "kind": finding.kind,
         "severity": finding.severity,
@@ -108,10 +105,11 @@ def _finding(finding: Any) -> dict[str, Any]:
         "kernel": finding.kernel,
         "where": "" if location is None else f"{Path(location.file).name}:{location.line}",
         "sizes": dict(finding.sizes),
+        "bytes": 0 if finding.argument is None else finding.argument.storage_bytes,
     }
 
 
-def _reason(each: Unproved, checked: Any) -> str:
+def _reason(each: Unproved, checked: Mapping[str, tuple[int, int]]) -> str:
     where = "" if each.file is None else f"{Path(each.file).name}:{each.line}: "
     about = f" (for {ranges_text(each.sizes)})" if each.sizes and each.sizes != checked else ""
     return f"{where}{each.reason}{about}"

@@ -141,6 +141,7 @@ class Recorder:
         self.launches: list[Launch] = []
         self.assumptions: list[str] = []
         self._written = written
+        self._real: dict[int, Storage] = {}
 
     def launch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Notes one launch."""
@@ -150,12 +151,24 @@ class Recorder:
         bound = _bind(function, args, kwargs)
         if callable(grid):
             grid = grid(bound)
+        bound = {name: self._phantom(value) for name, value in bound.items()}
         extents = [poly_of(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
         extents += [as_poly(1)] * (3 - len(extents))
         launch = _specialised(function, bound, (extents[0], extents[1], extents[2]), config)
         self.launches.append(launch)
         for index in self._written(launch):
             launch.storages[index].forget()
+
+    def _phantom(self, value: Any) -> Any:
+        """For a tensor that has memory, such as a weight, one without: it is no function of sizes."""
+        if type(value) is PhantomTensor or not isinstance(value, torch.Tensor):
+            return value
+        whole = value.untyped_storage()
+        elements = as_poly(whole.nbytes() // value.dtype.itemsize)
+        storage = self._real.setdefault(whole.data_ptr(), Storage(elements, value.dtype))
+        if storage.dtype != value.dtype:
+            raise NotModelledError("tensors of two types in one memory")
+        return PhantomTensor(storage, value.shape, value.stride(), value.storage_offset())
 
 
 def _bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
