@@ -45,7 +45,6 @@ def asks_for_a_value(x):
     return doubled(x, wide=bool(x[0] != 0) or True)
 
 
-
 def leaves_memory_from_some_size_on(x):
     y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     limit = x.numel() + (1 if x.numel() > 5_000_000 else 0)

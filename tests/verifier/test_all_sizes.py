@@ -110,8 +110,6 @@ def test_without_time_it_is_left_out() -> None:
 
 @pytest.mark.slow
 def test_a_whole_verification_passes_with_the_proof() -> None:
-    found = verify(
-        f"{FILE}:wide", f"{FILE}:reference", f"{FILE}:inputs", all_sizes_seconds=60
-    )
+    found = verify(f"{FILE}:wide", f"{FILE}:reference", f"{FILE}:inputs", all_sizes_seconds=60)
     assert found.verdict == "pass"
     assert {each["verdict"] for each in _runs(found)} == {"proved"}

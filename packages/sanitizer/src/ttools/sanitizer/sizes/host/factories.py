@@ -217,7 +217,9 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         NotModelledError: it is not known.
     """
     name = getattr(function, "__name__", str(function))
-    operator = getattr(getattr(function, "overloadpacket", function), "_qualified_op_name", "aten::")
+    operator = getattr(
+        getattr(function, "overloadpacket", function), "_qualified_op_name", "aten::"
+    )
     if not operator.startswith("aten::"):
         return _custom(operator)(*args, **kwargs)
     if kwargs.get("out") is not None:

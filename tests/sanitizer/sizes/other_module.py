@@ -1,0 +1,9 @@
+"""Host code in a module of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def blocks_of(n: Any, length: int) -> list[int]:
+    return [start for start in range(0, n, length)]
