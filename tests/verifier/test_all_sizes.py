@@ -12,6 +12,7 @@ import pytest
 
 from ttools.core.errors import UsageError
 from ttools.verifier.api import verify
+from ttools.verifier.judging.all_sizes import usual_seconds
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.report.text import text_of
 from ttools.verifier.result import Verification
@@ -93,6 +94,11 @@ def test_a_size_that_fits_is_run(found: dict[str, Verification]) -> None:
     (failure,) = [each for each in verification.failures if each.failure == "memory"]
     assert failure.sizes == {"n": 5_000_001}
     assert "out-of-bounds" in failure.detail
+
+
+def test_domains_beyond_memory_have_more_time() -> None:
+    assert usual_seconds({"m": (0, 1 << 20), "n": (1, 2047)}) == 5
+    assert usual_seconds({"m": (0, 1 << 20), "n": (1, 2048)}) == 25
 
 
 def test_negative_time_is_refused() -> None:

@@ -6,4 +6,7 @@ from typing import Any
 
 
 def blocks_of(n: Any, length: int) -> list[int]:
-    return [start for start in range(0, n, length)]
+    starts = []
+    for start in range(0, n, length):
+        starts.append(start)
+    return starts

@@ -38,7 +38,7 @@ def verify_command(
     cases: verify_options.CasesOption = 400,
     seconds: verify_options.SecondsOption = None,
     seed: verify_options.SeedOption = 0,
-    all_sizes_seconds: verify_options.AllSizesOption = 5.0,
+    all_sizes_seconds: verify_options.AllSizesOption = None,
     on: verify_options.OnOption = "cpu",
     write_tests: verify_options.WriteTestsOption = None,
     form: verify_options.VerdictFormatOption = "text",

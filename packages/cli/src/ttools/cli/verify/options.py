@@ -55,12 +55,12 @@ SecondsOption = Annotated[
 ]
 SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs and random sizes.")]
 AllSizesOption = Annotated[
-    float,
+    float | None,
     _run(
         "--all-sizes-seconds",
         min=0,
         metavar="S",
-        help="Most time for accesses at all sizes of the domain at once; 0 leaves that out.",
+        help="Most time for accesses at all sizes of the domain at once (5 to 25); 0 for none.",
     ),
 ]
 OnOption = Annotated[

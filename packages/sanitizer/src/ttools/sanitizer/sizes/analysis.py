@@ -107,6 +107,8 @@ class Analysis:
                 continue
             if len(ways) >= _MOST_PATHS or self.known.is_late():
                 reason = f"host code goes more than {len(ways)} ways through these sizes"
+                if len(ways) < _MOST_PATHS:
+                    reason += ", for which there was no time left"
                 self._abstain(Abstention(reason, sizes=self._shown(where.box)))
                 continue
             path, launches = self._host(point, where)

@@ -6,6 +6,7 @@ seen at certain sizes; what is not proved, or cannot be followed, is said and fa
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.process import Worker
 from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 
+#: With tensors of so many elements offsets of 32 bits wrap.
+_MANY = 1 << 31
+#: How long it may take by default, without and with such sizes.
+_USUAL_SECONDS = 5.0, 25.0
 #: How much longer than it was asked to take the process may take, as it looks at the time between
 #: steps only.
 _GRACE = 10.0
@@ -52,6 +57,12 @@ class _Run:
     reasons: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     found: tuple[Found, ...] = ()
+
+
+def usual_seconds(ranges: dict[str, tuple[int, int]]) -> float:
+    """How long a domain with these sizes may take, unless somebody says so."""
+    most = math.prod(high for _, high in ranges.values())
+    return _USUAL_SECONDS[most >= _MANY]
 
 
 class AllSizesTried:

@@ -18,7 +18,7 @@ import torch
 
 from ttools.core.environment import gpu_usable
 from ttools.verifier.cases.plan import Case, Plan
-from ttools.verifier.judging.all_sizes import AllSizesTried
+from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
 from ttools.verifier.judging.gpu import Gpu
 from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
 from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
@@ -326,11 +326,13 @@ class Judge:
         """Asks for accesses at all sizes of the domain, also those that no memory holds."""
         options = self._options
         seconds = options.all_sizes_seconds
+        if seconds is None:
+            seconds = usual_seconds(self._domain.sizes)
         if options.seconds is not None:
             seconds = min(seconds, options.seconds - (time.monotonic() - self._began))
         tried = AllSizesTried(self._processes, self._domain.sizes, seconds)
         why = "the candidate fails without" if self._failed else ""
-        if not options.all_sizes_seconds:
+        if options.all_sizes_seconds == 0:
             why = "it was not asked for"
         for found in tried.run(plan.begin(), why):
             if found.fits:

@@ -160,7 +160,7 @@ class Recorder:
             launch.storages[index].forget()
 
     def _phantom(self, value: Any) -> Any:
-        """For a tensor that has memory, such as a weight, one without: it is no function of sizes."""
+        """For a tensor with memory, such as a weight, one without: it is no function of sizes."""
         if type(value) is PhantomTensor or not isinstance(value, torch.Tensor):
             return value
         whole = value.untyped_storage()
