@@ -50,3 +50,8 @@ def leaves_memory_from_some_size_on(x):
     limit = x.numel() + (1 if x.numel() > 5_000_000 else 0)
     double_kernel[(triton.cdiv(limit, 1024),)](x, y, limit, x.stride(0), WIDE=True, BLOCK=1024)
     return y
+
+
+def asks_for_cuda(x):
+    assert x.is_cuda, "the kernel is for CUDA"
+    return doubled(x, wide=True)

@@ -18,7 +18,7 @@ from ttools.verifier.report.text import text_of
 from ttools.verifier.result import Verification
 
 FILE = Path(__file__).parent / "kernels_at_all_sizes.py"
-NAMES = ("wraps", "wide", "asks_for_a_value", "leaves_memory_from_some_size_on")
+NAMES = ("wraps", "wide", "asks_for_a_value", "leaves_memory_from_some_size_on", "asks_for_cuda")
 #: Few cases: what is asked here comes after them.
 _SCRIPT = """
 import json, sys
@@ -77,6 +77,11 @@ def test_what_is_proved_is_told_for_every_choice(found: dict[str, Verification])
         ({"dtype": "float16"}, "proved"),
     ]
     assert "accesses at all sizes n = 1 to 8,589,934,592: proved\n" in text_of(found["wide"], "")
+
+
+def test_the_cpu_stands_in_for_a_gpu(found: dict[str, Verification]) -> None:
+    assert not found["asks_for_cuda"].failures
+    assert {each["verdict"] for each in _runs(found["asks_for_cuda"])} == {"proved"}
 
 
 def test_what_cannot_be_followed_fails_nothing(found: dict[str, Verification]) -> None:

@@ -44,12 +44,13 @@ def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
     same: dict[tuple[Any, ...], list[str]] = {}
     for each in tried.get("runs", ()):
         key = each["verdict"], tuple(each["why"]), tuple(each["assumed"])
-        choices = ", ".join(f"{name}={value}" for name, value in each["choices"].items())
-        same.setdefault(key, []).append(choices)
+        label = ", ".join(f"{name}={value}" for name, value in each["choices"].items())
+        same.setdefault(key, []).append(label)
     ranges = {name: (low, high) for name, (low, high) in tried.get("sizes", {}).items()}
-    for (verdict, why, assumed), choices in same.items():
-        of = f" ({'; '.join(choices)})" if choices[0] and len(same) > 1 else ""
-        yield f"accesses at all sizes {ranges_text(ranges)}{of}: {verdict}".replace("  ", " ")
+    shown = [ranges_text(ranges)] if ranges else []
+    for (verdict, why, assumed), labels in same.items():
+        of = f" ({'; '.join(labels)})" if labels[0] and len(same) > 1 else ""
+        yield f"{' '.join(['accesses at all sizes', *shown])}{of}: {verdict}"
         yield from (f"  {each}" for each in why[:_MOST_REASONS])
         if len(why) > _MOST_REASONS:
             yield f"  and {len(why) - _MOST_REASONS} more"

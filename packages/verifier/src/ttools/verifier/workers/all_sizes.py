@@ -19,6 +19,7 @@ from ttools.core.findings.findings import Finding
 from ttools.core.process.script import load_module
 from ttools.core.reports.sizes import Unproved, ranges_text
 from ttools.interpreter.api import interpret
+from ttools.sanitizer.sizes.host.views import put_all_on
 from ttools.verifier.cases.domain import entries_of
 from ttools.verifier.workers import module
 from ttools.verifier.workers.wire import Channel
@@ -56,6 +57,7 @@ class AllSizes:
         """Loads the files."""
         if self._device == "cuda":
             map_for_good()
+            put_all_on(torch.device("cuda", 0))
         with interpret():
             own, self._function = module.load(self._candidate)
             file, _, name = self._inputs.rpartition(":")
