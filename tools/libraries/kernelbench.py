@@ -3,7 +3,8 @@
 `python -m tools.libraries.kernelbench CHECKOUT FOLDER` takes a checkout of
 https://github.com/Alisehen/LLMKernel, whose language models wrote kernels for the problems and
 which keeps what each attempt was found to be. The fastest that it calls right is written into the
-folder with what the problem's model computes, said in torch, and with all sizes from 1 on.
+folder with what the problem's model computes, said in torch, and with all sizes from 1 on. Inputs
+are contiguous, as the problems' are.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ import torch
 import torch.nn.functional as F
 
 DOMAIN = $sizes
+CONTIGUOUS = $listed
 MODEL = ModelNew($made_with)
 
 
@@ -168,6 +170,7 @@ def main() -> None:
             names_of_sizes=", ".join(problem.sizes),
             drawn=", ".join(f"{key!r}: {value}" for key, value in problem.arguments.items()),
             names=", ".join(problem.arguments),
+            listed=list(problem.arguments),
             right=problem.right,
         )
         (options.folder / f"p{name}.py").write_text(text, "utf-8")
