@@ -140,6 +140,25 @@ def candidate($names):
 )
 
 
+def candidate_file(problem: Problem, kernel: str) -> str:
+    """The text of a file with `candidate`, `reference`, `inputs` and `DOMAIN`.
+
+    Args:
+        problem: what is asked for.
+        kernel: the text of an attempt, with a module `ModelNew`.
+    """
+    return FILE.substitute(
+        kernel=kernel,
+        sizes=problem.sizes,
+        made_with=problem.made_with,
+        names_of_sizes=", ".join(problem.sizes),
+        drawn=", ".join(f"{key!r}: {value}" for key, value in problem.arguments.items()),
+        names=", ".join(problem.arguments),
+        listed=list(problem.arguments),
+        right=problem.right,
+    )
+
+
 def best(folder: Path) -> Path | None:
     """The fastest attempt that the collection calls right; None if there is none."""
     kernels = sorted((folder / "code").glob("kernel_*.py"))
@@ -163,16 +182,7 @@ def main() -> None:
         if kernel is None:
             print(f"{name}: no attempt is called right")
             continue
-        text = FILE.substitute(
-            kernel=kernel.read_text("utf-8"),
-            sizes=problem.sizes,
-            made_with=problem.made_with,
-            names_of_sizes=", ".join(problem.sizes),
-            drawn=", ".join(f"{key!r}: {value}" for key, value in problem.arguments.items()),
-            names=", ".join(problem.arguments),
-            listed=list(problem.arguments),
-            right=problem.right,
-        )
+        text = candidate_file(problem, kernel.read_text("utf-8"))
         (options.folder / f"p{name}.py").write_text(text, "utf-8")
 
 
