@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.library import CustomOpDef
+from torch._library.custom_ops import CustomOpDef
 
 from ttools.core.patches import Patches
 from ttools.sanitizer.sizes.host.factories import has_phantom
