@@ -134,7 +134,7 @@ def _verified(name: str, **options: Any) -> Verification:
 
 
 def test_a_verification_asks_for_all_sizes() -> None:
-    found = _verified("wraps", cases=1, all_sizes_seconds=60)
+    found = _verified("wraps", cases=1, all_sizes_seconds=200)
     (failure,) = found.failures
     assert (failure.failure, failure.sizes) == ("memory", {"n": (1 << 31) + 1})
     assert found.covered["all sizes"]["runs"][0]["verdict"] == "fails"
