@@ -50,7 +50,8 @@ class AllSizes:
                 answer = getattr(self, "do_" + request["do"])(request)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code, or ours
                 described = module.described(error)
-                answer = {"error": f"{described['kind']}: {described['text'].splitlines()[0]}"}
+                text = f"{described['kind']}: {described['text'].splitlines()[0]}"
+                answer = {"error": text}
             channel.send(answer)
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +61,7 @@ class AllSizes:
             put_all_on(torch.device("cuda", 0))
         with interpret():
             own, self._function = module.load(self._candidate)
-            file, _, name = self._inputs.rpartition(":")
+            file, name = self._inputs.rsplit(":", 1)
             drawing = own
             if Path(file).resolve() != Path(self._candidate.rpartition(":")[0]).resolve():
                 stem = Path(file).stem
