@@ -335,6 +335,8 @@ class Judge:
         if options.all_sizes_seconds == 0:
             why = "it was not asked for"
         for found in tried.run(plan.begin(), why):
+            if found.problem.failure in self._failed:
+                continue
             if found.fits:
                 self._try("sizes that were found among all", found.case)
             if found.problem.failure not in self._failed:
