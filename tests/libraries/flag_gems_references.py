@@ -118,3 +118,13 @@ def tables(
 
 def embedding(w: Tensor, indices: Tensor) -> Tensor:
     return F.embedding(indices, w)
+
+
+def classes(M: Rows, N: Columns, dtype: Types, seed: int) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.randint(0, N, (M,), generator=generator)
+    return {"x": drawn(seed, dtype, M, N), "target": target}
+
+
+def cross_entropy_loss(x: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(x, target)

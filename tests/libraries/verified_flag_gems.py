@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flag_gems import ops
+from flag_gems import fused, ops
 from torch import Tensor
 
 
@@ -68,3 +68,7 @@ def addmm(m: Tensor, n: Tensor, b: Tensor) -> Any:
 
 def embedding(w: Tensor, indices: Tensor) -> Any:
     return ops.embedding(w, indices)
+
+
+def cross_entropy_loss(x: Tensor, target: Tensor) -> Any:
+    return fused.cross_entropy_loss(x, target)

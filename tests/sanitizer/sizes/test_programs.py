@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,3 +131,26 @@ def test_programs_that_differ(
     assert (defect.event.kind, defect.sizes["n"], defect.is_least) == (*wrong, True)
     if first == 1:
         check_claims(type("", (), {"run": staticmethod(run)}))  # type: ignore[arg-type]
+
+
+@triton.jit
+def rows_kernel(x_ptr, y_ptr, n, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    for first in range(0, n, BLOCK):
+        c = first + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * n + c, mask=c < n)
+        tl.store(y_ptr + row * stride + c, x, mask=c < n)
+
+
+def _rows(m: Any, n: Any, less: int = 0) -> None:
+    x, y = torch.randn(m, n), torch.empty(m, n)
+    rows_kernel[(m,)](x, y, n, y.stride(0) - less, BLOCK=32)
+
+
+def test_rows_may_be_empty() -> None:
+    assert Analysis(_rows, {"m": (0, 40), "n": (0, 500)}).analyse().verdict == "proved"
+
+
+@pytest.mark.parametrize("less", [0, 1])
+def test_rows_that_may_be_empty_are_as_runs_show(less: int) -> None:
+    check_claims(SimpleNamespace(run=lambda n: _rows(3, n - 1, less)))

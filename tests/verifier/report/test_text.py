@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttools.verifier.report.text import circumstances
+from ttools.verifier.report.text import circumstances, text_of
 from ttools.verifier.result import Failure, Verification
 
 
@@ -28,3 +28,29 @@ def test_all_that_a_failure_needs_is_said() -> None:
     )
     whole = Verification(verdict="fail", failures=(failure,), covered={})
     assert Verification.of_dict(whole.as_dict()) == whole
+
+
+def test_what_is_known_of_all_sizes_is_said_once_for_choices_alike() -> None:
+    def run(dtype: str, verdict: str, *why: str) -> dict[str, object]:
+        assumed = ["the first configuration"] if verdict == "proved" else []
+        choices = {"dtype": dtype}
+        return {"choices": choices, "verdict": verdict, "why": list(why), "assumed": assumed}
+
+    tried = {
+        "sizes": {"n": [1, 9000]},
+        "runs": [
+            run("float32", "proved"),
+            run("float16", "proved"),
+            run("int8", "not proved", *(f"k.py:{line}: unknown" for line in range(1, 6))),
+        ],
+    }
+    text = text_of(Verification(verdict="pass", failures=(), covered={"all sizes": tried}), "k")
+    assert text.splitlines()[3:-2] == [
+        "  accesses at all sizes n = 1 to 9,000 (dtype=float32; dtype=float16): proved",
+        "    assumed: the first configuration",
+        "  accesses at all sizes n = 1 to 9,000 (dtype=int8): not proved",
+        "    k.py:1: unknown",
+        "    k.py:2: unknown",
+        "    k.py:3: unknown",
+        "    and 2 more",
+    ]

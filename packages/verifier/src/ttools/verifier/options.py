@@ -23,6 +23,9 @@ class VerifyOptions:
         memory: bytes that each process may use beyond what it has when it begins.
         network: whether the candidate keeps its network.
         shrink: how many smaller inputs are tried for each class of failure.
+        all_sizes_seconds: how long accesses are looked at for all sizes of the domain at once,
+            after all else; 0 for not at all. By default 5, and 25 where the largest sizes make
+            2^31 elements or more.
         on: `gpu` has the candidate run on the GPU, too.
     """
 
@@ -34,12 +37,15 @@ class VerifyOptions:
     memory: int = 8 << 30
     network: bool = False
     shrink: int = 16
+    all_sizes_seconds: float | None = None
     on: Literal["cpu", "gpu"] = "cpu"
 
     def __post_init__(self) -> None:
         for name in ("cases", "launch_seconds", "answer_seconds", "memory"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"{name}={getattr(self, name):g}: must be positive")
+        if self.all_sizes_seconds is not None and self.all_sizes_seconds < 0:
+            raise UsageError(f"all_sizes_seconds={self.all_sizes_seconds:g}: must be 0 or more")
         if self.on not in ("cpu", "gpu"):
             raise UsageError(f"on={self.on!r}: must be cpu or gpu")
         if self.on == "gpu" and not gpu_usable():

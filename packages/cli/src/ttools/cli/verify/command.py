@@ -38,6 +38,7 @@ def verify_command(
     cases: verify_options.CasesOption = 400,
     seconds: verify_options.SecondsOption = None,
     seed: verify_options.SeedOption = 0,
+    all_sizes_seconds: verify_options.AllSizesOption = None,
     on: verify_options.OnOption = "cpu",
     write_tests: verify_options.WriteTestsOption = None,
     form: verify_options.VerdictFormatOption = "text",
@@ -52,7 +53,9 @@ def verify_command(
     require_folder(output)
     from ttools.verifier.options import VerifyOptions
 
-    settings = VerifyOptions(cases=cases, seconds=seconds, seed=seed, on=on)
+    settings = VerifyOptions(
+        cases=cases, seconds=seconds, seed=seed, on=on, all_sizes_seconds=all_sizes_seconds
+    )
     if batch is not None:
         if candidate or reference or inputs or write_tests:
             raise UsageError("--batch verifies files of a folder and takes no other ones")

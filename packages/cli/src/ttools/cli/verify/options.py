@@ -54,6 +54,15 @@ SecondsOption = Annotated[
     _run("--seconds", min=1, metavar="S", help="Begin no case later; what is left is not passed."),
 ]
 SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs and random sizes.")]
+AllSizesOption = Annotated[
+    float | None,
+    _run(
+        "--all-sizes-seconds",
+        min=0,
+        metavar="S",
+        help="Most time for accesses at all sizes of the domain at once (5 to 25); 0 for none.",
+    ),
+]
 OnOption = Annotated[
     Literal["cpu", "gpu"],
     _run("--on", help="Where the candidate runs: cpu is our engine; gpu has both, and compares."),

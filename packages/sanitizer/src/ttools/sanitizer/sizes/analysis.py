@@ -111,6 +111,8 @@ class Analysis:
                 continue
             if len(ways) >= _MOST_PATHS or self.known.is_late():
                 reason = f"host code goes more than {len(ways)} ways through these sizes"
+                if len(ways) < _MOST_PATHS:
+                    reason += ", for which there was no time left"
                 self._abstain(Abstention(reason, sizes=self._shown(where.box)))
                 continue
             path, launches = self._host(point, where)
@@ -181,9 +183,10 @@ class Analysis:
     def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Abstention:
         function = getattr(self._run, "func", self._run)
         own = getattr(getattr(function, "__code__", None), "co_filename", None)
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == own]
-        line = frames[-1].lineno if frames else None
-        return Abstention(reason, line, own, sizes=self._shown(box))
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f, own)]
+        if not frames:
+            return Abstention(reason, sizes=self._shown(box))
+        return Abstention(reason, frames[-1].lineno, frames[-1].filename, sizes=self._shown(box))
 
     # ---- launches
     def _way(self, way: _Way) -> None:
@@ -296,6 +299,12 @@ class Analysis:
 
     def _shown(self, box: Box) -> dict[str, tuple[int, int]]:
         return {self._names[s]: ends for s, ends in box.items()}
+
+
+def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
+    """Whether a line is of the user's function, or of what it calls outside of torch and us."""
+    parts = ("/ttools/", "/torch/", "/triton/", "<")
+    return frame.filename == own or not any(part in frame.filename for part in parts)
 
 
 def _with(launch: Launch, new: Mapping[Symbol, Poly]) -> Launch:

@@ -29,6 +29,10 @@ class Domain:
     choices: dict[str, list[str]]
     seeded: bool
 
+    def labels(self, choices: dict[str, int]) -> dict[str, str]:
+        """The labels of choices that are given by their numbers."""
+        return {name: self.choices[name][number] for name, number in choices.items()}
+
 
 def read_domain(module: Any, draw: Callable[..., Any]) -> dict[str, Any]:
     """A domain as it is sent, with the values of its choices left out.

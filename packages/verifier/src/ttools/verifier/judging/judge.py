@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from ttools.core.environment import gpu_usable
-from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case, Plan
+from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
 from ttools.verifier.judging.gpu import Gpu
 from ttools.verifier.judging.loading import loaded_candidate, loaded_reference
 from ttools.verifier.judging.processes import NotLoadedError, Processes, Subject
@@ -80,6 +80,7 @@ class Judge:
         self._tried = self._failing = self._since = 0
         self._unfinished, self._repeated, self._gpu = False, False, ""
         self._cases_tried: list[Case] = []
+        self._all_sizes: dict[str, Any] = {}
 
     def run(self) -> Verification:
         """Runs the plan.
@@ -114,6 +115,7 @@ class Judge:
             self._shrink()
             if self._options.on == "gpu":
                 self._ask_gpu()
+            self._try_all_sizes(plan)
         except (WorkerGoneError, WorkerSlowError) as error:
             self._unsupported[f"the reference's process: {error.message}"] = None
         return self._verdict()
@@ -320,6 +322,27 @@ class Judge:
                 evidence = {"order": case.order}
                 self._add(Mismatch("nondeterministic", detail, evidence), case)
 
+    def _try_all_sizes(self, plan: Plan) -> None:
+        """Asks for accesses at all sizes of the domain, also those that no memory holds."""
+        options = self._options
+        seconds = options.all_sizes_seconds
+        if seconds is None:
+            seconds = usual_seconds(self._domain.sizes)
+        if options.seconds is not None:
+            seconds = min(seconds, options.seconds - (time.monotonic() - self._began))
+        tried = AllSizesTried(self._processes, self._domain.sizes, seconds)
+        why = "the candidate fails without" if self._failed else ""
+        if options.all_sizes_seconds == 0:
+            why = "it was not asked for"
+        for found in tried.run(plan.begin(), why):
+            if found.problem.failure in self._failed:
+                continue
+            if found.fits:
+                self._try("sizes that were found among all", found.case)
+            if found.problem.failure not in self._failed:
+                self._add(found.problem, found.case)
+        self._all_sizes = tried.described(self._domain)
+
     def _ask_gpu(self) -> None:
         """Runs on the GPU what was tried, or only what has failed."""
         try:
@@ -393,6 +416,8 @@ class Judge:
         covered.update({key: sorted(each) for key, each in self._kinds.items()})
         if self._gpu:
             covered["gpu"] = self._gpu
+        if self._all_sizes:
+            covered["all sizes"] = self._all_sizes
         ranked = sorted(self._failed.items(), key=lambda item: CLASSES.index(item[0]))
         return Verification(
             verdict=verdict,
@@ -404,9 +429,9 @@ class Judge:
 
     def _failure(self, failed: _Failed) -> Failure:
         case = failed.case
-        labels = _labels(case, self._domain)
+        labels = self._domain.labels(case.choices)
         after = tuple(
-            {"sizes": e.sizes, **_labels(e, self._domain), "seed": e.seed, "values": e.values}
+            {"sizes": e.sizes, **self._domain.labels(e.choices), "seed": e.seed, "values": e.values}
             for e in case.after
         )
         found = Failure(
@@ -427,17 +452,13 @@ class Judge:
         )
         if found.issue:
             found = replace(found, issue=f"{found.issue}\nInputs: {circumstances(found)}\n")
-        if self._folder is None:
+        if self._folder is None or "all_sizes" in failed.problem.evidence:
             return found
         calls = [(each.reuse, self._trials.drawn(each)) for each in (*case.after, case)]
         words = {"candidate": self._subject.candidate, "reference": self._subject.reference}
         inplace = self._trials.inplace
         evidence = failed.problem.evidence
         return replace(found, test=write_test(found, evidence, calls, inplace, words, self._folder))
-
-
-def _labels(case: Case, domain: Domain) -> dict[str, str]:
-    return {name: domain.choices[name][number] for name, number in case.choices.items()}
 
 
 def _named(kind: str, cases: Iterable[Case]) -> list[tuple[str, Case]]:

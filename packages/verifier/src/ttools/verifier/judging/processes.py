@@ -13,6 +13,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.verifier.options import VerifyOptions
+from ttools.verifier.workers.all_sizes import AllSizes
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.process import Limits, Worker
 from ttools.verifier.workers.reference import Reference
@@ -106,6 +107,26 @@ class Processes:
         candidate = Candidate(self._subject.candidate, seconds, self.device, self._started)
         worker = self._start(candidate.serve, share)
         self.configs = _loaded(worker)["configs"]
+        return worker
+
+    def all_sizes(self, seconds: float) -> Worker:
+        """A process that answers for all sizes of the domain.
+
+        Args:
+            seconds: for an answer.
+
+        Raises:
+            WorkerGoneError: loading the files ended the process.
+            WorkerSlowError: it took longer.
+            NotLoadedError: they raise.
+        """
+        subject = self._subject
+        asked = AllSizes(subject.candidate, subject.inputs, self.device)
+        worker = Worker(asked.serve, replace(self._limits, seconds=seconds))
+        self._workers.append(worker)
+        answer = worker.ask({"do": "load"})
+        if "error" in answer:
+            raise NotLoadedError(f"inputs and candidate in one process: {answer['error']}")
         return worker
 
     def on_gpu(self) -> tuple[Worker, dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Evaluates a function of torch in another precision: what it converts up or creates is f64 or f32.
 
 `x.float()` in a reference says "not in half precision"; in double precision it means `double`.
-Conversions to types that are less precise than the arguments are meant: they stay.
+Conversions to types that are less precise than the arguments are meant: they stay. Weights that it
+has beside its arguments are as they are, and widened where an operator insists on one type.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from ttools.verifier.cases.tensors import map_tensors
 
 _PRECISION = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float64: 53}
 _BY_METHOD = {
@@ -37,7 +40,18 @@ class InPrecision(TorchFunctionMode):
         if name in _BY_METHOD and args and isinstance(args[0], torch.Tensor):
             wide = self._widened(_BY_METHOD[name])
             return args[0].to(wide)
-        return func(*[self._widened(each) for each in args], **kwargs)
+        args = [self._widened(each) for each in args]
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError:
+            if name.endswith("_") or "out" in kwargs:
+                raise  # of what is written to a copy would be lost
+            same = map_tensors(self._of_one_type, (args, kwargs), torch.Tensor)
+            return func(*same[0], **same[1])
+
+    def _of_one_type(self, tensor: torch.Tensor) -> torch.Tensor:
+        is_narrow = _PRECISION.get(tensor.dtype, 99) < _PRECISION[self._wide]
+        return tensor.to(self._wide) if is_narrow else tensor
 
     def _widened(self, value: Any) -> Any:
         if isinstance(value, torch.dtype) and _PRECISION.get(value, 99) < 53:

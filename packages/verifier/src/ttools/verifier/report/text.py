@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from ttools.core.reports.sizes import ranges_text
 from ttools.verifier.result import Failure, Verification
+
+#: Of what is not proved; JSON has all.
+_MOST_REASONS = 3
 
 
 def text_of(found: Verification, name: str) -> str:
@@ -26,9 +33,28 @@ def text_of(found: Verification, name: str) -> str:
         if isinstance(count, int) and kind != "cases"
     ]
     lines.append(f"  tried {found.covered.get('cases', 0)} cases: {', '.join(counts)}")
+    lines += [f"  {each}" for each in _all_sizes(found.covered.get("all sizes", {}))]
     lines += [f"  note: {each}" for each in found.notes]
     lines += [f"  not judged: {each}" for each in found.not_judged]
     return "\n".join(lines) + "\n"
+
+
+def _all_sizes(tried: dict[str, Any]) -> Iterator[str]:
+    """What is known of accesses at all sizes, choices of which the same is known together."""
+    same: dict[tuple[Any, ...], list[str]] = {}
+    for each in tried.get("runs", ()):
+        key = each["verdict"], tuple(each["why"]), tuple(each["assumed"])
+        label = ", ".join(f"{name}={value}" for name, value in each["choices"].items())
+        same.setdefault(key, []).append(label)
+    ranges = {name: (low, high) for name, (low, high) in tried.get("sizes", {}).items()}
+    shown = [ranges_text(ranges)] if ranges else []
+    for (verdict, why, assumed), labels in same.items():
+        of = f" ({'; '.join(labels)})" if labels[0] and len(same) > 1 else ""
+        yield f"{' '.join(['accesses at all sizes', *shown])}{of}: {verdict}"
+        yield from (f"  {each}" for each in why[:_MOST_REASONS])
+        if len(why) > _MOST_REASONS:
+            yield f"  and {len(why) - _MOST_REASONS} more"
+        yield from (f"  assumed: {each}" for each in assumed)
 
 
 def circumstances(failure: Failure) -> str:

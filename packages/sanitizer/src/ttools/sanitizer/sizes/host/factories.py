@@ -8,6 +8,7 @@ from types import BuiltinFunctionType
 from typing import Any
 
 import torch
+from torch._library.custom_ops import OPDEFS
 
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
 from ttools.sanitizer.sizes.host.operators import OPERATORS, where
@@ -216,16 +217,28 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         NotModelledError: it is not known.
     """
     name = getattr(function, "__name__", str(function))
+    operator = getattr(
+        getattr(function, "overloadpacket", function), "_qualified_op_name", "aten::"
+    )
+    if not operator.startswith("aten::"):
+        return _custom(operator)(*args, **kwargs)
     if kwargs.get("out") is not None:
         return _written(call_function, function, args, **kwargs)
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](*args, **kwargs)
-    operator = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
-    if args and type(args[0]) is PhantomTensor and (name in _METHODS or operator != name):
-        return getattr(args[0], operator)(*args[1:], **kwargs)
+    method = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
+    if args and type(args[0]) is PhantomTensor and (name in _METHODS or method != name):
+        return getattr(args[0], method)(*args[1:], **kwargs)
     if name in OPERATORS and args and type(args[0]) is PhantomTensor:
         return OPERATORS[name](*args, **kwargs)
     raise NotModelledError(f"`torch.{name}` of host code")
+
+
+def _custom(operator: str) -> Callable[..., Any]:
+    """The Python function that an operator of the user's is."""
+    if operator not in OPDEFS:
+        raise NotModelledError(f"the operator `{operator}` of host code")
+    return OPDEFS[operator]._init_fn  # type: ignore[no-any-return]
 
 
 def _written(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) -> Any:
@@ -250,15 +263,16 @@ def _may_write(make_one: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _has_phantom(values: Iterable[Any]) -> bool:
+def has_phantom(values: Iterable[Any]) -> bool:
+    """Whether one of the values is a phantom, or a list or tuple with one."""
     return any(
-        _has_phantom(v) if type(v) in (list, tuple) else type(v) is PhantomTensor for v in values
+        has_phantom(v) if type(v) in (list, tuple) else type(v) is PhantomTensor for v in values
     )
 
 
 def _guarded(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _has_phantom(args) or _has_phantom(kwargs.values()):
+        if has_phantom(args) or has_phantom(kwargs.values()):
             return call_function(function, args, kwargs)
         return function(*args, **kwargs)
 
@@ -277,7 +291,8 @@ def guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
         own = {
             name: value
             for name, value in scope.items()
-            if type(value) is BuiltinFunctionType and not name.startswith("_")
+            if type(value) is BuiltinFunctionType
+            and not name.startswith(("_", "has_torch_function"))
         }
         found.append((scope, own, {name: _guarded(value) for name, value in own.items()}))
     return found

@@ -22,6 +22,7 @@ from ttools.core.patches import Patches
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
 from ttools.sanitizer.sizes.host.builtin_types import stand_in
 from ttools.sanitizer.sizes.host.factories import guards, replacements
+from ttools.sanitizer.sizes.host.functions import follow_functions
 from ttools.sanitizer.sizes.host.paths import (
     HostInt,
     NotModelledError,
@@ -42,6 +43,8 @@ _POINTERS = {
     torch.bool: "i1", torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5",
     torch.float8_e4m3fnuz: "fp8e4b8", torch.float8_e5m2fnuz: "fp8e5b16",
 }  # fmt: skip
+#: Packages whose own Python code is none of the user's.
+_OTHERS = frozenset(("ttools", "torch", "triton"))
 #: Keyword arguments of launches that are Triton's and not the kernel's.
 _OPTIONS = frozenset(
     (
@@ -140,6 +143,7 @@ class Recorder:
         self.launches: list[Launch] = []
         self.assumptions: list[str] = []
         self._written = written
+        self._real: dict[int, Storage] = {}
 
     def launch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Notes one launch."""
@@ -149,12 +153,24 @@ class Recorder:
         bound = _bind(function, args, kwargs)
         if callable(grid):
             grid = grid(bound)
+        bound = {name: self._phantom(value) for name, value in bound.items()}
         extents = [poly_of(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
         extents += [as_poly(1)] * (3 - len(extents))
         launch = _specialised(function, bound, (extents[0], extents[1], extents[2]), config)
         self.launches.append(launch)
         for index in self._written(launch):
             launch.storages[index].forget()
+
+    def _phantom(self, value: Any) -> Any:
+        """For a tensor with memory, such as a weight, one without: it is no function of sizes."""
+        if type(value) is PhantomTensor or not isinstance(value, torch.Tensor):
+            return value
+        whole = value.untyped_storage()
+        elements = as_poly(whole.nbytes() // value.dtype.itemsize)
+        storage = self._real.setdefault(whole.data_ptr(), Storage(elements, value.dtype))
+        if storage.dtype != value.dtype:
+            raise NotModelledError("tensors of two types in one memory")
+        return PhantomTensor(storage, value.shape, value.stride(), value.storage_offset())
 
 
 def _bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -260,8 +276,8 @@ def _memory(tensor: PhantomTensor) -> Memory:
 
 
 @contextmanager
-def _replaced(recorder: Recorder, scope: dict[str, Any], of: Any) -> Iterator[None]:
-    """Functions of torch and Triton replaced, also under the names of the user's module."""
+def _replaced(recorder: Recorder, scopes: Sequence[dict[str, Any]], of: Any) -> Iterator[None]:
+    """Functions of torch and Triton replaced, also under the names of the user's modules."""
 
     def call(_original: Any) -> Any:
         def run(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -288,7 +304,9 @@ def _replaced(recorder: Recorder, scope: dict[str, Any], of: Any) -> Iterator[No
         for f, guard in zip(own.values(), others.values(), strict=True)
     }
     by_id |= {id(getattr(torch, name)): function for name, function in new.items()}
-    changed = {n: v for n, v in scope.items() if id(v) in by_id}
+    changed = [
+        (scope, {n: v for n, v in tuple(scope.items()) if id(v) in by_id}) for scope in scopes
+    ]
     power = triton.next_power_of_2
     plain = power.fn
     with Patches() as patches:
@@ -299,14 +317,33 @@ def _replaced(recorder: Recorder, scope: dict[str, Any], of: Any) -> Iterator[No
             patches.replace(torch, name, function)
         # The object stays, as kernels may name it too.
         patches.replace(power, "fn", lambda n: next_power(n) if type(n) is HostInt else plain(n))
-        stand_in(patches, scope, of)
+        for scope in scopes:
+            stand_in(patches, scope, of)
+        follow_functions(patches)
         take_over(patches, CALL, call)
         take_over(patches, TUNED, tuned)
-        scope.update({n: by_id[id(v)] for n, v in changed.items()})
+        for scope, own in changed:
+            scope.update({n: by_id[id(v)] for n, v in own.items()})
         try:
             yield
         finally:
-            scope.update(changed)
+            for scope, own in changed:
+                scope.update(own)
+
+
+def _scopes(function: Any) -> list[dict[str, Any]]:
+    """Globals of the function, of the modules beside its file, and of those that write kernels."""
+    own = getattr(function, "__globals__", {})
+    folder = FilePath(str(own.get("__file__", ""))).parent
+    found = {id(own): own}
+    for name, module in tuple(sys.modules.items()):
+        scope = getattr(module, "__dict__", {})
+        file = scope.get("__file__")
+        if name.partition(".")[0] in _OTHERS or not isinstance(file, str):
+            continue
+        if scope.get("triton") is triton or FilePath(file).parent == folder:
+            found[id(scope)] = scope
+    return list(found.values())
 
 
 def run_host(
@@ -328,7 +365,6 @@ def run_host(
     """
     recorder = Recorder(written)
     function = getattr(run, "func", run)
-    scope = getattr(function, "__globals__", {})
-    with on_path(path), _replaced(recorder, scope, function):
+    with on_path(path), _replaced(recorder, _scopes(function), function):
         run(**arguments)
     return recorder

@@ -304,3 +304,8 @@ class View:
                     raise IndexError("index out of range")
                 offset = offset + where * stride
         return type(self)(self.storage, shape, strides, offset)
+
+
+def put_all_on(device: torch.device) -> None:
+    """Has all phantoms of this process say that they are on a device."""
+    View.device, View.is_cuda = device, device.type == "cuda"

@@ -252,14 +252,14 @@ class _Conditions:
             for stride, extent in zip(memory.strides, memory.shape, strict=True)
             if extent.constant != 1 and stride.constant != 0
         ]
-        if any(self._space.range(stride)[0] in (None, 0) for stride, _ in dims):
-            return False
         dims.sort(key=lambda d: self._space.range(d[0])[1] or 0, reverse=True)
         span = as_poly(1)
         for stride, extent in dims:
             span = span + stride * (extent - 1)
         if memory.elements == span and memory.offset.constant == 0 and self._dense(dims):
-            return True
+            return True  # all of the memory, and none if a size is 0
+        if any(self._space.range(stride)[0] in (None, 0) for stride, _ in dims):
+            return False
         return self._member(at, dims, list(facts))
 
     def _dense(self, dims: Sequence[tuple[Poly, Poly]]) -> bool:

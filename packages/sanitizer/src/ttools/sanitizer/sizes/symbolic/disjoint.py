@@ -308,12 +308,13 @@ class _Digits:
         scales = {-c if (c.constant or 0) < 0 else c for m, c in one.items() if m}
         order = sorted(scales, key=lambda c: self._space.range(c)[1] or 0, reverse=True)
         for scale in order if depth > 0 else ():
-            if scale.constant in (1, -1) or (self._space.range(scale)[0] or 0) < 1:
+            if scale.constant in (1, -1):
                 continue
             (high, low), (high2, low2) = _by_scale(p, scale), _by_scale(q, scale)
-            if not low.terms and not low2.terms:
+            if not low.terms and not low2.terms and self._is_positive(scale):
                 self._split(high, high2, depth - 1)
                 return
+            # That there is a digit says that the scale is above 0.
             if any(
                 self._is_digit(sign * low, scale, self._facts)
                 and self._is_digit(sign * low2, scale, self._others)
@@ -323,6 +324,10 @@ class _Digits:
                 self._split(low, low2, depth - 1)
                 return
         self._leaves.append((p, q))
+
+    def _is_positive(self, poly: Poly) -> bool:
+        low = self._space.range(poly)[0]
+        return (low is not None and low > 0) or self._space.nonneg(poly - 1, self._facts)
 
     def _is_digit(self, low: Poly, scale: Poly, facts: list[Poly]) -> bool:
         return self._space.nonneg(low, facts) and self._space.nonneg(scale - 1 - low, facts)
@@ -341,8 +346,7 @@ class _Digits:
         parts = p.linear_in(symbol)
         if parts is None or not self.determined(parts[0]):
             return False
-        low, high = self._space.range(parts[0])
-        if not ((low is not None and low > 0) or (high is not None and high < 0)):
+        if not (self._is_positive(parts[0]) or self._is_positive(-parts[0])):
             return False
         self._known.add(symbol)
         element = self._space.elements.get(symbol)

@@ -1,0 +1,118 @@
+"""The candidate at all sizes of its domain at once, also those that no memory holds.
+
+Inputs and candidate run with tensors that have no memory, so both are loaded into this process.
+What is reported here a candidate may falsify: it can only add failures to those of other processes.
+Must not know what a failure is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ttools.core.device_map.mapping import map_for_good
+from ttools.core.findings.findings import Finding
+from ttools.core.process.script import load_module
+from ttools.core.reports.sizes import Unproved, ranges_text
+from ttools.interpreter.api import interpret
+from ttools.sanitizer.sizes.host.views import put_all_on
+from ttools.verifier.cases.domain import entries_of
+from ttools.verifier.workers import module
+from ttools.verifier.workers.wire import Channel
+
+
+class AllSizes:
+    """Answers requests about the sizes of one domain.
+
+    Args:
+        candidate: `FILE.py:NAME`.
+        inputs: the same.
+        device: of the candidate's tensors; as `cuda` the CPU stands in for a GPU.
+    """
+
+    def __init__(self, candidate: str, inputs: str, device: str = "cpu") -> None:
+        self._candidate, self._inputs, self._device = candidate, inputs, device
+        self._function: Any = None
+        self._draw: Any = None
+        self._entries: dict[str, Any] = {}
+
+    def serve(self, channel: Channel) -> None:
+        """Answers requests until there are no more."""
+        torch.set_num_threads(1)
+        module.leave_out_compiler()
+        while True:
+            request = channel.receive()
+            try:
+                answer = getattr(self, "do_" + request["do"])(request)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code, or ours
+                described = module.described(error)
+                text = f"{described['kind']}: {described['text'].splitlines()[0]}"
+                answer = {"error": text}
+            channel.send(answer)
+
+    def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Loads the files."""
+        if self._device == "cuda":
+            map_for_good()
+            put_all_on(torch.device("cuda", 0))
+        with interpret():
+            own, self._function = module.load(self._candidate)
+            file, name = self._inputs.rsplit(":", 1)
+            drawing = own
+            if Path(file).resolve() != Path(self._candidate.rpartition(":")[0]).resolve():
+                stem = Path(file).stem
+                # Both stay known to those who look for the user's modules.
+                stem += "_inputs" * (stem == own.__name__)
+                drawing = load_module(Path(file).resolve(), stem)
+            self._draw = drawing
+            for part in name.split("."):
+                self._draw = getattr(self._draw, part)
+            self._entries = entries_of(drawing, self._draw)
+        return {}
+
+    def do_check(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Checks the whole domain for one value of each choice."""
+        from ttools.sanitizer.sizes.api import check_ranges
+
+        others = {name: self._entries[name][n] for name, n in request["choices"].items()}
+        if "seed" in inspect.signature(self._draw).parameters:
+            others["seed"] = request["seed"]
+
+        def run(**sizes: Any) -> None:
+            self._function(**self._draw(**sizes, **others))
+
+        ends = {name: (low, high) for name, (low, high) in request["sizes"].items()}
+        report = check_ranges(run, ends, seconds=request["seconds"]).report
+        known = report.sizes
+        assert known is not None
+        return {
+            "launches": bool(report.launches),
+            "findings": [_finding(each) for each in report.findings],
+            "sentences": list(known.sentences),
+            "abstained": [_reason(each, known.checked) for each in known.abstained],
+            "assumptions": list(known.assumptions),
+        }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    location = finding.location
+    assert finding.sizes is not None
+    return {
+        "kind": finding.kind,
+        "severity": finding.severity,
+        "message": finding.message,
+        "kernel": finding.kernel,
+        "where": "" if location is None else f"{Path(location.file).name}:{location.line}",
+        "sizes": dict(finding.sizes),
+        "bytes": 0 if finding.argument is None else finding.argument.storage_bytes,
+    }
+
+
+def _reason(each: Unproved, checked: Mapping[str, tuple[int, int]]) -> str:
+    where = "" if each.file is None else f"{Path(each.file).name}:{each.line}: "
+    about = f" (for {ranges_text(each.sizes)})" if each.sizes and each.sizes != checked else ""
+    return f"{where}{each.reason}{about}"

@@ -1,0 +1,97 @@
+"""Host code with C code in between: functions with gradients, custom operators, other modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+from tests.sanitizer.sizes import kernels
+from tests.sanitizer.sizes.other_module import blocks_of
+
+from ttools.sanitizer.sizes.analysis import Analysis
+
+_WEIGHT = torch.ones(256)
+_LIBRARY = torch.library.Library("ttools_sizes", "FRAGMENT")
+_LIBRARY.define("twice(Tensor x) -> Tensor")
+
+
+def _copied(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    kernels.copy_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+    return y
+
+
+class _Copy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        assert ctx.needs_input_grad == (False,)
+        return _copied(x)
+
+
+class _NewStyle(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor, times: int = 1) -> torch.Tensor:
+        return _copied(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _, ctx.times = inputs
+
+
+@torch.library.custom_op("ttools_sizes::softmax", mutates_args=())
+def _operator(x: torch.Tensor) -> torch.Tensor:
+    return _copied(x)
+
+
+def _function(n: Any) -> None:
+    _Copy.apply(torch.randn(n))
+
+
+def _new_function(n: Any) -> None:
+    _NewStyle.apply(torch.randn(n))
+
+
+def _custom(n: Any) -> None:
+    _operator(torch.randn(n))
+
+
+def _custom_by_name(n: Any) -> None:
+    # It has the name of one of torch's, which launches nothing.
+    torch.ops.ttools_sizes.softmax(torch.randn(n))
+    torch.ops.ttools_sizes.softmax.default(torch.randn(n))
+
+
+def _in_another_module(n: Any) -> None:
+    for _ in blocks_of(n, 1 << 20):
+        _copied(torch.randn(n))
+
+
+@pytest.mark.parametrize(
+    "run", [_function, _new_function, _custom, _custom_by_name, _in_another_module]
+)
+def test_launches_inside_are_followed(run: Callable[..., Any]) -> None:
+    result = Analysis(run, {"n": (2, 1000)}).analyse()
+    assert result.verdict == "proved"
+    assert {launch.kernel for launch in result.launches} == {"copy_kernel"}
+
+
+def test_real_tensors_are_as_large_as_they_are() -> None:
+    def run(n: Any) -> None:
+        y = torch.empty(n)
+        kernels.copy_kernel[(triton.cdiv(n, 64),)](_WEIGHT, y, n, BLOCK=64)
+
+    (defect,) = Analysis(run, {"n": (1, 1000)}).analyse().defects
+    assert (defect.event.kind, defect.sizes) == ("oob_load", {"n": 257})
+
+
+def test_operators_that_c_code_has_are_not_followed() -> None:
+    def run(n: Any) -> None:
+        torch.ops.ttools_sizes.twice(torch.randn(n))
+
+    (abstention,) = Analysis(run, {"n": (1, 9)}).analyse().abstained
+    assert abstention.reason == "not modelled: the operator `ttools_sizes::twice` of host code"
+    assert abstention.file == __file__

@@ -1,0 +1,157 @@
+"""Candidates at all sizes of their domain, also those that no memory holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ttools.core.errors import UsageError
+from ttools.verifier.api import verify
+from ttools.verifier.cases.domain import Domain
+from ttools.verifier.cases.plan import Case
+from ttools.verifier.judging.all_sizes import AllSizesTried, Found, usual_seconds
+from ttools.verifier.judging.processes import NotLoadedError
+from ttools.verifier.options import VerifyOptions
+from ttools.verifier.result import Verification
+from ttools.verifier.workers.all_sizes import AllSizes
+
+FILE = Path(__file__).parent / "kernels_at_all_sizes.py"
+RANGES = {"n": (1, 1 << 33)}
+DOMAIN = Domain(sizes=RANGES, choices={"dtype": ["float32", "float16"]}, seeded=True)
+
+
+class _Here:
+    """Stands for the processes and for one of them: answers in this one."""
+
+    def __init__(self, candidate: str, inputs: str = f"{FILE}:inputs") -> None:
+        self._asked = AllSizes(candidate, inputs)
+
+    def all_sizes(self, _: float) -> _Here:
+        self._asked.do_load({})
+        return self
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        return getattr(self._asked, "do_" + request["do"])(request)
+
+    def end(self, _: object) -> None:
+        """Goes on."""
+
+
+def _tried(
+    name: str, seconds: float = 100.0, why: str = ""
+) -> tuple[list[Found], list[dict[str, Any]]]:
+    """What fails, and what is said of each choice."""
+    tried = AllSizesTried(_Here(f"{FILE}:{name}"), RANGES, seconds)  # type: ignore[arg-type]
+    cases = [Case(sizes={}, choices={"dtype": number}) for number in (0, 1)]
+    found = list(tried.run(cases, why))
+    told = tried.described(DOMAIN)
+    assert told["sizes"] == {"n": [1, 1 << 33]}
+    return found, list(told["runs"])
+
+
+def test_offsets_that_wrap_where_no_memory_is_that_large() -> None:
+    found, runs = _tried("wraps")
+    assert {each.problem.failure for each in found} == {"memory"}
+    assert found[0].case.sizes == {"n": (1 << 31) + 1}
+    assert not found[0].fits
+    line = 1 + FILE.read_text("utf-8").splitlines().index(
+        "    at = first * BLOCK + tl.arange(0, BLOCK)"
+    )
+    assert found[0].problem.detail == (
+        "an int32 product wraps around and reaches an address, at n = 2,147,483,649 "
+        f"({FILE.name}:{line}); `double_kernel` is right for n up to 2,147,483,648"
+    )
+    assert [each["verdict"] for each in runs] == ["fails"]
+
+
+def test_what_is_proved_is_told_for_every_choice() -> None:
+    found, runs = _tried("wide")
+    assert not found
+    assert [(each["choices"], each["verdict"]) for each in runs] == [
+        ({"dtype": "float32"}, "proved"),
+        ({"dtype": "float16"}, "proved"),
+    ]
+
+
+def test_what_cannot_be_followed_fails_nothing() -> None:
+    found, runs = _tried("asks_for_a_value")
+    assert not found
+    for each in runs:
+        assert each["verdict"] == "not tried"
+        (why,) = each["why"]
+        assert why.startswith(f"{FILE.name}:")
+        assert "what a tensor holds decides in host code" in why
+
+
+def test_sizes_that_fit_into_memory_are_told_apart() -> None:
+    found, _ = _tried("leaves_memory_from_some_size_on")
+    assert found[0].case.sizes == {"n": 5_000_001}
+    assert found[0].fits
+    assert "out-of-bounds load of element 5,000,001" in found[0].problem.detail
+
+
+def test_a_candidate_that_raises_is_not_tried() -> None:
+    found, runs = _tried("asks_for_cuda")
+    assert not found
+    assert "AssertionError: the kernel is for CUDA" in runs[0]["why"][0]
+
+
+def test_without_time_or_sizes_nothing_is_tried() -> None:
+    for seconds, why, said in ((0.1, "", "there was no time left"), (9, "no", "no")):
+        _, runs = _tried("wraps", seconds, why)
+        assert [(each["verdict"], each["why"]) for each in runs] == [("not tried", [said])] * 2
+    tried = AllSizesTried(_Here(f"{FILE}:wide"), {}, 9)  # type: ignore[arg-type]
+    assert not list(tried.run([Case(sizes={})]))
+    (run,) = tried.described(Domain(sizes={}, choices={}, seeded=False))["runs"]
+    assert run["why"] == ["`inputs` takes no sizes"]
+
+
+def test_files_that_cannot_be_loaded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object, seconds: float) -> _Here:
+        raise NotLoadedError("inputs and candidate in one process: OSError: no")
+
+    monkeypatch.setattr(_Here, "all_sizes", refuse)
+    _, runs = _tried("wide")
+    assert {tuple(each["why"]) for each in runs} == {
+        ("inputs and candidate in one process: OSError: no",)
+    }
+
+
+def test_domains_beyond_memory_have_more_time() -> None:
+    assert usual_seconds({"m": (0, 1 << 20), "n": (1, 2047)}) == 5
+    assert usual_seconds({"m": (0, 1 << 20), "n": (1, 2048)}) == 25
+
+
+def test_negative_time_is_refused() -> None:
+    with pytest.raises(UsageError, match="all_sizes_seconds=-1: must be 0 or more"):
+        VerifyOptions(all_sizes_seconds=-1)
+
+
+def _verified(name: str, **options: Any) -> Verification:
+    return verify(f"{FILE}:{name}", f"{FILE}:reference", f"{FILE}:inputs", **options)
+
+
+def test_a_verification_asks_for_all_sizes() -> None:
+    found = _verified("wraps", cases=1, all_sizes_seconds=200)
+    (failure,) = found.failures
+    assert (failure.failure, failure.sizes) == ("memory", {"n": (1 << 31) + 1})
+    assert found.covered["all sizes"]["runs"][0]["verdict"] == "fails"
+
+
+@pytest.mark.slow
+def test_whole_verifications(tmp_path: Path) -> None:
+    found = _verified("wide", all_sizes_seconds=60)
+    assert found.verdict == "pass"
+    assert {each["verdict"] for each in found.covered["all sizes"]["runs"]} == {"proved"}
+    found = _verified("leaves_memory_from_some_size_on", cases=1, shrink=1, write_tests=tmp_path)
+    assert found.covered["sizes that were found among all"] == 1
+    assert {each.failure: each.sizes for each in found.failures}["memory"] == {"n": 5_000_001}
+
+
+@pytest.mark.slow
+def test_the_cpu_stands_in_for_a_gpu() -> None:
+    found = _verified("asks_for_cuda", cases=1, all_sizes_seconds=60)
+    assert not found.failures
+    assert {each["verdict"] for each in found.covered["all sizes"]["runs"]} == {"proved"}
