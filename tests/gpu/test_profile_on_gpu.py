@@ -113,7 +113,7 @@ def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
 def test_autotuned_kernels_have_a_row_per_configuration() -> None:
     n = 1 << 20
     x = torch.zeros(n, device="cuda")
-    with profile(only=["tuned_kernel"]) as prof:
+    with profile(only=["tuned_kernel"], trials=True) as prof:
         for _ in range(3):
             tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, n)
     frame = prof.frame

@@ -218,7 +218,7 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     x = torch.arange(1 << 16, dtype=torch.int32)
     bins, count = torch.zeros(4, dtype=torch.int32), torch.zeros(1, dtype=torch.float64)
     device = read_device("a100")
-    measured = {"atomics on one address (4 bytes)": 1e9, "atomics on one address (8 bytes)": 1e6}
+    measured = {"atomics on one address (i32)": 1e9, "atomics on one address (f64)": 1e6}
     known = replace(device, name="mine", peaks={**device.peaks, **measured})
 
     def profiled(device: Device) -> Profile:
@@ -229,7 +229,7 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     prof = profiled(known)
     (counts,) = (sample.counts for sample in prof.samples)
     assert counts is not None
-    assert counts.updates == {4: 64 * 1024 / 4, 8: 64}
+    assert counts.updates == {"i32": 64 * 1024 / 4, "f64": 64}
     (row,) = prof.frame.to_dict("records")
     assert (row["limited_by"], row["updates"]) == ("atomics on one address", 16384)
     # Of the counter, whose 64 updates take longer than 16,384 of the faster type.

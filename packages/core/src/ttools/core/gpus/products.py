@@ -42,6 +42,8 @@ def _device(
 
 
 def _unit(name: str) -> str:
+    if " " in name:
+        return name  # as it is
     operand, dot, sums = (*name.split("_"), "", "")[:3]
     return f"{dot} {operand}".strip() + (f" ({sums} sums)" if sums else "")
 
@@ -84,6 +86,17 @@ _HOPPER = {
     "fp16_dot": 989.4,
     "fp8_dot": 1978.9,
     "int8_dot": 1978.9,
+}
+#: No maker publishes these: measured by `benchmarks/profiling/atomics.py` on an H100 SXM. Integers
+#: are added up within a warp before they leave it, floats are not.
+_H100 = {
+    **_HOPPER,
+    "atomics on one address (f16)": 0.00101,
+    "atomics on one address (bf16)": 0.00102,
+    "atomics on one address (i32)": 0.0425,
+    "atomics on one address (f32)": 0.000564,
+    "atomics on one address (i64)": 0.0428,
+    "atomics on one address (f64)": 0.000564,
 }
 _H100_PCIE = {
     "fp64": 25.6,
@@ -178,7 +191,11 @@ DEVICES: dict[str, Device] = {
             f"{_ADA} 2.1, appendix A",
             _geforce(82.6, 165.2, tf32=82.6, fp8=330.3, int8=660.6),
         ),
-        _device("h100", "sm_90", 132, 3350, 50, f"{_HOPPER_PAPER}; H100 data sheet (SXM)", _HOPPER),
+        _device(
+            *("h100", "sm_90", 132, 3350, 50),
+            f"{_HOPPER_PAPER}; H100 data sheet (SXM); atomics measured",
+            _H100,
+        ),
         _device(
             *("h100-pcie", "sm_90", 114, 2000, 50),
             f"{_HOPPER_PAPER}; H100 data sheet of 2022 (PCIe)",

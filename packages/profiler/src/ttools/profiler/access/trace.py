@@ -88,14 +88,14 @@ class Traffic:
         unique_loaded: bytes that are loaded at least once.
         unique_stored: bytes that are stored or changed atomically at least once.
         accesses: to tiles, in the order of the program.
-        updates: by bytes of an element, how often an operation that is atomic updates one that it
-            touches, on average; of several operations the most.
+        updates: by MLIR's name of an element's type, how often an operation that is atomic updates
+            one that it touches, on average; of several operations the most.
     """
 
     unique_loaded: int
     unique_stored: int
     accesses: tuple[AccessTrace, ...]
-    updates: Mapping[int, float]
+    updates: Mapping[str, float]
 
 
 def line_of(location: SourceLocation | None) -> tuple[str, int]:
@@ -107,6 +107,7 @@ def traffic(
     monitor: Monitor,
     stand_ins: Mapping[int, str] = MappingProxyType({}),
     following: Collection[int] = (),
+    atomics: Mapping[int, str] = MappingProxyType({}),
 ) -> Traffic:
     """What a launch accesses that left footprints.
 
@@ -114,6 +115,7 @@ def traffic(
         monitor: of the launch.
         stand_ins: what loads stand for that stand for others, see `counting.traffic`.
         following: loads whose addresses follow data, see there.
+        atomics: MLIR's name of the element type of each operation that is atomic.
     """
     footprints, _ = monitor.footprints()
     operation_of = np.array([site.operation for site in monitor.sites], np.int64)
@@ -121,7 +123,7 @@ def traffic(
     loaded: list[Footprints] = []
     stored: list[Footprints] = []
     found: list[AccessTrace] = []
-    updates: dict[int, float] = {}
+    updates: dict[str, float] = {}
     for operation in np.unique(operations).tolist():
         own = footprints.take(np.flatnonzero(operations == operation))
         site = monitor.sites[int(np.flatnonzero(operation_of == operation)[0])]
@@ -131,7 +133,8 @@ def traffic(
         (loaded if kind == "load" else stored).append(every)
         if kind == "atomic" and int(every.count.sum()) <= _MOST_RUNS:
             often = _requested(own) / united(every)
-            updates[site.size] = max(updates.get(site.size, 0.0), often)
+            element = atomics[operation]
+            updates[element] = max(updates.get(element, 0.0), often)
         if site.shape:
             trace = _trace(kind, site, own, every)
             found.append(replace(trace, follows_data=operation in following))

@@ -24,7 +24,7 @@ from ttools.profiler.access.trace import Traffic, traffic
 from ttools.profiler.counting.counts import LaunchCounts, evaluate
 from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.counting.rewrite import CountingPlan, plan_counting
-from ttools.profiler.counting.traffic import Rewritten, rewrite_accesses
+from ttools.profiler.counting.traffic import Rewritten, elements_of_atomics, rewrite_accesses
 
 
 class _Kernel:
@@ -100,13 +100,15 @@ def _whole(launch: ObservedLaunch) -> LaunchCounts:
     written = launch.written_storages
     if written is None:
         raise UnsupportedError("counting a kernel that stores through pointers from memory")
-    plan = _rewrite(launch.variants.parse(), whole=True)
+    module = launch.variants.parse()
+    plan = _rewrite(module, whole=True)
     before = Snapshot(written)
     try:
         monitor = _observe(launch, "count all", partial(_rewrite, whole=True), footprints=True)
     finally:
         before.restore()
-    return evaluate(plan, _counters(monitor, plan), traffic(monitor))
+    elements = elements_of_atomics(module)
+    return evaluate(plan, _counters(monitor, plan), traffic(monitor, atomics=elements))
 
 
 def _traffic(launch: ObservedLaunch) -> Traffic:

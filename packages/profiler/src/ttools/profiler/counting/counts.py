@@ -81,7 +81,8 @@ class LaunchCounts:
         exact: whether other runs do the same; False where it depends on the order of programs.
         notes: what is not counted, a sentence each.
         accesses: to tiles, with the addresses of some of them.
-        updates: by bytes of an element, how often atomics of one operation update one, on average.
+        updates: by MLIR's name of an element's type, how often atomics of one operation update one,
+            on average.
     """
 
     programs: int
@@ -93,7 +94,7 @@ class LaunchCounts:
     exact: bool = True
     notes: tuple[str, ...] = ()
     accesses: tuple[AccessTrace, ...] = field(default=(), compare=False)
-    updates: Mapping[int, float] = field(default_factory=dict, compare=False)
+    updates: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def unique(self) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ttools.interpreter.dialects.traits import ATOMIC
 from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, PointerType, Value
 from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.ir.dead_code import remove_dead_code
@@ -25,10 +26,12 @@ class Rewritten(NamedTuple):
     Attributes:
         kinds: what those stand for that stand for stores and atomics.
         following: those whose addresses follow what other loads read.
+        atomics: MLIR's name of the element type of those that stand for atomics.
     """
 
     kinds: Mapping[int, Kind] = MappingProxyType({})
     following: frozenset[int] = frozenset()
+    atomics: Mapping[int, str] = MappingProxyType({})
 
 
 def rewrite_accesses(module: Module) -> Rewritten:
@@ -56,7 +59,20 @@ def rewrite_accesses(module: Module) -> Rewritten:
         for op in kernel.walk()
         if is_access(op) and any(map(is_access, operations_behind([op.address])))
     )
-    return Rewritten({numbers[op]: kind for op, kind in stand_ins.items()}, frozenset(following))
+    kinds = {numbers[op]: kind for op, kind in stand_ins.items()}
+    atomics = {numbers[op]: _accessed(op) for op, kind in stand_ins.items() if kind == "atomic"}
+    return Rewritten(kinds, frozenset(following), atomics)
+
+
+def elements_of_atomics(module: Module) -> dict[int, str]:
+    """MLIR's name of the element type of each atomic operation, by its index in the module."""
+    return {n: _accessed(op) for op, n in _numbered(module).items() if op.has(ATOMIC)}
+
+
+def _accessed(op: Operation) -> str:
+    pointer = element_of(op.address.type)
+    assert isinstance(pointer, PointerType)
+    return str(pointer.pointee)
 
 
 def _numbered(module: Module) -> dict[Operation, int]:

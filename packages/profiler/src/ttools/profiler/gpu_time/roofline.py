@@ -29,9 +29,9 @@ ATOMICS = "atomics on one address"
 _FEW_UPDATES = 1000
 
 
-def atomics_on_one(size: int) -> str:
-    """The unit that updates one element of so many bytes."""
-    return f"{ATOMICS} ({size} bytes)"
+def atomics_on_one(element: str) -> str:
+    """The unit that updates one element of a type, by MLIR's name of it."""
+    return f"{ATOMICS} ({element})"
 
 
 def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
@@ -82,8 +82,8 @@ def bound(counts: LaunchCounts, device: Device) -> Bound:
         if peak and (unit not in OTHER_UNITS or unit in ("function", "integer")):
             parts[unit] = count / peak
     # The busiest element is updated at least as often as they are on average.
-    for size, often in counts.updates.items():
-        if rate := device.peak(atomics_on_one(size)):
+    for element, often in counts.updates.items():
+        if rate := device.peak(atomics_on_one(element)):
             parts[ATOMICS] = max(parts.get(ATOMICS, 0.0), often / rate)
     limited_by = max(parts, key=lambda name: parts[name])
     return Bound(seconds=parts[limited_by], limited_by=limited_by, parts=parts)
