@@ -216,6 +216,30 @@ def test_strides_that_are_passed_in_turn_are_those_of_a_tensor() -> None:
 
 
 @triton.jit
+def states_kernel(x_ptr, h_ptr, T, BT: tl.constexpr, MASKED: tl.constexpr):
+    for block in range(tl.cdiv(T, BT)):
+        t = block * BT + tl.arange(0, BT)
+        x = tl.load(x_ptr + t, mask=(t < T) | (not MASKED), other=0.0)
+        tl.store(h_ptr + block, tl.sum(x))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_has_one_block_may_count_them(masked: bool) -> None:
+    x, h = torch.zeros(64), torch.zeros(1)
+    constants: dict[str, object] = {"BT": 64, "MASKED": masked}
+    result = check_launches(
+        _seen((states_kernel, (1,), (x, h, 64), constants)), {"T": (1, 1 << 20)}
+    )
+    assert result.verdict == ("proved" if masked else "fails")
+    if masked:
+        assert any("h_ptr.shape[0] = cdiv(T, 64)" in e for e in result.report.sizes.assumptions)
+    else:
+        (finding,) = result.report.findings
+        assert finding.argument is not None
+        assert finding.argument.name == "x_ptr"
+
+
+@triton.jit
 def steps_kernel(o_ptr, T, V: tl.constexpr, BV: tl.constexpr):
     v = tl.program_id(0) * BV + tl.arange(0, BV)
     for t in range(T):

@@ -42,6 +42,12 @@ def is_access(op: Operation) -> bool:
     return op.has(READS, WRITES) and op.operand("ptr") is not None
 
 
+def loads(value: Value) -> Operation | None:
+    """The load whose result a value is."""
+    op = value.defining_op
+    return op if op is not None and op.name == "tt.load" else None
+
+
 def is_read(op: Operation) -> bool:
     """Whether an operation reads memory through pointers, as atomics do too."""
     return op.has(READS) and op.operand("ptr") is not None

@@ -13,7 +13,7 @@ from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
 from ttools.interpreter.ir.dataflow import backward_slice, control_sources
-from ttools.sanitizer.analysis.dataflow import is_access, parameter_of
+from ttools.sanitizer.analysis.dataflow import is_access, loads, parameter_of
 from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 
@@ -58,12 +58,10 @@ def _integers_loaded(address: Value, entry: Block) -> Iterator[Value]:
 
     def sources(value: Value) -> Iterable[Value]:
         op = value.defining_op
-        if value.owner is entry or (op is not None and op.name == "tt.load"):
+        if value.owner is entry or loads(value):
             return ()
         return control_sources(value) if op is None or op.has(STRUCTURED) else op.operands
 
     for value in backward_slice([address], sources):
-        op = value.defining_op
-        loaded = op is not None and op.name == "tt.load"
-        if loaded and isinstance(element_type(value.type), IntegerType):
+        if loads(value) and isinstance(element_type(value.type), IntegerType):
             yield value

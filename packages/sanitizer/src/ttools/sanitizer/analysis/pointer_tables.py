@@ -11,7 +11,7 @@ from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Module, PointerType, Value, element_type
 from ttools.interpreter.ir.dataflow import backward_slice, control_sources
-from ttools.sanitizer.analysis.dataflow import is_access
+from ttools.sanitizer.analysis.dataflow import is_access, loads
 
 #: File, line and column: inlining changes the rest of a location.
 Position = tuple[str, int, int]
@@ -53,7 +53,7 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
 
     def sources(value: Value) -> Iterable[Value]:
         op = value.defining_op
-        if value.owner is entry or (op is not None and op.name == "tt.load"):
+        if value.owner is entry or loads(value):
             return ()
         if op is None or op.has(STRUCTURED):
             return control_sources(value)
@@ -61,9 +61,9 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
 
     found: set[int] = set()
     for value in backward_slice([pointer], sources):
-        op = value.defining_op
+        load = loads(value)
         if value.owner is entry and not isinstance(element_type(value.type), PointerType):
             found.add(value.index)
-        elif op is not None and op.name == "tt.load":
-            found |= {n for n in provenance.of(op.operands[0]) if n is not None}
+        elif load is not None:
+            found |= {n for n in provenance.of(load.operands[0]) if n is not None}
     return found

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -332,18 +333,52 @@ def _replaced(recorder: Recorder, scopes: Sequence[dict[str, Any]], of: Any) -> 
 
 
 def _scopes(function: Any) -> list[dict[str, Any]]:
-    """Globals of the function, of the modules beside its file, and of those that write kernels."""
+    """Globals of the function, of the modules beside its file, and of those that write kernels.
+
+    Of the latter those that can be reached from the function's module by what modules name, through
+    packages that only name them: all that a process has imported may be thousands.
+    """
     own = getattr(function, "__globals__", {})
-    folder = FilePath(str(own.get("__file__", ""))).parent
-    found = {id(own): own}
-    for name, module in tuple(sys.modules.items()):
-        scope = getattr(module, "__dict__", {})
-        file = scope.get("__file__")
-        if name.partition(".")[0] in _OTHERS or not isinstance(file, str):
+    folder = _folder_of(own)
+    found: dict[int, dict[str, Any]] = {}
+    seen: set[tuple[int, bool]] = set()
+    scopes = [getattr(module, "__dict__", {}) for module in tuple(sys.modules.values())]
+    pending = [(own, True), *((scope, False) for scope in scopes if _folder_of(scope) == folder)]
+    while pending:
+        scope, named = pending.pop()
+        followed = scope is own or _is_followed(scope, folder)
+        if (id(scope), named) in seen or not (followed or named):
             continue
-        if scope.get("triton") is triton or FilePath(file).parent == folder:
+        seen.add((id(scope), named))
+        if followed:
             found[id(scope)] = scope
+        for name in {_module_of(value) for value in tuple(scope.values())}:
+            module = sys.modules.get(name)
+            if module is not None and name.partition(".")[0] not in _OTHERS:
+                pending.append((vars(module), followed))
     return list(found.values())
+
+
+def _module_of(value: Any) -> str:
+    """The name of a module, or of that of a function, a class, or the class of an object."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    try:
+        name = value.__module__
+    except Exception:  # noqa: BLE001 - whatever objects of the user's do when asked
+        return ""
+    return name if isinstance(name, str) else ""
+
+
+def _folder_of(scope: Mapping[str, Any]) -> str:
+    return str(scope.get("__file__", "")).rpartition("/")[0]
+
+
+def _is_followed(scope: Mapping[str, Any], folder: str) -> bool:
+    """Whether a module is beside a folder's files, or imports Triton and is the user's."""
+    if not isinstance(scope.get("__file__"), str):
+        return False
+    return scope.get("triton") is triton or _folder_of(scope) == folder
 
 
 def run_host(

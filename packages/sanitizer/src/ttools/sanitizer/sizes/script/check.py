@@ -13,7 +13,7 @@ from ttools.sanitizer.sizes.api import SizesResult
 from ttools.sanitizer.sizes.contracts import Promise, contracts, promise_text
 from ttools.sanitizer.sizes.report import make_report
 from ttools.sanitizer.sizes.result import Abstention, Result
-from ttools.sanitizer.sizes.script.generalise import MOST_ELEMENTS, General, generalise
+from ttools.sanitizer.sizes.script.generalise import MOST_ELEMENTS, General, generalise, with_counts
 from ttools.sanitizer.sizes.script.seen import Seen, SeenLaunch
 
 #: Launches that differ at all sizes.
@@ -112,20 +112,35 @@ def check_launch(
 ) -> tuple[General, Result]:
     """Checks one launch for all sizes.
 
-    What a grid counts is guessed. Where it may be one thing or another, and the launch is right by
-    one of them, that is what is assumed.
+    What a grid counts is guessed, and which tensors grow. Where it may be one thing or another,
+    what leaves the least wrong is assumed.
 
     Returns:
         The launch as it was taken, and what is known of it.
     """
-    found = _check(general, ranges, seconds, promised)
-    if found.verdict != "proved":
+
+    def judged(reading: General) -> tuple[General, Result]:
+        return reading, _check(reading, ranges, seconds, promised)
+
+    best = judged(general)
+    if best[1].verdict != "proved":
         other = generalise(general.launch, ranges, general.most, by_axis=True)
         if other.key != general.key:
-            of_other = _check(other, ranges, seconds, promised)
-            if of_other.verdict == "proved":
-                return other, of_other
-    return general, found
+            best = min(best, judged(other), key=_wrong)
+    if best[1].defects:
+        at_fault = {
+            d.launch.names[d.event.argument] for d in best[1].defects if d.event.argument >= 0
+        }
+        counting = with_counts(best[0], at_fault)
+        if counting is not None:
+            best = min(best, judged(counting), key=_wrong)
+    return best
+
+
+def _wrong(judged: tuple[General, Result]) -> tuple[int, bool]:
+    """How much is wrong with a reading of a launch."""
+    _, found = judged
+    return len(found.defects), found.verdict != "proved"
 
 
 def _check(

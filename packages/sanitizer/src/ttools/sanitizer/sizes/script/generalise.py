@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,6 +173,45 @@ def generalise(
         for extent in launch.grid
     ]
     _keep_batches(grid, launch, layouts)
+    return _general(launch, sizes, layouts, scalars, grid, most)
+
+
+def with_counts(general: General, parameters: Container[str]) -> General | None:
+    """The launch if an axis of some tensors that stays counts blocks of a size; None if none may.
+
+    A buffer of one element for each block is as long as a batch of one, say, where there is a
+    block only.
+    """
+    counts = {
+        formula.value(general.sizes): formula
+        for name in general.sizes
+        for length in sorted(_constants(general.launch))
+        if (formula := blocks(size(name), length)).names
+    }
+    layouts = dict(general.layouts)
+    for name, layout in general.layouts.items():
+        if name in parameters and _is_dense(layout.seen):
+            axes = [
+                n for n, f in enumerate(layout.shape) if f.is_constant and f.value({}) in counts
+            ]
+            if axes:
+                count = counts[layout.shape[axes[0]].value({})]
+                shape = [count if n == axes[0] else f for n, f in enumerate(layout.shape)]
+                layouts[name] = _layout(layout.seen, shape)
+    if layouts == general.layouts:
+        return None
+    most, scalars = general.most, general.scalars
+    return _general(general.launch, general.sizes, layouts, scalars, general.grid, most)
+
+
+def _general(
+    launch: SeenLaunch,
+    sizes: dict[str, int],
+    layouts: Mapping[str, Layout],
+    scalars: Mapping[str, Formula],
+    grid: Sequence[Formula],
+    most: int,
+) -> General:
     told = _told(launch, layouts, scalars, grid, sizes)
     if sizes:
         told.append(f"no tensor has more than {most:,} elements")
