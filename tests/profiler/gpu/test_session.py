@@ -135,7 +135,9 @@ def test_trials_that_cannot_be_told_apart_are_said() -> None:
     found = join_sums(sums, [trial("a"), launch("a", 1), trial("b"), trial("b")], notes, trials)
     assert [(s.kernel, s.launches) for s in found] == [("a", 2)]
     assert trials.launches == 4
-    assert notes["a"].startswith("an autotuner's trials cannot be told from its other launches")
+    assert notes["a"].startswith(
+        "an autotuner's trials cannot be distinguished from its other launches"
+    )
 
 
 def tree(name: str, *children: object, **metrics: object) -> dict[str, object]:

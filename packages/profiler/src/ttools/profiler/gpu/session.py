@@ -241,7 +241,7 @@ def join(
 
 
 _MIXED = (
-    "an autotuner's trials cannot be told from its other launches, so all are shown; "
+    "an autotuner's trials cannot be distinguished from its other launches, so all are shown; "
     "data='trace' without CUDA graphs times them apart"
 )
 

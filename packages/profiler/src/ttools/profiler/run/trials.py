@@ -1,6 +1,6 @@
 """What autotuners only tried, which a profile leaves out.
 
-Must not know how trials are told from other launches.
+Must not know how trials are distinguished from other launches.
 """
 
 from __future__ import annotations

@@ -212,13 +212,13 @@ def _general(
     grid: Sequence[Formula],
     most: int,
 ) -> General:
-    told = _told(launch, layouts, scalars, grid, sizes)
+    stated = _stated(launch, layouts, scalars, grid, sizes)
     if sizes:
-        told.append(f"no tensor has more than {most:,} elements")
+        stated.append(f"no tensor has more than {most:,} elements")
     for axis, extent in enumerate(grid[1:], 1):
         if extent.names:
-            told.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
-    return General(launch, sizes, layouts, scalars, grid, most, told)
+            stated.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
+    return General(launch, sizes, layouts, scalars, grid, most, stated)
 
 
 def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Formula]:
@@ -397,7 +397,7 @@ def _fixed(tensor: SeenTensor) -> Layout:
     return Layout(tensor, tuple(shape), tuple(strides), constant(tensor.elements))
 
 
-def _told(
+def _stated(
     launch: SeenLaunch,
     layouts: Mapping[str, Layout],
     scalars: Mapping[str, Formula],
