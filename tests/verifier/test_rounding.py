@@ -93,3 +93,22 @@ def test_gradients_may_cancel_in_another_way(error: float, may: bool) -> None:
     found[1] = described("gradient of q", lost @ k.detach(), {})
     found[0]["grad"] = True
     assert (not compare(right, found)) is may
+
+
+@pytest.mark.parametrize(
+    ("reference", "may"),
+    [
+        (lambda x: torch.log_softmax(x, -1), True),
+        (lambda x: torch.nn.functional.cross_entropy(x, torch.zeros(6, dtype=torch.long)), True),
+        (lambda x: torch.relu(-x), False),
+        (torch.zeros_like, False),
+    ],
+)
+def test_what_is_zero_for_one_column_may_be_off_by_rounding(
+    reference: Callable[[torch.Tensor], torch.Tensor], may: bool
+) -> None:
+    x = torch.linspace(0.5, 4, 6).view(6, 1)
+    exact = reference(x)
+    assert not exact.any()
+    assert allowed(reference, x, exact - 1.5e-8) is may
+    assert not allowed(reference, x, exact - 1e-2)

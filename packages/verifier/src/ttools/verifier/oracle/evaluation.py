@@ -103,7 +103,7 @@ def evaluate(
     answer["double"] = [_sent(each) for _, each in exact]
     spread = _spread(parts, mapped, exact, least)
     lost = _lost(parts, mapped, given, least)
-    rounded = _rounded(parts, mapped, exact, least)
+    rounded = _rounded(parts, mapped, exact, least, _cancelled(exact, spread))
     found = [
         _larger(_larger(*each), more) for *each, more in zip(spread, lost, rounded, strict=True)
     ]
@@ -180,23 +180,33 @@ def _lost(
     return [None if each is None else each.sqrt() for each in squares]
 
 
+def _cancelled(exact: list[tuple[str, Any]], spread: list[torch.Tensor | None]) -> list[int]:
+    """The gradients, and parts with elements that are zero whatever the inputs are."""
+    return [
+        index
+        for index, ((name, part), moved) in enumerate(zip(exact, spread, strict=True))
+        if name.startswith(results.GRADIENT)
+        or (moved is not None and _is_float(part) and bool(((part == 0) & (moved == 0)).any()))
+    ]
+
+
 def _rounded(
     parts: _Parts,
     mapped: Callable[[Callable[[torch.Tensor], torch.Tensor]], dict[str, Any]],
     exact: list[tuple[str, Any]],
     least: torch.dtype,
+    concerned: list[int],
 ) -> list[torch.Tensor | None]:
-    """Of gradients, the spread by rounding errors inside of the reference; None for the rest."""
+    """Of some parts, the spread by rounding errors inside of the reference; None for the rest."""
     squares: list[torch.Tensor | None] = [None] * len(exact)
-    graded = [index for index, (name, _) in enumerate(exact) if name.startswith(results.GRADIENT)]
-    if not graded:
+    if not concerned:
         return squares
     generator = torch.Generator().manual_seed(22)
     step = _STEP[torch.float32]
     for _ in range(_ROUNDING_PROBES):
         with InPrecision(least), Rounding(step, generator):
             rounded = parts(mapped(in_double))
-        for index in graded:
+        for index in concerned:
             one, other = exact[index][1], rounded[index][1]
             if _is_float(one) and _shape(one) == _shape(other):
                 change = (other.detach().double() - one.detach().double()).nan_to_num(0.0)

@@ -1,8 +1,8 @@
 """Rounding errors inside of a function: what each of its operators computes is a little off.
 
-Where a gradient cancels whatever the inputs are, as that of softmax over one column, disturbed
-inputs do not show of what size the numbers were that cancelled. A kernel that computes them in
-another way than torch is off by a rounding error of those.
+Where a result cancels whatever the inputs are, as the gradient of softmax or the cross entropy of
+one class, disturbed inputs do not show of what size the numbers were that cancelled. A kernel that
+computes them in another way than torch is off by a rounding error of those.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ttools.verifier.cases.tensors import map_tensors
 from ttools.verifier.oracle.decisions import JUMPING
 from ttools.verifier.oracle.decisions import MOVING as CHOOSING
 from ttools.verifier.workers.operators import MOVING
+
+#: Operators whose logarithm of what they have computed cancels for one element.
+_COMPOSED = frozenset(("_log_softmax", "logsumexp"))
 
 
 class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -36,8 +40,11 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._step, self._generator = step, generator
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
         name = func._schema.name.partition("::")[2]
+        if name in _COMPOSED and (parts := decomposition_table.get(func)) is not None:
+            with self:
+                return parts(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         is_exact = name in MOVING or name in CHOOSING or name in JUMPING or name == "index"
         if is_exact or any(each.alias_info for each in func._schema.returns):
             return result
