@@ -14,10 +14,10 @@ TORCH_MEAN, TORCH_EACH = 1.5, 3.0
 COMPILE_MS, COMPILE_ATTENTION_MS = 150.0, 400.0
 LAUNCH_US = 100.0
 #: Times under the checks, relative to none: on the mean of all rows, and of each by its access.
-CHECKED_MEAN = {"memcheck": 1.2, "checks": 4.0}
+CHECKED_MEAN = {"memcheck": 1.2, "checks": 2.0}
 CHECKED_EACH = {
     "memcheck": {"plain": 1.5, "gathers": 2.0, "scatters": 2.0},
-    "checks": {"plain": 10.0, "gathers": 10.0},
+    "checks": {"plain": 6.0, "gathers": 6.0},
 }
 SCATTER_S = 1.0
 CHECKED_COMPILE = 2.5

@@ -6,14 +6,22 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ttools.interpreter.runtime.support.native_search import _BLOCK_WORDS, holds_word
+from ttools.interpreter.runtime.support.native_search import (
+    _BLOCK_WORDS,
+    _ROUND_WORDS,
+    holds_word,
+)
 
-_MOST = 3 * _BLOCK_WORDS
+#: Enough for several threads.
+_MOST = 9 * _BLOCK_WORDS
 _COUNTS = st.integers(0, 40) | st.integers(0, _MOST)
 
 
 @given(_COUNTS, st.integers(0, 7), st.integers(0, _MOST) | st.none(), st.integers(0, 2**32 - 1))
+@example(_ROUND_WORDS, 0, _ROUND_WORDS - 1, 1)
+@example(_ROUND_WORDS + 1, 3, _ROUND_WORDS, 1)
 @example(_BLOCK_WORDS, 0, _BLOCK_WORDS - 1, 1)
+@example(_MOST, 5, _MOST - 1, 3)
 @example(_BLOCK_WORDS, 2, _BLOCK_WORDS, 2)
 @example(2 * _BLOCK_WORDS + 1, 1, 2 * _BLOCK_WORDS, 0)
 def test_a_word_is_found_where_it_is_and_nowhere_else(

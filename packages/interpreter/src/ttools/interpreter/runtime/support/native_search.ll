@@ -1,18 +1,20 @@
-; See native_search.py. Words may stand at any address.
+; See native_search.py. A job is: i64 next block, i64 blocks, i64 words, ptr to the first, i64 the
+; word, i64 whether it was found. Words may stand at any address.
+declare i64 @llvm.umin.i64(i64, i64)
 declare <16 x i32> @llvm.umin.v16i32(<16 x i32>, <16 x i32>)
 declare i32 @llvm.vector.reduce.umin.v16i32(<16 x i32>)
 
 ; ---- whether any of `count` words is `value`
-define i32 @holds(ptr %memory, i64 %count, i32 %value) {
+define internal i1 @holds(ptr %memory, i64 %count, i32 %value) {
 entry:
   %one = insertelement <16 x i32> poison, i32 %value, i64 0
   %row = shufflevector <16 x i32> %one, <16 x i32> poison, <16 x i32> zeroinitializer
-  %whole = and i64 %count, -BLOCK_WORDS
+  %whole = and i64 %count, -ROUND_WORDS
   br label %block
 block:
   %first = phi i64 [ 0, %entry ], [ %beyond, %judge ]
   %more = icmp ult i64 %first, %whole
-  %beyond = add i64 %first, BLOCK_WORDS
+  %beyond = add i64 %first, ROUND_WORDS
   br i1 %more, label %rows, label %rest
 ; What differs from the value in no bit becomes 0, and so does the least of all.
 rows:
@@ -48,7 +50,40 @@ next:
   %m1 = add i64 %m, 1
   br label %rest
 yes:
-  ret i32 1
+  ret i1 true
 no:
-  ret i32 0
+  ret i1 false
+}
+
+define void @search(ptr %job, ptr %arena) {
+entry:
+  %blocks.at = getelementptr i8, ptr %job, i64 8
+  %blocks = load i64, ptr %blocks.at
+  %words.at = getelementptr i8, ptr %job, i64 16
+  %words = load i64, ptr %words.at
+  %memory.at = getelementptr i8, ptr %job, i64 24
+  %memory = load ptr, ptr %memory.at
+  %word.at = getelementptr i8, ptr %job, i64 32
+  %word = load i32, ptr %word.at
+  %found.at = getelementptr i8, ptr %job, i64 40
+  br label %take
+take:
+  %block = atomicrmw add ptr %job, i64 1 monotonic
+  %mine = icmp ult i64 %block, %blocks
+  br i1 %mine, label %look, label %out
+look:
+  %first = mul i64 %block, BLOCK_WORDS
+  %beyond = add i64 %first, BLOCK_WORDS
+  %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %words)
+  %count = sub i64 %end, %first
+  %at = getelementptr i32, ptr %memory, i64 %first
+  %held = call i1 @holds(ptr %at, i64 %count, i32 %word)
+  br i1 %held, label %stop, label %take
+; The others need not look at what is left.
+stop:
+  store atomic i64 1, ptr %found.at monotonic, align 8
+  store atomic i64 %blocks, ptr %job monotonic, align 8
+  br label %out
+out:
+  ret void
 }

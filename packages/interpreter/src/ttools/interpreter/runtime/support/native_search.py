@@ -5,15 +5,17 @@ Must not know what the memory is for.
 
 from __future__ import annotations
 
-import ctypes
 from pathlib import Path
-from typing import Any
 
 from ttools.core.once import once
+from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
+from ttools.interpreter.runtime.support.shared_job import run_job
 
 #: Words that are looked at before it is asked whether one was the one.
-_BLOCK_WORDS = 1 << 10
+_ROUND_WORDS = 1 << 10
+#: Words that a thread takes at a time.
+_BLOCK_WORDS = 1 << 16
 
 
 def holds_word(address: int, words: int, word: int) -> bool:
@@ -24,14 +26,13 @@ def holds_word(address: int, words: int, word: int) -> bool:
         words: how many there are, one behind the other.
         word: unsigned.
     """
-    return bool(_function()(address, words, word))
+    blocks = -(-words // _BLOCK_WORDS)
+    *_, found = run_job(_code(), blocks, (words, address, word, 0), worthwhile=4)
+    return bool(found)
 
 
 @once
-def _function() -> Any:
-    text = module_text(Path(__file__).with_name("native_search.ll"), {"BLOCK_WORDS": _BLOCK_WORDS})
-    code = native_module(text, ("holds",), name="searching memory", opt=2)
-    signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint32)
-    function: Any = signature(code.address)
-    function.code = code  # which is unloaded without it
-    return function
+def _code() -> jit.NativeCode:
+    sizes = {"ROUND_WORDS": _ROUND_WORDS, "BLOCK_WORDS": _BLOCK_WORDS}
+    text = module_text(Path(__file__).with_name("native_search.ll"), sizes)
+    return native_module(text, ("search",), name="searching memory", opt=2)

@@ -1,0 +1,44 @@
+"""Runs native code on blocks of memory, on several threads where there is much of it.
+
+The threads are those that run kernels. Must not know what is done with the memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from ttools.interpreter.native import jit
+from ttools.interpreter.runtime.pool import default_threads, pool, share
+
+#: Words of a job, and behind them, on another cache line, how many threads are at work.
+_JOB_WORDS, _PENDING = 8, 64
+
+
+def run_job(
+    code: jit.NativeCode, blocks: int, words: Sequence[int], *, worthwhile: int
+) -> Sequence[int]:
+    """Calls code with a job: the next block, the number of blocks, and words of its own.
+
+    Args:
+        code: takes blocks, by adding one to the job's first word, until there are no more.
+        blocks: how many there are.
+        words: what else the job has; six at most.
+        worthwhile: blocks for each thread at least, else fewer threads share the work.
+
+    Returns:
+        The words as the code left them.
+    """
+    job = (ctypes.c_uint64 * (2 * _JOB_WORDS))(0, blocks, *words)
+    address = ctypes.addressof(job)
+    threads = min(default_threads(), blocks // worthwhile)
+    if threads <= 1:
+        code.function(address, 0)
+    else:
+        workers = pool().lease(threads - 1, 0, limit=threads)
+        # This thread takes part: the address of any memory in the place of an arena says so.
+        try:
+            share(workers, code.address, address, address, address + _PENDING, stop=lambda: None)
+        finally:
+            pool().take_back(workers, keep=max(threads, len(workers)))
+    return job[2 : 2 + len(words)]
