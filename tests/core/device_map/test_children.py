@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 TABLE = Path(__file__).parents[3] / "packages/core/pyproject.toml"
 SCRIPT = """\
