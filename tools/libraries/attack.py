@@ -2,7 +2,7 @@
 
 Small ones are made, with tensors of random integers, under the checks of `ttools sanitize`; large
 ones are computed by machine integers at programs of their ends, with no memory. Neither takes part
-in proofs. A defect that was found is confirmed in the first way.
+in proofs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
-
-import torch
 
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.sizes.algebra.polynomials import as_poly
@@ -24,7 +21,7 @@ from ttools.sanitizer.sizes.contracts import Promise
 from ttools.sanitizer.sizes.host.launches import run_host
 from ttools.sanitizer.sizes.host.paths import HostInt, Path
 from ttools.sanitizer.sizes.script.generalise import General
-from ttools.sanitizer.sizes.script.seen import SeenTensor
+from ttools.sanitizer.sizes.script.random_tensors import NoSuchNumbersError, RandomTensors
 
 #: What a proof excludes.
 KINDS = frozenset(
@@ -35,16 +32,10 @@ _CHECKS = "memcheck,racecheck,overflow"
 _SMALL = 1 << 14
 #: Programs of launches that are made.
 _PROGRAMS = 1 << 10
-#: Elements and programs of a launch that is made to confirm a defect.
-_CONFIRMED = (1 << 25, 1 << 17)
 #: Of that many, one is large.
 _LARGE_EVERY = 8
 #: Launches between two looks at what was found.
 _TOGETHER = 64
-
-
-class _UnkeptError(Exception):
-    """There are no such numbers as are promised, so the proof says nothing."""
 
 
 @dataclass
@@ -75,9 +66,9 @@ class Attack:
     def __init__(
         self, general: General, promised: Mapping[str, Promise], seed: int, low: int = 1
     ) -> None:
-        self._general, self._promised, self._low = general, promised, low
+        self._general, self._low = general, low
         self._choose = random.Random(seed)
-        self._data = torch.Generator().manual_seed(seed)
+        self._tensors = RandomTensors(general, promised, seed)
         ends = dict.fromkeys(general.sizes, (low, general.most))
         self._analysis = Analysis(general.run, ends, 1.0)
         self._symbols = self._analysis._symbols
@@ -118,12 +109,6 @@ class Attack:
             programs is None or grid <= programs
         )
 
-    def confirm(self, sizes: Mapping[str, int], kind: str, location: object) -> bool | None:
-        """Whether a launch that is made shows a defect; None where it is too large."""
-        if not self._fits(sizes, *_CONFIRMED):
-            return None
-        return any(text == f"{kind} at {location}" for text in self._found([dict(sizes)], math.inf))
-
     # ---- with memory
     def _make(self, drawn: list[dict[str, int]], ends: float) -> None:
         found = self._found(drawn, ends)
@@ -142,43 +127,14 @@ class Attack:
             for sizes in drawn:
                 if time.monotonic() > ends:
                     break
-                storages: dict[int, torch.Tensor] = {}
-                with suppress(_UnkeptError):
-                    self.done.made += self._general.make(self._real(sizes, storages), sizes)
+                # Where there are no such numbers as are promised, the proof says nothing.
+                with suppress(NoSuchNumbersError):
+                    self.done.made += self._tensors.launch(sizes)
         return [
             f"{f.kind} at {f.location}"
             for f in checked.findings
             if f.kind in KINDS and f.severity != "note"
         ]
-
-    def _real(self, sizes: Mapping[str, int], storages: dict[int, torch.Tensor]) -> Any:
-        names = {seen: name for name, seen in self._general.launch.tensors.items()}
-
-        def make(seen: SeenTensor, elements: int, shape: list[int], strides: list[int]) -> Any:
-            if seen.storage not in storages:
-                storages[seen.storage] = self._content(seen, elements, names[seen], sizes)
-            return torch.as_strided(storages[seen.storage], shape, strides, seen.offset)
-
-        return make
-
-    def _content(
-        self, seen: SeenTensor, elements: int, name: str, sizes: Mapping[str, int]
-    ) -> torch.Tensor:
-        kind = seen.dtype
-        if kind.is_floating_point or kind.is_complex or kind == torch.bool:
-            return torch.rand(elements, generator=self._data).to(kind)
-        if name in self._promised:
-            low, high = (int(eval(str(b), {}, dict(sizes))) for b in self._promised[name][:2])
-        else:
-            info = torch.iinfo(kind)
-            low, high = info.min, info.max
-        distinct = "distinct" in self._promised.get(name, ())
-        if high < low or (distinct and elements > high - low + 1):
-            raise _UnkeptError
-        if distinct:
-            return (torch.randperm(high - low + 1, generator=self._data)[:elements] + low).to(kind)
-        drawn = torch.randint(low, min(high, (1 << 62)) + 1, (elements,), generator=self._data)
-        return drawn.to(kind)
 
     # ---- without
     def _compute(self, sizes: dict[str, int]) -> None:

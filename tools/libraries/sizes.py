@@ -196,9 +196,8 @@ def show(script: Sequence[Row]) -> Iterator[str]:
     for row in script[1:]:
         yield f"  {row['verdict']}: {row['kernel']} {row['sizes']} ({row['cpu']} s)"
         for defect in row["defects"]:
-            seen = {True: "confirmed", False: "NOT CONFIRMED", None: "too large to be made"}
-            shown = seen[defect.get("confirmed")]
-            yield f"    {defect['kind']} at {defect['at']}: {defect['sizes']}, {shown}"
+            witness = defect["witness"] or "no launch made"
+            yield f"    {defect['kind']} at {defect['at']}: {defect['sizes']}, {witness}"
         for text in row.get("attack", {}).get("refuted", ()):
             yield f"    REFUTED: {text}"
         if row["verdict"] == "not proved":

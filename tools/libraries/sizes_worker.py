@@ -159,6 +159,7 @@ def row(checked: Checked) -> dict[str, Any]:
                 "program": d.event.program,
                 "lane": d.event.lane,
                 "element": d.event.element,
+                "witness": d.witness,
             }
             for d in found.defects
         ],
@@ -193,9 +194,6 @@ def main() -> None:
             data = row(checked)
             data["cpu"] = round(time.process_time() - begin, 2)
             attack = Attack(checked.general, checked.promised, options.seed, checked.low)
-            for defect, shown in zip(checked.found.defects, data["defects"], strict=True):
-                where = (defect.sizes, defect.event.kind, defect.event.op.location)
-                shown["confirmed"] = attack.confirm(*where)
             if checked.verdict in ("proved", "promised") and options.attacks:
                 data["attack"] = asdict(attack.run(options.attacks, options.attack_seconds))
             write(data)

@@ -23,6 +23,7 @@ from ttools.core.location import SourceLocation
 from ttools.core.reports.reading import read_findings
 from ttools.core.reports.registry import WRITERS, write_report
 from ttools.core.reports.report import Report
+from ttools.core.reports.sizes import SizesVerdict, Unproved
 
 Golden = Callable[[str, str], None]
 FINDING = Finding(kind="race", check="racecheck", severity="error", message="m", kernel="k")
@@ -98,15 +99,27 @@ def test_the_schema_knows_every_field(report: Report, schema: Draft202012Validat
             if data is not None and choice != {"type": "null"}:
                 yield from undescribed(data, choice, path)
         if isinstance(data, dict) and "properties" in described:
-            yield from (f"{path}.{name}" for name in data.keys() ^ described["properties"].keys())
+            known, required = described["properties"].keys(), set(described.get("required", ()))
+            wrong = (data.keys() - known) | ((known & required) - data.keys())
+            yield from (f"{path}.{name}" for name in wrong)
             for name, value in data.items():
                 yield from undescribed(value, described["properties"].get(name, {}), name)
         if isinstance(data, list) and "items" in described:
             for value in data:
                 yield from undescribed(value, described["items"], path)
 
-    data = json.loads(write_report(report, "json"))
-    assert list(undescribed(data, schema.schema, "$")) == []
+    of_sizes = Report(
+        findings=(replace(FINDING, sizes={"n": 100}, witness="confirmed"),),
+        sizes=SizesVerdict(
+            checked={"n": (1, 200)},
+            verdict="fails",
+            abstained=(Unproved(reason="data decide", line=3, sizes={"n": (7, 9)}),),
+        ),
+    )
+    for each in (report, of_sizes):
+        data = json.loads(write_report(each, "json"))
+        schema.validate(data)
+        assert list(undescribed(data, schema.schema, "$")) == []
 
 
 @pytest.mark.parametrize(

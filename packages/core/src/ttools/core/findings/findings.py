@@ -19,6 +19,8 @@ from ttools.core.reports.shown import Code, Part, ShowsItself
 Severity = Literal["error", "warning", "note"]
 #: Most severe first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+#: What a launch at the sizes of a finding shows, where all sizes of a range were looked at.
+Witness = Literal["confirmed", "not shown", "too large", "not made"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,7 @@ class Finding(ShowsItself):
         other_configs: further configurations that have the defect, without repetition.
         help: what to do about it.
         sizes: the least sizes at which it appears, where all sizes of a range were looked at.
+        witness: what a launch that was made at these sizes shows.
     """
 
     kind: str
@@ -104,6 +107,7 @@ class Finding(ShowsItself):
     other_configs: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     help: str | None = None
     sizes: Mapping[str, int] | None = field(default=None, hash=False)
+    witness: Witness | None = None
 
     def _shown(self) -> Iterator[Part]:
         from ttools.core.reports.text import finding_text

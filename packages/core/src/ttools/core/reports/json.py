@@ -44,8 +44,9 @@ def as_data(report: Report) -> dict[str, Any]:
 def finding_data(finding: Finding) -> dict[str, Any]:
     """One finding as plain data: the fields of `Finding`, but for what is replaced here."""
     fields = {_RENAMED.get(name, name): value for name, value in vars(finding).items()}
-    if finding.sizes is None:
-        del fields["sizes"]
+    for name in ("sizes", "witness"):
+        if fields[name] is None:
+            del fields[name]
     return {
         **fields,
         "argument": None if finding.argument is None else asdict(finding.argument),

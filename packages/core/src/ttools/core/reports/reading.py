@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ttools.core.findings.findings import Argument, Finding, Related, Severity
+from ttools.core.findings.findings import Argument, Finding, Related, Severity, Witness
 from ttools.core.json_document import read_json_document
 from ttools.core.location import SourceLocation, source_line
 from ttools.core.reports.json import SCHEMA
@@ -75,6 +75,7 @@ class _Finding:
     configs: tuple[dict[str, Any], ...] = ()
     help: str | None = None
     sizes: dict[str, int] | None = None
+    witness: Witness | None = None
 
     def finding(self) -> Finding:
         same = {

@@ -67,7 +67,8 @@ def check_sizes(
     """Checks what a function launches, for all sizes of a range at once.
 
     `run` gets a number for each size by name, makes its tensors with torch and launches as usual.
-    It runs with tensors that have no memory.
+    It runs with tensors that have no memory, and once more with tensors that have some at the sizes
+    of each finding, where these are small.
 
     Args:
         run: the function.
@@ -101,12 +102,20 @@ def check_ranges(
     fail_on: Severity = "error",
     seconds: float = SECONDS,
     assume: Mapping[str, tuple[int | str, ...]] | None = None,
+    witnesses: bool = True,
 ) -> SizesResult:
-    """The same with first and last value of each size in a mapping."""
+    """The same with first and last value of each size in a mapping.
+
+    Args:
+        witnesses: whether launches are made at the sizes of findings, where they are small.
+    """
     from ttools.sanitizer.sizes.analysis import Analysis
     from ttools.sanitizer.sizes.report import make_report
+    from ttools.sanitizer.sizes.witness import with_witnesses
 
     result = Analysis(run, ends, seconds, assume).analyse()
+    if witnesses:
+        result.defects = with_witnesses(result.defects, lambda sizes: run(**sizes))
     name = target or str(getattr(run, "__name__", run))
     return SizesResult(make_report(result, target=name, fail_on=fail_on))
 

@@ -161,12 +161,13 @@ def _finding(defect: Defect) -> Finding:
         program=(x, y, z),
         lane=event.lane or None,
         shape=_shape(defect),
-        notes=(f"{text} is {least}",),
+        notes=tuple(filter(None, (f"{text} is {least}", defect.witness_note))),
         related=related,
         launch=launch.line,
         config=launch.config,
         help=declaration.help,
         sizes=dict(defect.sizes),
+        witness=defect.witness,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ttools.core.findings.findings import Witness
 from ttools.sanitizer.sizes.concrete.state import Event
 from ttools.sanitizer.sizes.host.launches import Launch
 from ttools.sanitizer.sizes.symbolic.conditions import Problem
@@ -19,12 +20,16 @@ class Defect:
         launch: where it was seen.
         sizes: by name.
         is_least: whether smaller ones (each size alone) are known to be right.
+        witness: what a launch at these sizes shows, if one was to be made.
+        witness_note: the same in a sentence.
     """
 
     event: Event
     launch: Launch
     sizes: Mapping[str, int]
     is_least: bool
+    witness: Witness | None = None
+    witness_note: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,9 @@ from ttools.sanitizer.sizes.contracts import Promise, contracts, promise_text
 from ttools.sanitizer.sizes.report import make_report
 from ttools.sanitizer.sizes.result import Abstention, Result
 from ttools.sanitizer.sizes.script.generalise import MOST_ELEMENTS, General, generalise, with_counts
+from ttools.sanitizer.sizes.script.random_tensors import RandomTensors
 from ttools.sanitizer.sizes.script.seen import Seen, SeenLaunch
+from ttools.sanitizer.sizes.witness import with_witnesses
 
 #: Launches that differ at all sizes.
 _MOST = 32
@@ -134,7 +136,9 @@ def check_launch(
         counting = with_counts(best[0], at_fault)
         if counting is not None:
             best = min(best, judged(counting), key=_wrong)
-    return best
+    general, found = best
+    found.defects = with_witnesses(found.defects, RandomTensors(general, promised).launch)
+    return general, found
 
 
 def _wrong(judged: tuple[General, Result]) -> tuple[int, bool]:
