@@ -57,7 +57,7 @@ class RandomTensors:
     def _content(self, seen: SeenTensor, elements: int, sizes: Mapping[str, int]) -> torch.Tensor:
         kind, numbers = seen.dtype, self._numbers
         if kind.is_floating_point or kind.is_complex or kind == torch.bool:
-            return torch.rand(elements, generator=numbers).to(kind)
+            return torch.rand(elements, generator=numbers, device="cpu").to(kind)
         name = self._names[seen]
         contract = self._contracts.get(name)
         info = torch.iinfo(kind)
@@ -72,8 +72,8 @@ class RandomTensors:
         if high < low or (distinct and elements > high - low + 1):
             raise NoSuchNumbersError(f"nothing that `{name}` may hold is as promised at {sizes}")
         if distinct:
-            drawn = torch.randperm(high - low + 1, generator=numbers)[:elements] + low
+            drawn = torch.randperm(high - low + 1, generator=numbers, device="cpu")[:elements] + low
         else:
             top = min(high, 1 << 62) + 1
-            drawn = torch.randint(low, top, (elements,), generator=numbers)
+            drawn = torch.randint(low, top, (elements,), generator=numbers, device="cpu")
         return (drawn.sort().values if "sorted" in words else drawn).to(kind)
