@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -108,6 +107,22 @@ class _Output:
         return elements, elements & copied
 
 
+class _Launching:
+    """While it is entered, its thread reads for a launch; each launch pays for entering it."""
+
+    __slots__ = ("_before", "_own")
+
+    def __init__(self, own: threading.local) -> None:
+        self._own = own
+
+    def __enter__(self) -> None:
+        self._before = getattr(self._own, "reads", False)
+        self._own.reads = True
+
+    def __exit__(self, *_: object) -> None:
+        self._own.reads = self._before
+
+
 class UnwrittenOutputs:
     """The outputs of a run that are not written whole.
 
@@ -128,15 +143,9 @@ class UnwrittenOutputs:
         self._reads.open()
 
     # ---- launches
-    @contextmanager
-    def launching(self) -> Iterator[None]:
+    def launching(self) -> _Launching:
         """What is read meanwhile, a launch reads, or we do for it, and not the host."""
-        before = getattr(self._own, "reads", False)
-        self._own.reads = True
-        try:
-            yield
-        finally:
-            self._own.reads = before
+        return _Launching(self._own)
 
     def is_whole(self, region: Region, *, copies: bool = False, is_trial: bool = False) -> bool:
         """Whether nothing can be missing of the memory of an argument; most outputs are whole.

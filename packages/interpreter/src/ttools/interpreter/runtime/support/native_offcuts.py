@@ -1,10 +1,11 @@
 """Has the C library join what it cut off a block of memory to it again: `native_offcuts.ll`.
 
-glibc's `posix_memalign` takes more than was asked for, and cuts off both ends. What it cuts off goes
-into the thread's cache of small blocks, from where the next small request takes it. As long as it is
-there or in use, the block is too short, once it is freed, for another request as large as the first:
-a program that allocates and frees one tensor after another goes through ever new memory, which is in
-no cache of the CPU. Of a full cache nothing is cut off so, and that is what is brought about here.
+glibc's `posix_memalign` takes more than was asked for, and cuts off both ends. What it cuts off
+goes into the thread's cache of small blocks, from where the next small request takes it. As long as
+it is there or in use, the block is too short, once it is freed, for another request as large as the
+first: a program that allocates and frees one tensor after another, and keeps something small of
+each, goes through ever new memory, which is in no cache of the CPU. What is given back while the
+thread's cache is full is joined to its neighbour, and that is what is brought about here.
 
 With other allocators it does nothing of use, and no harm. Must not know what the memory is for.
 """
