@@ -21,7 +21,7 @@ import numpy as np
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.snapshot import memory
-from ttools.sanitizer.memory.host_reads import HostReads, How
+from ttools.sanitizer.memory.host_reads import HostReads, How, Launching
 from ttools.sanitizer.memory.missing import Bools, Missing, View, may_be_missing, missing_bytes
 from ttools.sanitizer.memory.pattern import Grain, common
 
@@ -107,22 +107,6 @@ class _Output:
         return elements, elements & copied
 
 
-class _Launching:
-    """While it is entered, its thread reads for a launch; each launch pays for entering it."""
-
-    __slots__ = ("_before", "_own")
-
-    def __init__(self, own: threading.local) -> None:
-        self._own = own
-
-    def __enter__(self) -> None:
-        self._before = getattr(self._own, "reads", False)
-        self._own.reads = True
-
-    def __exit__(self, *_: object) -> None:
-        self._own.reads = self._before
-
-
 class UnwrittenOutputs:
     """The outputs of a run that are not written whole.
 
@@ -143,9 +127,9 @@ class UnwrittenOutputs:
         self._reads.open()
 
     # ---- launches
-    def launching(self) -> _Launching:
+    def launching(self) -> Launching:
         """What is read meanwhile, a launch reads, or we do for it, and not the host."""
-        return _Launching(self._own)
+        return Launching(self._own)
 
     def is_whole(self, region: Region, *, copies: bool = False, is_trial: bool = False) -> bool:
         """Whether nothing can be missing of the memory of an argument; most outputs are whole.

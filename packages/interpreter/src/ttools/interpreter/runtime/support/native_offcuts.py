@@ -40,8 +40,8 @@ def join_offcuts(start: int, nbytes: int) -> None:
 @once
 def _functions() -> tuple[int, int]:
     library = ctypes.CDLL(None)
-    address = lambda name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0  # noqa: E731
-    return address("malloc"), address("free")
+    malloc, free = (ctypes.cast(f, ctypes.c_void_p) for f in (library.malloc, library.free))
+    return malloc.value or 0, free.value or 0
 
 
 @once

@@ -127,6 +127,5 @@ def _code() -> jit.NativeCode:
 
 @once
 def _survey() -> Any:
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(_code().symbols["survey"])
-    function.code = _code()
-    return function
+    code = _code()  # never freed
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.symbols["survey"])
