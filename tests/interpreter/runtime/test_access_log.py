@@ -12,7 +12,7 @@ from ttools.interpreter.abi.probe_layout import (
     REPEAT_STRIDE_BITS,
     REPEATED,
 )
-from ttools.interpreter.runtime.access_log import access_dtype, footprints_of, split_log, tiles_of
+from ttools.interpreter.runtime.access_log import access_dtype, footprints_of, split_log
 
 extents = st.tuples(
     st.integers(1, (1 << REPEAT_COUNT_BITS) - 1).map(lambda n: n % 5 + 1),
@@ -63,38 +63,3 @@ def test_synchronising_accesses_are_told_apart():
     footprints, syncs = split_log(np.concatenate([logged(64, (3, 4, 32, 8), 1), sync]))
     assert footprints.runs()["start"].tolist() == [64, 96, 128]
     assert (syncs["site"].tolist(), syncs["seq"].tolist()) == ([2], [5])
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 1 << 40), st.integers(0, 99), extents), min_size=1, max_size=5
-    ),
-    st.booleans(),
-    st.booleans(),
-)
-def test_tiles_are_what_the_records_say(rows, one_stride, all_alike):
-    if all_alike:
-        rows = [(start, site, rows[0][2]) for start, site, _ in rows]
-    if one_stride:
-        stride = rows[0][2][2]
-        rows = [(start, site, (*shape[:2], stride, shape[3])) for start, site, shape in rows]
-    log = np.concatenate([logged(start, shape, site) for start, site, shape in rows])
-    before = log.copy()
-    strides = {shape[2] for _, _, shape in rows if shape[0] > 1}
-    tiles = tiles_of(log)
-    if len(strides) > 1:
-        assert tiles is None
-        return
-    assert tiles is not None
-    assert tiles.starts.tolist() == [start for start, _, _ in rows]
-    runs = np.broadcast_to(tiles.runs, len(rows))
-    assert runs.tolist() == [shape[3] for _, _, shape in rows]
-    assert tiles.most == max(shape[0] for _, _, shape in rows)
-    assert tiles.stride == (strides.pop() if strides else 0)
-    assert np.array_equal(log, before)
-
-
-def test_synchronising_accesses_are_no_tiles():
-    log = np.zeros(2, access_dtype())
-    log["site"] = [3, -1]
-    assert tiles_of(log) is None

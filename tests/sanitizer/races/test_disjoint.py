@@ -6,7 +6,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.sanitizer.races import disjoint_dense, disjoint_grid, maybe_overlapping
+from ttools.interpreter.abi.probe_layout import REPEAT_COUNT_BITS, REPEAT_LANE_BITS, REPEATED
+from ttools.interpreter.runtime.access_log import footprints_of
+from ttools.sanitizer.races import (
+    ACCESS,
+    Site,
+    disjoint_dense,
+    disjoint_tiles,
+    find_conflicts,
+    maybe_overlapping,
+    shared_lanes,
+)
+from ttools.sanitizer.races.classes import classes_of
 
 
 @st.composite
@@ -88,24 +99,46 @@ def test_runs_are_disjoint_only_if_no_byte_is_in_two(parts, scale):
     assert found == apart if looked_at and close else found <= apart
 
 
-lattices = st.tuples(st.integers(0, 30), st.integers(1, 4), st.sampled_from([1, 2, 4, 4, 4]))
+#: Site, program, first byte, runs and bytes of one; all of several runs have one stride.
+logged_rows = st.tuples(
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(0, 30),
+    st.integers(1, 4),
+    st.sampled_from([1, 2, 4, 4, 4]),
+)
+kinds = st.lists(st.sampled_from(["load", "store", "atomic"]), min_size=4, max_size=4)
+
+
+def log_of(rows, stride):
+    """A log of a launch that does not synchronise, as native code writes it."""
+    log = np.zeros(len(rows), ACCESS)
+    for row, (site, program, start, count, run) in zip(log, rows, strict=True):
+        row["start"], row["end"] = start, start + (count - 1) * stride + run
+        row["program"] = program
+        row["site"] = site | (REPEATED if count > 1 else 0)
+        word = count | stride << (REPEAT_COUNT_BITS + REPEAT_LANE_BITS)
+        row["seq"] = word if count > 1 else 0
+    return log
 
 
 @given(
-    st.lists(lattices, min_size=1, max_size=7),
+    st.lists(logged_rows, min_size=1, max_size=7),
+    kinds,
+    st.booleans(),
     st.sampled_from([4, 8, 12, 13, 16]),
     st.sampled_from([1, 2, 4]),
+    st.sampled_from([0, 0, 64, 1000]),
 )
-def test_only_what_is_disjoint_is_a_disjoint_grid(records, stride, unit):
-    start, count, run = (np.array(column) for column in zip(*records, strict=True))
-    start = start * unit
-    covered = [
-        byte
-        for each in zip(start.tolist(), count.tolist(), run.tolist(), strict=True)
-        for byte in bytes_of(each[0], each[1], stride, each[2])
-    ]
-    if disjoint_grid(start, run, int(count.max()), stride):
-        assert len(set(covered)) == len(covered)
+def test_disjoint_tiles_conflict_with_nothing(rows, kinds, scalar, stride, unit, apart):
+    """The analysis that is left out would have found nothing: no pair, no shared lanes."""
+    rows = [(site, program, start * unit + site * apart, *of) for site, program, start, *of in rows]
+    sites = [Site(kind, size=1, shape=() if scalar else (4,)) for kind in kinds]
+    log = log_of(rows, stride)
+    if disjoint_tiles(log, classes_of(sites)):
+        records = footprints_of(log).runs()
+        assert find_conflicts(records, sites, warps=1) == []
+        assert shared_lanes(records, sites, range(len(sites))) == []
 
 
 @given(
@@ -116,20 +149,32 @@ def test_only_what_is_disjoint_is_a_disjoint_grid(records, stride, unit):
     st.integers(0, 3),
     st.randoms(),
 )
-def test_tiles_of_a_matrix_are_a_disjoint_grid(rows, columns, run, height, cut, random):
+def test_tiles_of_a_matrix_are_disjoint(rows, columns, run, height, cut, random):
     """The last column and the last row of tiles may be cut."""
     stride = columns * run - min(cut, run - 1)
     tiles = [
-        (row * height * stride + column * run, min(run, stride - column * run))
-        for row in range(rows)
-        for column in range(columns)
+        (0, n, row * height * stride + column * run, height, min(run, stride - column * run))
+        for n, (row, column) in enumerate(np.ndindex(rows, columns))
     ]
     random.shuffle(tiles)
-    start, length = np.array(tiles).T
-    assert disjoint_grid(start, length, height, stride)
-    assert not disjoint_grid(np.append(start, start[0]), np.append(length, 1), height, stride)
+    store = classes_of([Site("store", size=1)])
+    assert disjoint_tiles(log_of(tiles, stride), store)
+    again = (0, rows * columns, tiles[0][2], 1, 1)
+    assert not disjoint_tiles(log_of([*tiles, again], stride), store)
+
+
+def test_tensors_are_looked_at_one_by_one():
+    """Rows of one, single elements of another; a third is only loaded, by all programs."""
+    rows = [(0, n, 4096 * n, 1, 4096) for n in range(20)]
+    rows += [(1, n, (1 << 20) + 4 * n, 1, 4) for n in range(20)]
+    rows += [(2, n, 1 << 30, 1, 64) for n in range(20)]
+    sites = [Site("store", 4, (1024,)), Site("store", 4), Site("load", 4, (16,))]
+    assert disjoint_tiles(log_of(rows, 0), classes_of(sites))
+    assert not disjoint_tiles(log_of([*rows, (1, 5, 1 << 30, 1, 4)], 0), classes_of(sites))
+    assert not disjoint_tiles(log_of([*rows, (1, 5, 4, 1, 4)], 0), classes_of(sites))
 
 
 def test_records_far_apart_are_not_looked_at_place_by_place():
-    assert not disjoint_grid(np.array([0, 1 << 40]), 4, 1, 0)
-    assert not disjoint_grid(np.array([0, 4]), 0, 1, 0)
+    store = classes_of([Site("store", size=4)])
+    assert not disjoint_tiles(log_of([(0, 0, 0, 1, 4), (0, 1, 1 << 40, 1, 4)], 0), store)
+    assert not disjoint_tiles(log_of([(0, 0, 0, 1, 0), (0, 1, 4, 1, 0)], 0), store)

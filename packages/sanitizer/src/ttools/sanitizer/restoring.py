@@ -57,8 +57,10 @@ class Restoring:
     def findings(self, checked: CheckedLaunch) -> list[Finding]:
         """What is found of a launch that has run, the first of those being made."""
         tuned = _tuned.get()
+        if tuned is None:
+            return []
         _tuned.set(None)
-        if tuned is None or checked.hung or checked.kernel.waits:
+        if checked.hung or checked.kernel.waits:
             return []
         if any(found.severity == "error" for found in checked.findings):
             return []  # what it leaves may be an effect of that

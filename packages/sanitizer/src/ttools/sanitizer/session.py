@@ -10,7 +10,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,9 +142,11 @@ class Session:
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Runs a launch under the checks; see `ttools.interpreter.run.observation`."""
         writer = self._writer_of_child()
-        named = nullcontext() if writer is None else writer.launching(launch.kernel)
-        with named, self._outputs.launching():
-            return self._launch(launch)
+        with self._outputs.launching():
+            if writer is None:
+                return self._launch(launch)
+            with writer.launching(launch.kernel):
+                return self._launch(launch)
 
     def _writer_of_child(self) -> Writer | None:
         if self._joins is None or self._writer is not None:

@@ -18,18 +18,24 @@ _OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools"
 
 #: Code that belongs to Triton, torch or ttools, by its identity: a launch asks for all its callers.
 _ours: dict[int, CodeType] = {}
+#: That of the program that launched last: programs launch in loops.
+_latest: CodeType | None = None
 
 
 def host_line() -> str | None:
     """The innermost line outside Triton, torch and ttools: `file:line`."""
+    global _latest
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
+        if code is _latest:
+            return f"{code.co_filename}:{frame.f_lineno}"
         if id(code) not in _ours:
             if _is_ours(frame):
                 _ours[id(code)] = code
             elif not code.co_filename.startswith("<frozen"):
-                return f"{code.co_filename}:{frame.f_lineno}"
+                _latest = code
+                continue
         frame = frame.f_back
     return None
 

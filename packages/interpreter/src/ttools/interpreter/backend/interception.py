@@ -130,9 +130,9 @@ def _with_buffers(
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return args, kwargs
-    array = numpy.ndarray
+    wrapped, grid = (numpy.ndarray, tuple), kwargs.get("grid")
     for value in (*args, *kwargs.values()):
-        if isinstance(value, (array, tuple)):
+        if isinstance(value, wrapped) and value is not grid:
             return (
                 tuple(map(as_argument, args)),
                 {name: as_argument(value) for name, value in kwargs.items()},

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-#: Of the word that tells how the runs of a repeated record follow each other.
-_COUNT, _STRIDE_SHIFT = (1 << REPEAT_COUNT_BITS) - 1, REPEAT_COUNT_BITS + REPEAT_LANE_BITS
-
-
 @dataclass(frozen=True)
 class Footprints:
     """Logged accesses, several runs of adjacent bytes in each.
@@ -87,55 +83,6 @@ def footprints_of(log: NDArray[Any]) -> Footprints:
     lanes = words & np.uint64((1 << REPEAT_LANE_BITS) - 1)
     words >>= np.uint64(REPEAT_LANE_BITS)
     return Footprints(log, count.view(np.int64), words.view(np.int64), lanes.view(np.int64))
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """Logged accesses of which those of several runs have one stride.
-
-    Attributes:
-        starts: the first byte of each record.
-        runs: bytes of a run, of each record or of all.
-        most: runs of a record, at most.
-        stride: bytes from the beginning of one run to that of the next; 0 where all have one.
-    """
-
-    starts: NDArray[np.int64]
-    runs: NDArray[np.int64] | int
-    most: int
-    stride: int
-
-
-def tiles_of(log: NDArray[Any]) -> Tiles | None:
-    """The accesses that are logged, if none synchronises and they have one stride, else None.
-
-    Args:
-        log: of `access_dtype`, at least one record.
-    """
-    import numpy as np
-
-    sites = log["site"]
-    first, last = int(sites.min()), int(sites.max())
-    if first < 0:
-        return None
-    starts = log["start"]
-    spans = log["end"] - starts
-    span = int(spans[0])
-    runs = span if (spans == span).all() else spans
-    if last < REPEATED:
-        return Tiles(starts, runs, 1, 0)
-    words = log["seq"].view(np.uint64)
-    word = int(words[0])
-    if first >= REPEATED and (words == word).all():
-        count, stride = word & _COUNT, word >> _STRIDE_SHIFT
-        return Tiles(starts, runs - (count - 1) * stride, count, stride)
-    repeated = sites >= REPEATED
-    counts = np.where(repeated, words & np.uint64(_COUNT), np.uint64(1)).view(np.int64)
-    strides = words[repeated] >> np.uint64(_STRIDE_SHIFT)
-    stride = int(strides[0])
-    if (strides != stride).any():
-        return None
-    return Tiles(starts, runs - (counts - 1) * stride, int(counts.max()), stride)
 
 
 def split_log(log: NDArray[Any]) -> tuple[Footprints, NDArray[Any]]:

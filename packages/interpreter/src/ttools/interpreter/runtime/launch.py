@@ -35,6 +35,8 @@ from ttools.interpreter.runtime.stopping import Running, Stop
 _WORTHWHILE_SECONDS = 20e-6
 #: Work that seemed no longer than this on several threads may have been mere waking: see it alone.
 _DOUBTFUL_SECONDS = 200e-6
+#: Without loops, launches that take less than this are not watched: their limit is further by far.
+_BRIEF_SECONDS, _BY_FAR = 1e-3, 1e3
 #: Launches that may take longer leave the calling thread free to notice Ctrl-C.
 _PATIENCE_SECONDS = 0.1
 
@@ -186,7 +188,8 @@ def run(
     try:
         scratch.reserve(kernel.launch_bytes)
         _fill(kernel, scratch, params, extents, count, 0 if order is None else order.ctypes.data)
-        if not (kernel.loops or kernel.emitted.spins or options.seconds):
+        watched = kernel.loops or kernel.emitted.spins
+        if not (watched or _may_outlast(kernel, count, options.seconds)):
             return _call(kernel, scratch, extents, count, options, monitor, None)
         running = Running(scratch.address, scratch.launch, options.seconds)
         try:
@@ -256,6 +259,13 @@ def _raise_stopped(stop: Stop, monitor: Monitor | None) -> NoReturn:
         raise KeyboardInterrupt
     # A thread that does not catch it ends without a word; a subclass would be printed.
     raise SystemExit(_INTERRUPTED)
+
+
+def _may_outlast(kernel: Kernel, count: int, seconds: float | None) -> bool:
+    """Whether a launch without loops may take longer than it is given, by what it took before."""
+    if not seconds or kernel.cost is None:
+        return bool(seconds)
+    return kernel.cost * count > _BRIEF_SECONDS or seconds < _BY_FAR * _BRIEF_SECONDS
 
 
 def _extents(grid: Sequence[int]) -> Grid:

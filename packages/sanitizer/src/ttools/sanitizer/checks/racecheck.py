@@ -11,16 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.interpreter.abi.module import ProbeSite
-from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED, REREADS
+from ttools.interpreter.abi.probe_layout import REREADS
 from ttools.interpreter.analysis.effects import exchanges_values
 from ttools.interpreter.ir import Module
-from ttools.interpreter.runtime.access_log import tiles_of
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.packed_log import MOST_RECORDS
@@ -30,6 +28,7 @@ from ttools.sanitizer.analysis.weak_atomics import weak_atomics
 from ttools.sanitizer.checks.any_order import same_in_any_order
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.lane_stores import OTHER_DATA, lane_stores
+from ttools.sanitizer.checks.near_accesses import near_accesses, sites_of
 from ttools.sanitizer.launch.replay import (
     changing_stores,
     in_another_order,
@@ -38,19 +37,7 @@ from ttools.sanitizer.launch.replay import (
 )
 from ttools.sanitizer.launch.subject import Subject, lane_indices
 from ttools.sanitizer.passes import undefined
-from ttools.sanitizer.races import (
-    ACCESS,
-    AccessRef,
-    Conflict,
-    EarliestReads,
-    Records,
-    Site,
-    disjoint_dense,
-    disjoint_grid,
-    find_conflicts,
-    maybe_overlapping,
-)
-from ttools.sanitizer.races.records import column
+from ttools.sanitizer.races import AccessRef, Conflict, EarliestReads, Records, find_conflicts
 
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"
@@ -66,7 +53,6 @@ _MOST_NAMED = 4
 #: The finding of two accesses that race stands at the one that ranks higher.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
 _NONE: Mapping[int, int] = {}
-_NO_ACCESSES = np.empty(0, ACCESS)
 
 
 class Racecheck(Check):
@@ -109,7 +95,7 @@ class Racecheck(Check):
         assert monitor is not None
         if monitor.stop is not None:
             monitor.shorten_log(_MOST_OF_STOPPED)
-        near = _near(monitor)
+        near = near_accesses(monitor)
         if monitor.log_is_full:
             if monitor.stop is None:
                 yield self.finding("unsupported", _TOO_MANY)
@@ -117,11 +103,11 @@ class Racecheck(Check):
                 return  # what is missing may have ordered the rest
         found = []
         if len(near) or monitor.fails:
-            found = list(lane_stores(self, monitor, near, _sites(monitor)))
+            found = list(lane_stores(self, monitor, near, sites_of(monitor)))
         found += self._races(monitor, near)
         yield from found
         if self._before is not None and (
-            found or not same_in_any_order(self.checked, near, _sites(monitor))
+            found or not same_in_any_order(self.checked, near, sites_of(monitor))
         ):
             known = {(finding.kind, finding.location) for finding in found}
             yield from self._in_another_order(self._before, known)
@@ -165,8 +151,10 @@ class Racecheck(Check):
         monitor = in_another_order(
             checked.launch, before, lambda: checked.execute(options, earliest)
         )
+        if monitor is None:
+            return
         earlier = {} if earliest is None else earliest.earlier
-        for finding in () if monitor is None else self._races(monitor, _near(monitor), earlier):
+        for finding in self._races(monitor, near_accesses(monitor), earlier):
             if (finding.kind, finding.location) not in known:
                 note = f"seen when the programs run in {where}"
                 yield replace(finding, notes=(*finding.notes, note))
@@ -175,7 +163,7 @@ class Racecheck(Check):
         self, monitor: Monitor, near: Records, earlier: Mapping[int, int]
     ) -> list[tuple[Conflict, Finding]]:
         """The conflicts of one execution, each with its finding."""
-        sites, (_, syncs) = _sites(monitor), monitor.footprints()
+        sites, (_, syncs) = sites_of(monitor), monitor.footprints()
         united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
         tensors: defaultdict[tuple[object, ...], dict[str, None]] = defaultdict(dict)
         conflicts = find_conflicts(
@@ -270,69 +258,9 @@ class Racecheck(Check):
             yield Related(message=message, location=each.location)
 
 
-def sites_of(monitor: Monitor) -> list[Site]:
-    """The kernel's probes as the analysis of races wants them."""
-    return [
-        Site(
-            kind="load" if probe.kind == "check" else probe.kind,  # type: ignore[arg-type]
-            size=max(1, probe.size),
-            shape=tuple(probe.shape[axis] for axis in probe.walk),
-            order=probe.order,
-            volatile=probe.kind == "load" and bool(probe.flags & LOOKS),
-            local=probe.kind == "atomic" and bool(probe.flags & IS_LOCAL),
-        )
-        for probe in monitor.sites
-    ]
-
-
-#: By the kernel's table of probes: the same for all its launches.
-_known_sites: WeakKeyDictionary[object, list[Site]] = WeakKeyDictionary()
-
-
-def _sites(monitor: Monitor) -> list[Site]:
-    sites = _known_sites.get(monitor.table)
-    if sites is None:
-        sites = _known_sites[monitor.table] = sites_of(monitor)
-    return sites
-
-
 def _exchanges(module: Module) -> bool:
     """Whether the threads of a program give each other values somewhere in a kernel."""
     return any(exchanges_values(op) for each in module.functions.values() for op in each.walk())
-
-
-def _near(monitor: Monitor) -> Records:
-    """The accesses that are not seen to be apart from all others, each program's in their order."""
-    if _seen_disjoint(monitor):
-        return _NO_ACCESSES
-    footprints, _ = monitor.footprints()
-    records = footprints.records
-    near = maybe_overlapping(
-        column(records, "start"), column(records, "end"), footprints.count, footprints.stride
-    )
-    return footprints.take(near).runs() if len(near) else _NO_ACCESSES
-
-
-def _seen_disjoint(monitor: Monitor) -> bool:
-    """Whether what was logged is easily seen to share no byte.
-
-    Elements that are scattered leave a record each, so the usual answer is to cost little memory.
-    """
-    untouched = monitor.untouched_log()
-    if untouched is not None:
-        if len(untouched) < 2:
-            return True
-        tiles = tiles_of(untouched)
-        if tiles and disjoint_grid(tiles.starts, tiles.runs, tiles.most, tiles.stride):
-            return True
-    log = monitor.log()
-    if len(log) < 2:
-        return True
-    first_site, last_site = log.bounds("site")
-    if first_site < 0 or last_site >= REPEATED:
-        return False
-    runs = list(zip(log.pieces("start"), log.pieces("bytes"), strict=True))
-    return disjoint_dense(runs, log.bounds("start"), *log.bounds("bytes"))
 
 
 def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) -> str:

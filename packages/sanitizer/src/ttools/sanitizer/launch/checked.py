@@ -104,6 +104,8 @@ class CheckedLaunch:
     def is_given_device_memory(self) -> bool:
         """Whether a tensor among the arguments is in the memory of a GPU."""
         launch = self.launch
+        if launch.arguments is launch.values:
+            return False
         changed = [a for a, v in zip(launch.arguments, launch.values, strict=True) if a is not v]
         return bool(changed) and any(
             hasattr(each, "device") and not on_host(each) for each in tensors_among(changed)

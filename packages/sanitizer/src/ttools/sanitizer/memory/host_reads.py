@@ -70,6 +70,26 @@ class Reader(Protocol):
         """Elements of a tensor are about to be overwritten."""
 
 
+class Launching:
+    """While it is entered, what its thread reads is read by a launch; each launch enters it.
+
+    Args:
+        own: what threads say of themselves, in `reads`.
+    """
+
+    __slots__ = ("_before", "_own")
+
+    def __init__(self, own: threading.local) -> None:
+        self._own = own
+
+    def __enter__(self) -> None:
+        self._before = getattr(self._own, "reads", False)
+        self._own.reads = True
+
+    def __exit__(self, *_: object) -> None:
+        self._own.reads = self._before
+
+
 class HostReads:
     """Tells of reads while it is asked to.
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -22,7 +21,7 @@ import numpy as np
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.snapshot import memory
-from ttools.sanitizer.memory.host_reads import HostReads, How
+from ttools.sanitizer.memory.host_reads import HostReads, How, Launching
 from ttools.sanitizer.memory.missing import Bools, Missing, View, may_be_missing, missing_bytes
 from ttools.sanitizer.memory.pattern import Grain, common
 
@@ -128,15 +127,9 @@ class UnwrittenOutputs:
         self._reads.open()
 
     # ---- launches
-    @contextmanager
-    def launching(self) -> Iterator[None]:
+    def launching(self) -> Launching:
         """What is read meanwhile, a launch reads, or we do for it, and not the host."""
-        before = getattr(self._own, "reads", False)
-        self._own.reads = True
-        try:
-            yield
-        finally:
-            self._own.reads = before
+        return Launching(self._own)
 
     def is_whole(self, region: Region, *, copies: bool = False, is_trial: bool = False) -> bool:
         """Whether nothing can be missing of the memory of an argument; most outputs are whole.

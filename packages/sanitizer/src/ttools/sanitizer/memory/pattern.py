@@ -30,6 +30,8 @@ NAN_PATTERN = bytes.fromhex("f9ff") * 4
 WORD = len(PATTERN)
 #: From this many words on, the threads that run kernels fill them.
 _MANY_WORDS = 1 << 12
+#: So many bytes are searched faster than native code is called.
+_FEW = 1 << 12
 #: Half a word by itself is evidence where there are so few that none is expected by chance, or
 #: where there are several.
 FEW_BYTES, _SEVERAL = 1 << 22, 3
@@ -126,6 +128,8 @@ def holds_half(memory: Bytes, pattern: bytes = PATTERN) -> bool:
 
 def holds_run(memory: Bytes, pattern: bytes = PATTERN) -> bool:
     """Whether any four bytes, counted from the first, hold the pattern."""
+    if len(memory) <= _FEW and pattern[: WORD // 2] not in memory.tobytes():
+        return False
     half = int.from_bytes(pattern[: WORD // 2], sys.byteorder)
     return holds_word(memory.ctypes.data, len(memory) * 2 // WORD, half)
 

@@ -1,7 +1,7 @@
 """Races of a launch, from records of its accesses and synchronisation; see docs/design/races.md."""
 
 from ttools.sanitizer.races.conflicts import find_conflicts
-from ttools.sanitizer.races.disjoint import disjoint_dense, disjoint_grid, maybe_overlapping
+from ttools.sanitizer.races.disjoint import disjoint_dense, disjoint_tiles, maybe_overlapping
 from ttools.sanitizer.races.earliest import EarliestReads
 from ttools.sanitizer.races.lanes import shared_lanes
 from ttools.sanitizer.races.locks.lock_order import Nested, lock_cycle
@@ -39,6 +39,6 @@ __all__ = [
     "find_conflicts",
     "lock_cycle",
     "shared_lanes",
-    "disjoint_grid",
+    "disjoint_tiles",
     "disjoint_dense",
 ]

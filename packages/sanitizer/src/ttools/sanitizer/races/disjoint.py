@@ -5,13 +5,21 @@ rows of a tile. Tiles beside each other lie in the same range of addresses and s
 their common stride they do. Knows nothing of programs, kinds of access or order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ttools.interpreter.runtime.support.native_tiles import (
+    LEFT_OUT,
+    Bands,
+    Spread,
+    lie_apart,
+    survey,
+)
+from ttools.sanitizer.races.classes import MAY_CONFLICT
 from ttools.sanitizer.races.keys import order_by
 from ttools.sanitizer.races.overlap import cluster_heads, overlapping
-from ttools.sanitizer.races.records import Bools, Ints
+from ttools.sanitizer.races.records import Bools, Ints, Records
 
 #: Memory with more room than this for each record is not looked at slot by slot.
 _SPARSE = 16
@@ -53,36 +61,65 @@ def disjoint_dense(
     return int(np.count_nonzero(taken)) == elements
 
 
-def disjoint_grid(start: Ints, run: Ints | int, most: int, stride: int) -> bool:
-    """Whether repeated records are seen to share no byte, as the tiles of a matrix.
+def disjoint_tiles(log: Records, classes: Ints) -> bool:
+    """Whether logged accesses are seen to conflict with none, as those of tiles side by side.
 
-    Memory is divided into bands of as many strides as a record has runs at most, and a band into
-    columns of a run's length. A record that begins in the first stride of a band, where a column
-    begins, stays in both; so all are apart if no two have one band and column. False says nothing.
+    Sites whose addresses lie in a common range are looked at together, if their classes may
+    conflict. Their memory is divided into bands of as many strides as a record has runs at most,
+    and a band into columns of a run's length. A record that begins in the first stride of a band,
+    where a column begins, stays in both; so all are apart if no two have one band and column. False
+    says nothing.
 
     Args:
-        start: of the first run of each, in any order.
-        run: bytes of the runs of each, or of all.
-        most: runs of a record, at most.
-        stride: bytes from the beginning of one run to that of the next; of any value where all
-            have one run.
+        log: as native code writes it; accesses that are repeated are one record.
+        classes: of each site.
     """
-    longest = int(np.max(run))
-    if most == 1:
-        stride = longest
-    if longest <= 0 or stride < longest:
+    spreads = survey(log, len(classes))
+    if spreads is None:
         return False
-    bands, offset = np.divmod(start - start.min(), most * stride)
-    columns = offset // longest
-    if int((offset + run).max()) > stride or np.any(columns * longest != offset):
-        return False
-    columns += bands * -(-stride // longest)
-    cells = int(columns.max()) + 1
-    if cells > _SPARSE * len(start):
-        return False
-    taken = np.zeros(cells, np.bool_)
-    taken[columns] = True
-    return int(np.count_nonzero(taken)) == len(start)
+    rows, columns = [LEFT_OUT] * len(classes), 0
+    for group in _groups(spreads):
+        if not MAY_CONFLICT[int(np.bitwise_or.reduce(classes[group]))]:
+            continue
+        bands = _bands([spreads[n] for n in group], columns)
+        if bands is None:
+            return False
+        last = max(spreads[n].high for n in group)
+        columns += ((last - bands.low) // bands.band + 1) * bands.columns
+        if columns > _SPARSE * len(log):
+            return False
+        for n in group:
+            rows[n] = bands
+    return not columns or lie_apart(log, rows, columns)
+
+
+def _groups(spreads: Sequence[Spread]) -> Iterator[list[int]]:
+    """Sites that have records, those together whose addresses lie in a common range."""
+    group: list[int] = []
+    end = 0
+    used = (n for n, each in enumerate(spreads) if each.end)
+    for n in sorted(used, key=lambda n: spreads[n].low):
+        if group and spreads[n].low >= end:
+            yield group
+            group = []
+        group.append(n)
+        end = max(end, spreads[n].end)
+    if group:
+        yield group
+
+
+def _bands(spreads: Sequence[Spread], first: int) -> Bands | None:
+    """How the memory of some sites is divided; None if their records are of several strides."""
+    strides = {each.step for each in spreads if each.most > 1}
+    if len(strides) > 1 or None in strides:
+        return None
+    longest, most = max(each.longest for each in spreads), max(each.most for each in spreads)
+    stride = strides.pop() if strides else longest
+    assert stride is not None
+    if not 0 < longest <= stride:
+        return None
+    low = min(each.low for each in spreads)
+    return Bands(low, most * stride, stride, longest, -(-stride // longest), first)
 
 
 def maybe_overlapping(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints:
