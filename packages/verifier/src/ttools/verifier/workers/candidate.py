@@ -32,6 +32,7 @@ from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.touched import Touched, stored_to
+from ttools.verifier.workers.value_log import logged
 from ttools.verifier.workers.wire import Channel, TensorImage
 
 #: Of CUDA, see its programming guide, "Technical Specifications per Compute Capability".
@@ -49,6 +50,9 @@ class Candidate:
         device: of the arguments; as `cuda` the CPU stands in for a GPU.
         number: of the process, by which its generators of random numbers begin.
     """
+
+    #: Where memory lies that kernels find.
+    _log_device = "cpu"
 
     def __init__(self, word: str, timeout: float, device: str = "cpu", number: int = 0) -> None:
         self._word, self._timeout, self._device = word, timeout, device
@@ -114,7 +118,8 @@ class Candidate:
         work = Seen()
         found: Any = None
         state = randomness.state()
-        with self._engine(request, seen, given, touched) as run:
+        logs = logged(request.get("log"), self._log_device)
+        with self._engine(request, seen, given, touched) as run, logs as log:
             try:
                 with watched(work):
                     found = self._function(**arguments)
@@ -148,6 +153,7 @@ class Candidate:
         answer["findings"] = [] if run is None else [_finding(each) for each in run]
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
         answer.update(seen)
+        answer["log"] = log
         answer["drew"] = randomness.state() != state
         answer["patched"] = self._patched.put_back() if self._patched else []
         if request.get("hold"):
@@ -225,13 +231,13 @@ class Candidate:
     ) -> Iterator[Any]:
         """The engine as a request wants it; gives a list that findings are in afterwards."""
         order = request.get("order")
-        if order is not None:
+        if order is not None or "log" in request:
             with interpret(
-                order=order,
+                order=order or "natural",
                 seed=request.get("seed", 0),
                 threads=request.get("threads", 1),
                 first_config=True,
-                dot="exact",
+                dot=request.get("dot", "exact"),
                 timeout=self._timeout,
             ):
                 yield None

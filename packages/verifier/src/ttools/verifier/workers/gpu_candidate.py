@@ -33,6 +33,7 @@ class GpuCandidate(Candidate):
 
     def __init__(self, word: str, device: str = "cuda") -> None:
         super().__init__(word, timeout=0, device=device)
+        self._log_device = device
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the file, and names the GPU."""
