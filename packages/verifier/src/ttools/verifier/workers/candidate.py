@@ -22,6 +22,7 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.api import sanitize
 from ttools.verifier.cases.tensors import (
     map_tensors,
+    memory_bytes,
     put_values,
     raw_bytes,
     storage_bytes,
@@ -53,6 +54,8 @@ class Candidate:
 
     #: Where memory lies that kernels find.
     _log_device = "cpu"
+    #: The bytes of a tensor.
+    _read = staticmethod(memory_bytes)
 
     def __init__(self, word: str, timeout: float, device: str = "cpu", number: int = 0) -> None:
         self._word, self._timeout, self._device = word, timeout, device
@@ -113,7 +116,7 @@ class Candidate:
         answer: dict[str, Any] = {"call": self._calls}
         seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": [], "too_large": ""}
         tensors = _tensors(arguments)
-        given = Given((each for _, each in tensors), self._left)
+        given = Given((each for _, each in tensors), self._left, self._read)
         touched = Touched(tensors)
         work = Seen()
         found: Any = None

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ttools.core.patches import Patches
+from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers import module
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.given import Given
@@ -30,6 +31,8 @@ class GpuCandidate(Candidate):
         word: `FILE.py:NAME`.
         device: where; another one than a GPU for tests.
     """
+
+    _read = staticmethod(raw_bytes)
 
     def __init__(self, word: str, device: str = "cuda") -> None:
         super().__init__(word, timeout=0, device=device)
