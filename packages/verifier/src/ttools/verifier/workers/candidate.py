@@ -29,6 +29,7 @@ from ttools.verifier.cases.tensors import (
     tensor_of,
 )
 from ttools.verifier.workers import custom_operators, module, randomness, results
+from ttools.verifier.workers.filled import Filled
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
@@ -118,11 +119,13 @@ class Candidate:
         tensors = _tensors(arguments)
         given = Given((each for _, each in tensors), self._left, self._read)
         touched = Touched(tensors)
-        work = Seen()
+        filled = Filled()
+        filled.use("", (each for _, each in tensors))
+        work = Seen(filled)
         found: Any = None
         state = randomness.state()
         logs = logged(request.get("log"), self._log_device)
-        with self._engine(request, seen, given, touched) as run, logs as log:
+        with self._engine(request, seen, given, touched, filled) as run, logs as log:
             try:
                 with watched(work):
                     found = self._function(**arguments)
@@ -143,6 +146,8 @@ class Candidate:
             else:
                 parts = [*results.flat(found), *gradients]
                 answer["results"] = [self._described(name, each, owners) for name, each in parts]
+                for name, each in parts:
+                    filled.use(f"{name} has", [each])
                 answer["copied"] = [[name, work.origin(each)] for name, each in parts]
                 before = [[name, *given.kernel_of(each)] for name, each in parts]
                 answer["given"] = [each for each in before if each[1]]
@@ -157,6 +162,8 @@ class Candidate:
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
         answer.update(seen)
         answer["log"] = log
+        # Without checks launches are not seen, so nobody knows what kernels have written.
+        answer["filled"] = [] if run is None else [list(each) for each in filled.found]
         answer["drew"] = randomness.state() != state
         answer["patched"] = self._patched.put_back() if self._patched else []
         if request.get("hold"):
@@ -230,7 +237,12 @@ class Candidate:
 
     @contextmanager
     def _engine(
-        self, request: dict[str, Any], seen: dict[str, Any], given: Given, touched: Touched
+        self,
+        request: dict[str, Any],
+        seen: dict[str, Any],
+        given: Given,
+        touched: Touched,
+        filled: Filled,
     ) -> Iterator[Any]:
         """The engine as a request wants it; gives a list that findings are in afterwards."""
         order = request.get("order")
@@ -265,9 +277,14 @@ class Candidate:
                     seen["constants"].append(value)
             written = each.variants.effects.written
             given.note(each.kernel, each.arguments, written)
+            filled.use(f"`{each.kernel}` gets", each.arguments)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             report = launch(each)
+            if each.variants.effects.unknown_writes:
+                filled.change_all()
+            # Before anybody looks by operators of torch.
+            filled.change(each.arguments[index] for index in written)
             touched.look(each.kernel, stored_to(each))
             given.leave(each.arguments, written)
             return report

@@ -18,6 +18,7 @@ from ttools.core.patches import Patches
 from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers import module
 from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.filled import Filled
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.touched import Touched
@@ -85,7 +86,12 @@ class GpuCandidate(Candidate):
 
     @contextmanager
     def _engine(
-        self, request: dict[str, Any], seen: dict[str, Any], given: Given, touched: Touched
+        self,
+        request: dict[str, Any],
+        seen: dict[str, Any],
+        given: Given,
+        touched: Touched,
+        filled: Filled,
     ) -> Iterator[Any]:
         """Counts launches, with the warps and stages that a request wants."""
         from triton.runtime.jit import JITFunction
