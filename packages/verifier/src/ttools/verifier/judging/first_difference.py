@@ -173,7 +173,7 @@ def _in_program(
         kind = element_of(known["element"]).dtype
         lanes = int(np.prod(known["shape"], dtype=np.int64))
         arrays = [np.frombuffer(each[1], kind, lanes) for each in values if each is not None]
-        differs = _difference(*arrays[:2], arrays[2:], known)
+        differs = _difference(arrays[0], arrays[1], arrays[2:], known)
         if differs:
             return f"{_described(known, visits[site])}: {differs}"
         last = f"after {_described(known, visits[site])}"

@@ -40,7 +40,7 @@ class Filled:
             storage = _storage(each)
             if storage is None:
                 continue
-            key, digest = StorageWeakRef(storage), _digest(storage)
+            key, digest = _key(storage), _digest(storage)
             if self._known.setdefault(key, digest) != digest:
                 self._known[key] = digest
                 is_float = each.is_floating_point() or each.is_complex()
@@ -51,7 +51,7 @@ class Filled:
         for each in tensors:
             storage = _storage(each)
             if storage is not None:
-                self._known[StorageWeakRef(storage)] = _digest(storage)
+                self._known[_key(storage)] = _digest(storage)
 
     def change_all(self) -> None:
         """The same for all tensors, of which any may have been written to."""
@@ -79,6 +79,11 @@ def _storage(tensor: Any) -> Any:
         return storage if storage.nbytes() and storage.data_ptr() else None
     except (RuntimeError, NotImplementedError):  # of a tensor without memory
         return None
+
+
+def _key(storage: Any) -> StorageWeakRef:
+    """Stands for a storage, and keeps its place from being another's, but not its memory."""
+    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]
 
 
 def _digest(storage: Any) -> bytes:
