@@ -1,5 +1,7 @@
 """Kernels to verify: a right one, and ones that are wrong in one way each."""
 
+import ctypes
+
 import torch
 import triton
 import triton.language as tl
@@ -164,3 +166,12 @@ class Remembering(torch.autograd.Function):
 
 def remembers_the_last_forward_pass(x):
     return Remembering.apply(x)
+
+
+def copies_in_c(x):
+    """As C does that is given addresses: the kernel gets what no operator has written."""
+    there = torch.empty(x.shape, dtype=x.dtype)
+    here = x.contiguous()
+    if x.numel():
+        ctypes.memmove(there.data_ptr(), here.data_ptr(), x.numel() * x.element_size())
+    return right(there)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+import triton
+import triton.language as tl
 
-from ttools.verifier.cases.tensors import image_of, put_values, tensor_of
+from ttools.sanitizer.api import sanitize
+from ttools.verifier.cases.tensors import (
+    image_of,
+    memory_bytes,
+    put_values,
+    raw_bytes,
+    tensor_of,
+)
 from ttools.verifier.workers.candidate import Candidate, _too_large
 from ttools.verifier.workers.given import Given
 
 X = torch.arange(1, 17, dtype=torch.float32)
+
+
+@triton.jit
+def copy_kernel(x_ptr, o_ptr, N: tl.constexpr):
+    c = tl.arange(0, N)
+    tl.store(o_ptr + c, tl.load(x_ptr + c))
 
 
 def test_what_a_kernel_copies_is_told() -> None:
@@ -101,3 +117,25 @@ def test_grids_that_no_gpu_takes() -> None:
     assert (
         _too_large((1, 70_000)) == "launches 70,000 programs along y, of which CUDA allows 65,535"
     )
+
+
+def test_looking_at_a_workspace_is_no_read_of_the_program() -> None:
+    """Two workspaces of one size: the second is unwritten when the first was written."""
+
+    def findings(given: Given) -> list[str]:
+        with sanitize() as run:
+            first, second = torch.empty(16), torch.empty(16)
+            for one, other in ((X, first), (first, second)):
+                given.note("copy", [one, other], [1])
+                copy_kernel[(1,)](one, other, N=16)
+        return [each.kind for each in run.session.findings]
+
+    assert findings(Given([X])) == []
+    assert findings(Given([X], read=raw_bytes)) == ["unwritten_output"]
+
+
+@pytest.mark.parametrize(
+    "view", [X, X[3:], X.reshape(4, 4).t(), X[:1].expand(5), X.bool(), X[:0], X.reshape(4, 4)[1, 2]]
+)
+def test_memory_holds_the_elements_in_order(view: torch.Tensor) -> None:
+    assert memory_bytes(view) == raw_bytes(view)

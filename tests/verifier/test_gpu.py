@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,10 +20,12 @@ from ttools.verifier.judging.trial import Trial
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.report.issue import issue_text
+from ttools.verifier.result import Verification
 from ttools.verifier.workers.gpu_candidate import GpuCandidate
 from ttools.verifier.workers.process import Limits, Worker
 
 FILE = Path(__file__).parent / "kernels_for_verify.py"
+MISCOMPILED = Path(__file__).parent / "kernels_miscompiled.py"
 
 
 def test_races_and_uninitialised_memory_are_no_compilers_errors() -> None:
@@ -39,11 +42,13 @@ def test_an_issue_says_what_was_tried() -> None:
         kernels=["sum_kernel"],
         times=(4, 4),
         variants={"num_warps=1": "right", "num_stages=1": "a | b"},
+        located="the first value is `acc`",
     )
     assert text.startswith("`sum_kernel`: wrong result on H100")
     assert "| num_warps=1 | right |" in text
     assert "| num_stages=1 | a / b |" in text
     assert "Wrong 4 of 4 times: 3 elements are wrong" in text
+    assert "\nThe first value is `acc`.\n" in text
     assert "triton 3.9" in text
 
 
@@ -67,7 +72,8 @@ def test_what_is_right_on_the_engine_only_is_tried_with_other_warps() -> None:
     assert problem.failure == "wrong_values"
     assert problem.detail == (
         "on H100, 4 of 4 times: 3 elements are wrong; right on the engine, where racecheck and "
-        "initcheck find nothing; on the GPU right with num_warps=1"
+        "initcheck find nothing; on the GPU right with num_warps=1; no values were stored: "
+        "3 elements are wrong"
     )
     assert "| num_warps=1 | right |" in problem.evidence["issue"]
     assert "| num_stages=4 | 3 elements are wrong |" in problem.evidence["issue"]
@@ -101,10 +107,8 @@ def test_without_an_opinion_of_the_engine_the_gpu_decides() -> None:
     assert "the engine has no opinion: inline assembly" in problem.detail
 
 
-@pytest.mark.slow
-def test_a_whole_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The candidate is wrong where it is told that it is on the GPU: in a process of the CPU."""
-    word = f"{FILE}:wrong_on_the_gpu"
+def verified(word: str, files: str, monkeypatch: pytest.MonkeyPatch) -> Verification:
+    """A whole verification, with a process of the CPU that stands for a GPU."""
 
     def on_gpu(self: Processes) -> tuple[Worker, dict[str, Any]]:
         worker = Worker(GpuCandidate(word, "cpu").serve, Limits())
@@ -112,14 +116,56 @@ def test_a_whole_verification(monkeypatch: pytest.MonkeyPatch) -> None:
         return worker, _loaded(worker)
 
     monkeypatch.setattr(Processes, "on_gpu", on_gpu)
-    options = VerifyOptions(cases=3, shrink=1)
+    options = VerifyOptions(cases=3, shrink=1, all_sizes_seconds=0)
     object.__setattr__(options, "on", "gpu")  # there is none, which would be refused
     threads = torch.get_num_threads()
     try:
-        found = Judge(Subject(word, f"{FILE}:reference", f"{FILE}:inputs"), options).run()
+        return Judge(Subject(word, f"{files}:reference", f"{files}:inputs"), options).run()
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.slow
+def test_what_no_kernel_does_has_no_value_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidate is wrong where it is told that it is on the GPU: its kernel's inputs are."""
+    found = verified(f"{FILE}:wrong_on_the_gpu", str(FILE), monkeypatch)
     (failure,) = found.failures
     assert "on cpu, 4 of 4 times" in failure.detail
+    assert "`tt.load`: " in failure.detail
     assert "Inputs: M=" in failure.issue
     assert (found.covered["on the GPU"], found.covered["gpu"]) == (1, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("most_stores", "how"),
+    [
+        (1000, "; the first value that differs is in launch 1"),
+        pytest.param(
+            # One of the kernel's own, and those of half of the values.
+            12,
+            "; with a store of each value the result is right, which hints at the compiler's "
+            "scheduling or registers; of part 2 of 2: the first value",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            1,
+            "; with a store of each value, or of each in a half or a quarter of them, the result "
+            "is right, which hints at the compiler's scheduling or registers",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_the_first_value_that_a_compiler_gets_wrong(
+    most_stores: int, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOST_STORES", str(most_stores))
+    found = verified(f"{MISCOMPILED}:candidate", str(MISCOMPILED), monkeypatch)
+    (failure,) = found.failures
+    assert how in failure.detail, failure.detail
+    if most_stores > 1:
+        assert re.search(
+            r"of `scaled_sum_kernel`, program 0: `scaled` at \S+:36 \(`scaled = x \* 3.0`\), "
+            r"`arith.mulf`: \d+ of 16 elements, at \[0\] \S+ on the GPU, \S+ on the engine",
+            failure.detail,
+        )
+    assert failure.detail[failure.detail.index(how) + 3 :] in failure.issue

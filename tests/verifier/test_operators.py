@@ -63,6 +63,7 @@ def judged(function: Callable[..., object], x: torch.Tensor, wanted: torch.Tenso
         "copied": [["result", seen.origin(wanted)]],
         "launches": 1,
         "lazy": [],
+        "filled": [],
     }
     part = described("result", wanted, {})
     right = {"given": [part], "operators": ["isnan"]}
@@ -146,7 +147,7 @@ def test_moving_elements_is_the_work_where_nothing_else_is(
     is_moved: bool, operators: list[str], count: int
 ) -> None:
     x = torch.randn(16)
-    answer = {"operators": [], "copied": [], "launches": 1, "lazy": []}
+    answer = {"operators": [], "copied": [], "launches": 1, "lazy": [], "filled": []}
     answer["given"] = [["result", "copy", is_moved]]
     right = {"given": [described("result", x.flip(0), {})], "operators": operators}
     image = described("x", x, {})["image"]

@@ -25,6 +25,7 @@ EXPECTED = {
     "ignores_strides": {"wrong_values", "memory"},
     "asks_torch": {"not_computed_by_kernel"},
     "remembers": {"stale_state"},
+    "copies_in_c": {"not_computed_by_kernel"},
     "keeps_dimension": {"layout"},
 }
 EXPECTED_SLOWLY = {

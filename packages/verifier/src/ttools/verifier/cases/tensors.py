@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from ttools.verifier.workers.wire import TensorImage
@@ -38,6 +40,20 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
     if not plain.numel():
         return b""
     return plain.reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
+
+
+def memory_bytes(tensor: torch.Tensor) -> bytes:
+    """The bytes of the elements, in order, as they are in the host's memory.
+
+    No operator of torch reads them, so whoever watches those does not take it for the program's.
+    """
+    storage, item = tensor.untyped_storage(), tensor.element_size()
+    if not tensor.numel() or not storage.data_ptr():
+        return b""
+    memory = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
+    strides = [stride * item for stride in tensor.stride()]
+    offset = tensor.storage_offset() * item
+    return np.ndarray(tuple(tensor.shape), f"V{item}", memory, offset, strides).tobytes()
 
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:

@@ -2,7 +2,8 @@
 
 What is wrong on both is the kernel's. What is right on the engine, where neither race nor
 uninitialised memory is found, and wrong on the GPU is the compiler's or the hardware's: the launch
-is repeated with other warps and stages, and there is a text for an issue. Owns that judgement.
+is repeated with other warps and stages, its values are stored to find the first that differs, and
+there is a text for an issue. Owns that judgement.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.judging.finding_classes import of_doubtful
+from ttools.verifier.judging.first_difference import Found, first_difference
 from ttools.verifier.judging.processes import Processes
 from ttools.verifier.judging.trial import Trial, Trials
 from ttools.verifier.oracle.comparison import Mismatch
@@ -29,6 +31,11 @@ VARIANTS: tuple[dict[str, int], ...] = (
 )
 #: How often the launch is made as it is, to see whether it is always wrong.
 _REPEATS = 3
+#: Orders of programs in runs of the engine with small errors, which say how far values may be off.
+_ORDERS = ("reverse", "random", "random")
+#: If the result is right once all values are stored, so many parts of them are tried, each alone.
+_PARTS = (2, 4)
+_HINT = "the result is right, which hints at the compiler's scheduling or registers"
 
 
 class Gpu:
@@ -105,11 +112,13 @@ class Gpu:
             ", ".join(f"{key}={value}" for key, value in each.items()): self._outcome(case, each)
             for each in VARIANTS
         }
+        located = self._located(case)
         right = [name for name, outcome in variants.items() if outcome == "right"]
         detail = (
             f"on {self.name}, {wrong_again + 1} of {_REPEATS + 1} times: {wrong.detail}; right on "
             "the engine, where racecheck and initcheck find nothing; on the GPU "
             + (f"right with {' or '.join(right)}" if right else "wrong with other warps and stages")
+            + f"; {located}"
         )
         issue = issue_text(
             problem=wrong.detail,
@@ -118,6 +127,7 @@ class Gpu:
             kernels=trial.kernels,
             times=(wrong_again + 1, _REPEATS + 1),
             variants=variants,
+            located=located,
         )
         return [Mismatch(wrong.failure, detail, {"issue": issue})]
 
@@ -126,3 +136,48 @@ class Gpu:
         if not trial.problems:
             return "right"
         return trial.problems[0].detail
+
+    # ---- instrumented stores
+    def _located(self, case: Case) -> str:
+        """What storing each value that the kernels compute shows, as a sentence without its end."""
+        whole = self.run(case, log={})
+        if whole.unsupported or not whole.log:
+            return f"no values were stored: {whole.unsupported or _first_detail(whole)}"
+        if "exception" in whole.classes:
+            return f"with a store of each value it is another failure: {_first_detail(whole)}"
+        exact = self._engine(case, log={}, dot="as-written")
+        disturbed = [
+            self._engine(case, log={"seed": n}, dot="as-written", order=order, seed=n)
+            for n, order in enumerate(_ORDERS)
+        ]
+
+        def compared(trial: Trial) -> Found:
+            return first_difference(trial.log, exact.log, [each.log for each in disturbed])
+
+        if whole.problems:
+            return _sentence(compared(whole))
+        known = f"with a store of each value, or of each in a half or a quarter of them, {_HINT}"
+        for of in _PARTS:
+            for part in range(of):
+                trial = self.run(case, log={"part": (part, of)})
+                if trial.problems and "exception" not in trial.classes:
+                    found = compared(trial)
+                    known = f"with a store of each value {_HINT}; of part {part + 1} of {of}: "
+                    known += _sentence(found)
+                    if found.difference:
+                        return known
+        return known
+
+
+def _sentence(found: Found) -> str:
+    limits = f" ({found.limits})" if found.limits else ""
+    if found.difference:
+        return f"the first value that differs is in {found.difference}{limits}"
+    return (
+        "it is wrong, though all values that were stored and compared are the engine's: what "
+        f"differs is how results are stored, or is computed between these values{limits}"
+    )
+
+
+def _first_detail(trial: Trial) -> str:
+    return trial.problems[0].detail if trial.problems else "no kernel was compiled for them"

@@ -1,4 +1,4 @@
-"""Who computed a result: a Triton kernel, or torch.
+"""Who computed a result: a Triton kernel, torch, or something else, such as C.
 
 Owns what counts as torch doing the work. A wrapper may allocate, copy, view and convert; it may ask
 small things of torch, and answer for empty inputs.
@@ -51,6 +51,13 @@ def work_of_torch(
             verb = "takes away" if name in LEAVING else "computes"
             detail = f"torch {verb}: `{name}` on {count} elements, in a call with {largest}"
             return [_not_computed(detail, operator=[name, count])]
+    for where, count, is_float in answer["filled"]:
+        if (is_float or are_integers) and count >= max(_FEWEST, _SHARE * largest):
+            detail = (
+                f"{where} {count} elements that neither a kernel nor an operator of torch has "
+                f"written, in a call with {largest}"
+            )
+            return [_not_computed(detail, filled=True)]
     for part, name in answer["copied"]:
         if name and is_right:
             size = max(results) if "[" not in part else _FEWEST

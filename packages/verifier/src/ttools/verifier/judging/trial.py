@@ -40,6 +40,7 @@ class Trial:
         findings: what the checks found, also where it is no failure.
         results: those of the candidate, and arguments that it may change.
         drew: whether the candidate drew random numbers.
+        log: by launch, what its operations have computed, if that was asked for.
         is_idle: whether a constant result was right without a launch, of inputs that have elements.
         is_endless: whether a launch or the call was ended because it took too long.
     """
@@ -56,6 +57,7 @@ class Trial:
     findings: list[dict[str, Any]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
     drew: bool = False
+    log: list[dict[str, Any]] = field(default_factory=list)
     is_idle: bool = False
     is_endless: bool = False
 
@@ -230,6 +232,7 @@ class Trials:
             graded=[key for key, each in sent.items() if _is_graded(each)],
             findings=answer["findings"],
             drew=answer.get("drew", False),
+            log=answer.get("log", []),
         )
         if "unsupported" in answer:
             trial.unsupported = answer["unsupported"]

@@ -16,6 +16,7 @@ def issue_text(
     kernels: list[str],
     times: tuple[int, int],
     variants: dict[str, str],
+    located: str,
 ) -> str:
     """The text, in Markdown; the inputs are added by whoever knows them.
 
@@ -26,6 +27,7 @@ def issue_text(
         kernels: that were launched.
         times: how often it was wrong, and of how many.
         variants: what came of other warps and stages.
+        located: what storing the kernels' values has shown.
     """
     named = ", ".join(f"`{each}`" for each in kernels) or "A kernel"
     lines = [
@@ -38,6 +40,8 @@ def issue_text(
         "| as launched, but with | result |",
         "|---|---|",
         *(f"| {name} | {outcome.replace('|', '/')} |" for name, outcome in variants.items()),
+        "",
+        f"{located[0].upper()}{located[1:]}.",
         "",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()),
     ]

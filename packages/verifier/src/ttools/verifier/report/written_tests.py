@@ -49,13 +49,14 @@ def write_test(
 
     Returns:
         The file; None where another process may not fail, where only ttools' log of a launch shows
-        it (what a kernel itself puts back), where a call comes before another's backward pass, or
+        it (what a kernel itself puts back), where something else than kernels and operators fills
+        memory, where a call comes before another's backward pass, or
         where the inputs are large.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    if {"stored", "late"} & set(evidence) or (
+    if {"stored", "late", "filled"} & set(evidence) or (
         failure.failure == "nondeterministic" and not evidence
     ):
         return None

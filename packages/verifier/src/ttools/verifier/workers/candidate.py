@@ -22,16 +22,19 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.api import sanitize
 from ttools.verifier.cases.tensors import (
     map_tensors,
+    memory_bytes,
     put_values,
     raw_bytes,
     storage_bytes,
     tensor_of,
 )
 from ttools.verifier.workers import custom_operators, module, randomness, results
+from ttools.verifier.workers.filled import Filled
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.touched import Touched, stored_to
+from ttools.verifier.workers.value_log import logged
 from ttools.verifier.workers.wire import Channel, TensorImage
 
 #: Of CUDA, see its programming guide, "Technical Specifications per Compute Capability".
@@ -49,6 +52,11 @@ class Candidate:
         device: of the arguments; as `cuda` the CPU stands in for a GPU.
         number: of the process, by which its generators of random numbers begin.
     """
+
+    #: Where memory lies that kernels find.
+    _log_device = "cpu"
+    #: The bytes of a tensor.
+    _read = staticmethod(memory_bytes)
 
     def __init__(self, word: str, timeout: float, device: str = "cpu", number: int = 0) -> None:
         self._word, self._timeout, self._device = word, timeout, device
@@ -109,12 +117,15 @@ class Candidate:
         answer: dict[str, Any] = {"call": self._calls}
         seen: dict[str, Any] = {"launches": 0, "constants": [], "kernels": [], "too_large": ""}
         tensors = _tensors(arguments)
-        given = Given((each for _, each in tensors), self._left)
+        given = Given((each for _, each in tensors), self._left, self._read)
         touched = Touched(tensors)
-        work = Seen()
+        filled = Filled()
+        filled.use("", (each for _, each in tensors))
+        work = Seen(filled)
         found: Any = None
         state = randomness.state()
-        with self._engine(request, seen, given, touched) as run:
+        logs = logged(request.get("log"), self._log_device)
+        with self._engine(request, seen, given, touched, filled) as run, logs as log:
             try:
                 with watched(work):
                     found = self._function(**arguments)
@@ -135,6 +146,8 @@ class Candidate:
             else:
                 parts = [*results.flat(found), *gradients]
                 answer["results"] = [self._described(name, each, owners) for name, each in parts]
+                for name, each in parts:
+                    filled.use(f"{name} has", [each])
                 answer["copied"] = [[name, work.origin(each)] for name, each in parts]
                 before = [[name, *given.kernel_of(each)] for name, each in parts]
                 answer["given"] = [each for each in before if each[1]]
@@ -148,6 +161,9 @@ class Candidate:
         answer["findings"] = [] if run is None else [_finding(each) for each in run]
         answer["operators"] = [[name, *counts] for name, counts in work.counts.items()]
         answer.update(seen)
+        answer["log"] = log
+        # Without checks launches are not seen, so nobody knows what kernels have written.
+        answer["filled"] = [] if run is None else [list(each) for each in filled.found]
         answer["drew"] = randomness.state() != state
         answer["patched"] = self._patched.put_back() if self._patched else []
         if request.get("hold"):
@@ -221,17 +237,22 @@ class Candidate:
 
     @contextmanager
     def _engine(
-        self, request: dict[str, Any], seen: dict[str, Any], given: Given, touched: Touched
+        self,
+        request: dict[str, Any],
+        seen: dict[str, Any],
+        given: Given,
+        touched: Touched,
+        filled: Filled,
     ) -> Iterator[Any]:
         """The engine as a request wants it; gives a list that findings are in afterwards."""
         order = request.get("order")
-        if order is not None:
+        if order is not None or "log" in request:
             with interpret(
-                order=order,
+                order=order or "natural",
                 seed=request.get("seed", 0),
                 threads=request.get("threads", 1),
                 first_config=True,
-                dot="exact",
+                dot=request.get("dot", "exact"),
                 timeout=self._timeout,
             ):
                 yield None
@@ -256,9 +277,14 @@ class Candidate:
                     seen["constants"].append(value)
             written = each.variants.effects.written
             given.note(each.kernel, each.arguments, written)
+            filled.use(f"`{each.kernel}` gets", each.arguments)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
             report = launch(each)
+            if each.variants.effects.unknown_writes:
+                filled.change_all()
+            # Before anybody looks by operators of torch.
+            filled.change(each.arguments[index] for index in written)
             touched.look(each.kernel, stored_to(each))
             given.leave(each.arguments, written)
             return report

@@ -8,12 +8,12 @@ depends on the reference: the judge knows. Owns which contents say so.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
-from ttools.verifier.cases.tensors import raw_bytes
+from ttools.verifier.cases.tensors import memory_bytes
 
 #: Fewer elements may be what they are by chance.
 _TELLING = 8
@@ -26,12 +26,18 @@ class Given:
         arguments: of the call, whose contents anyone may pass on.
         left: by the address of a storage, a digest of what a kernel left there; filled here, for
             later calls of the process.
+        read: the bytes of a tensor's elements, as if nobody had read them: what a launch is given
+            may be unwritten.
     """
 
     def __init__(
-        self, arguments: Iterable[torch.Tensor], left: dict[int, bytes] | None = None
+        self,
+        arguments: Iterable[torch.Tensor],
+        left: dict[int, bytes] | None = None,
+        read: Callable[[torch.Tensor], bytes] = memory_bytes,
     ) -> None:
         self._left = {} if left is None else left
+        self._read = read
         self._arguments: list[torch.Tensor] = []
         self._met: set[int] = set()
         self._kernels: dict[tuple[str, bytes], str] = {}
@@ -60,7 +66,7 @@ class Given:
                 continue
             address = each.untyped_storage().data_ptr()
             if address not in self._met:
-                contents = _contents(each)
+                contents = self._contents(each)
                 left = self._left.get(address) if index in workspaces else None
                 if left is None or left != _digest(contents):
                     self._kernels[contents] = kernel
@@ -75,7 +81,7 @@ class Given:
         """
         for each in (arguments[index] for index in written):
             if isinstance(each, torch.Tensor) and each.numel() >= _TELLING:
-                self._left[each.untyped_storage().data_ptr()] = _digest(_contents(each))
+                self._left[each.untyped_storage().data_ptr()] = _digest(self._contents(each))
 
     def kernel_of(self, result: Any) -> tuple[str, bool]:
         """The kernel that was given a result, and whether that has only elements of arguments.
@@ -87,7 +93,7 @@ class Given:
             return "", False
         if result.is_complex():
             return "", False
-        kernel = self._kernels.get(_contents(result), "")
+        kernel = self._kernels.get(self._contents(result), "")
         if not kernel or self._is_copy(result):
             return "", False
         return kernel, self._is_moved(result)
@@ -96,9 +102,9 @@ class Given:
         plain = result.detach().reshape(-1)
         if bool((plain == plain[0]).all()):
             return True
-        own = _contents(result)
+        own = self._contents(result)
         return any(
-            each.numel() == result.numel() and _contents(each.detach().to(result.dtype)) == own
+            each.numel() == result.numel() and self._contents(each.detach().to(result.dtype)) == own
             for each in self._arguments
         )
 
@@ -113,9 +119,8 @@ class Given:
         known.append(torch.zeros(1, dtype=torch.float64, device=plain.device))
         return bool(torch.isin(plain.double().nan_to_num(), torch.cat(known).nan_to_num()).all())
 
-
-def _contents(tensor: torch.Tensor) -> tuple[str, bytes]:
-    return str(tensor.dtype), raw_bytes(tensor)
+    def _contents(self, tensor: torch.Tensor) -> tuple[str, bytes]:
+        return str(tensor.dtype), self._read(tensor)
 
 
 def _digest(contents: tuple[str, bytes]) -> bytes:

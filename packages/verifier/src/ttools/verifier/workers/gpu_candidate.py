@@ -15,8 +15,10 @@ from typing import Any
 import torch
 
 from ttools.core.patches import Patches
+from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers import module
 from ttools.verifier.workers.candidate import Candidate
+from ttools.verifier.workers.filled import Filled
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.touched import Touched
@@ -31,8 +33,11 @@ class GpuCandidate(Candidate):
         device: where; another one than a GPU for tests.
     """
 
+    _read = staticmethod(raw_bytes)
+
     def __init__(self, word: str, device: str = "cuda") -> None:
         super().__init__(word, timeout=0, device=device)
+        self._log_device = device
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the file, and names the GPU."""
@@ -81,7 +86,12 @@ class GpuCandidate(Candidate):
 
     @contextmanager
     def _engine(
-        self, request: dict[str, Any], seen: dict[str, Any], given: Given, touched: Touched
+        self,
+        request: dict[str, Any],
+        seen: dict[str, Any],
+        given: Given,
+        touched: Touched,
+        filled: Filled,
     ) -> Iterator[Any]:
         """Counts launches, with the warps and stages that a request wants."""
         from triton.runtime.jit import JITFunction

@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ttools.core.patches import Patches
 from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers.custom_operators import is_followed, looking_inside
+from ttools.verifier.workers.filled import Filled, written_by
 
 #: Operators that allocate, move elements or look at them, by their names without overloads.
 MOVING = frozenset(
@@ -147,9 +148,11 @@ class Seen:
             one that it answered a question about, and of any tensor.
         made: by the bytes of a tensor, the operator that computed it.
         constants: by identity, tensors that come from no argument and no kernel.
+        filled: follows what is in memory, if anybody asks for that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, filled: Filled | None = None) -> None:
+        self.filled = filled
         self.counts: dict[str, tuple[int, int, int]] = {}
         self.made: dict[bytes, str] = {}
         self.constants: dict[int, torch.Tensor] = {}
@@ -235,7 +238,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_followed(name):
             with looking_inside(partial(_modes, self._seen)):
                 return func(*args, **(kwargs or {}))
-        result = func(*args, **(kwargs or {}))
+        result = self._followed(name, func, args, kwargs or {})
         taken, made = _tensors((args, kwargs or {})), _tensors(result)
         if self._is_constant(name, taken):
             self._seen.constants.update((id(each), each) for each in made)
@@ -246,6 +249,19 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._seen.convert(taken, made)
         elif name not in MOVING and name not in _DRAWING:
             self._note(name, taken, made)
+        return result
+
+    def _followed(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        """Runs an operator, and looks at the memory that it is given."""
+        filled = self._seen.filled
+        if filled is None:
+            return func(*args, **kwargs)
+        written = _tensors(written_by(func, args, kwargs))
+        own = set(map(id, written))
+        filled.use(f"`{name}` gets", (e for e in _tensors((args, kwargs)) if id(e) not in own))
+        result = func(*args, **kwargs)
+        filled.change(written)
+        filled.use(f"`{name}` makes", _tensors(result))
         return result
 
     def _is_constant(self, name: str, taken: list[torch.Tensor]) -> bool:
