@@ -22,7 +22,8 @@ from ttools.sanitizer.sizes.host.launches import Launch, Memory, run_host
 from ttools.sanitizer.sizes.host.paths import Condition, HostInt, NotModelledError, Path
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region, region
 from ttools.sanitizer.sizes.result import Abstention, Result
-from ttools.sanitizer.sizes.search import Known, Search
+from ttools.sanitizer.sizes.search.known import Known
+from ttools.sanitizer.sizes.search.launch import Search
 from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem
 
 _MOST_PATHS = 96
