@@ -216,6 +216,8 @@ class Analysis:
             for problem in pending.values():
                 self._settle(search, where, problem)
             seen |= set(pending)
+            if not any(problem.hides for problem in pending.values()):
+                break  # all else is proved on the whole box
             left = search.left()
             for key in left.keys() & seen - self.known.defects.keys() - self._unsettled:
                 if key[0] not in _HINDRANCES:

@@ -149,6 +149,9 @@ def _finding(defect: Defect) -> Finding:
         "the least size at which it appears" if defect.is_least else "a size at which it appears"
     )
     text = point_text(defect.sizes)
+    notes = [f"{text} is {least}"]
+    if event.given:
+        notes.append(f"where {event.given}, which is promised to be possible")
     x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)
     return Finding(
         kind=kind,
@@ -161,7 +164,7 @@ def _finding(defect: Defect) -> Finding:
         program=(x, y, z),
         lane=event.lane or None,
         shape=_shape(defect),
-        notes=(f"{text} is {least}",),
+        notes=tuple(notes),
         related=related,
         launch=launch.line,
         config=launch.config,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from ttools.interpreter.ir import Module, Operation, shape_of
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.sanitizer.sizes.concrete.promised import KINDS, at_ends
 from ttools.sanitizer.sizes.concrete.run import ConcreteRun
 from ttools.sanitizer.sizes.concrete.state import Event, Outcome
 from ttools.sanitizer.sizes.host.launches import Launch
@@ -50,7 +52,16 @@ class Trial:
         self.is_whole = outcome.whole and len(chosen) == total
 
     def _run(self, programs: Programs) -> Outcome:
-        return ConcreteRun(self.launch, self._module, self._sizes, programs, self._written).run()
+        outcome = self._computed(self.launch, programs)
+        if outcome.uncertain:
+            for launch, given in at_ends(self.launch, self._sizes):
+                for key, event in self._computed(launch, programs).events.items():
+                    if event.kind in KINDS:
+                        outcome.events.setdefault(key, replace(event, given=given))
+        return outcome
+
+    def _computed(self, launch: Launch, programs: Programs) -> Outcome:
+        return ConcreteRun(launch, self._module, self._sizes, programs, self._written).run()
 
     def look_further(self, key: Key, is_late: Callable[[], bool]) -> bool:
         """Runs the other programs, some at a time, until a defect is seen; whether it is.

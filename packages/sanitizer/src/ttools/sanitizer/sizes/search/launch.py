@@ -48,15 +48,18 @@ class Search(LineSearch):
         run, so that the search knows of them.
         """
         solver = self._solver
-        if solver is None or not any(problem.askable for problem in problems.values()):
+        askable = any(problem.askable for problem in problems.values())
+        if solver is None or not askable or self._known.is_late():
             return problems
         trials = [self.trial(point) for point in self._corners()]
         # Others that are seen there are hidden so far: nothing but a proof may leave them out.
         wrong = problems.keys() & {trial.key(e) for trial in trials for e in trial.events}
         if problems.keys() == wrong:
-            self._solver = None
             return problems
         left = self._with_solver(self._where.box, frozenset(wrong))
+        if not any(problem.hides for problem in problems.values()):
+            # All others are proved: what is here beside these had no time left.
+            left = {key: problem for key, problem in left.items() if key in problems}
         for witness in solver.witnesses[:_MOST_WITNESSES]:
             point = self._point(witness)
             if self._where.holds(point) and not self._known.is_late():
