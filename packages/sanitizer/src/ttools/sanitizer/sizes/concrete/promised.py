@@ -57,7 +57,7 @@ def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Poly, str]]
         count *= evaluate(extent, sizes)
     if low > high or not count:
         return []
-    if not memory.distinct:
+    if not memory.distinct or count == 1:
         return [(as_poly(end), f"{end:,} everywhere") for end in (low, high)]
     is_row = len(memory.shape) == 1 and memory.strides[0].constant == 1
     if not is_row or high - low < count - 1:
