@@ -13,6 +13,7 @@ from typing import Any
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding, FindingsError, Severity
 from ttools.core.reports.report import Report
+from ttools.sanitizer.sizes.algebra.limits import STRETCH
 
 #: After which a range that is not decided yet stays so.
 SECONDS = 25.0
@@ -73,7 +74,8 @@ def check_sizes(
         run: the function.
         target: what the report calls it.
         fail_on: from which severity on findings fail.
-        seconds: after which what is left is not proved.
+        seconds: of computing, after which what is left is not proved; on the clock that may take
+            four times as long where others share the processor.
         assume: least and greatest of the integers in tensors, by parameter of kernels:
             `{"index": (0, "n - 1")}`; after them, or alone, `"distinct"` where no two are equal
             and `"sorted"` where none is below the one before. The report repeats it.
@@ -101,12 +103,19 @@ def check_ranges(
     fail_on: Severity = "error",
     seconds: float = SECONDS,
     assume: Mapping[str, tuple[int | str, ...]] | None = None,
+    stretch: float = STRETCH,
 ) -> SizesResult:
-    """The same with first and last value of each size in a mapping."""
+    """The same with first and last value of each size in a mapping.
+
+    Args:
+        run: as above, and so all others that are not named here.
+        ends: first and last value of each size.
+        stretch: so many times `seconds` it may take on the clock.
+    """
     from ttools.sanitizer.sizes.analysis import Analysis
     from ttools.sanitizer.sizes.report import make_report
 
-    result = Analysis(run, ends, seconds, assume).analyse()
+    result = Analysis(run, ends, seconds, assume, stretch).analyse()
     name = target or str(getattr(run, "__name__", run))
     return SizesResult(make_report(result, target=name, fail_on=fail_on))
 

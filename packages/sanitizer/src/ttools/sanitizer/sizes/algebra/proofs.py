@@ -8,11 +8,11 @@ docs/design/all_sizes.md. Must not know kernels.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ttools.sanitizer.sizes.algebra.intervals import Ranges
+from ttools.sanitizer.sizes.algebra.limits import Limit
 from ttools.sanitizer.sizes.algebra.polynomials import (
     HOST_ATOM,
     ONE,
@@ -56,13 +56,13 @@ class Space(Ranges):
         box: first and last value of each size.
 
     Attributes:
-        ends: time of the monotonic clock after which nothing more is shown.
+        limit: of time, after which nothing more is shown.
         elements: of tables, by the symbols that stand for them.
     """
 
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
         super().__init__(box)
-        self.ends = math.inf
+        self.limit = Limit()
         self._facts: dict[Symbol, list[Poly]] = {}
         self.assumed: list[Poly] = []
         self.elements: dict[Symbol, Element] = {}
@@ -166,7 +166,7 @@ class _Proof:
             return False
         if goal in self._failed or depth <= 0 or self._steps <= 0:
             return False
-        if time.monotonic() > self._space.ends:
+        if self._space.limit.left < 0:
             return False
         self._steps -= 1
         symbols = sorted(goal.symbols(), key=lambda s: (-s.level, -s.order))

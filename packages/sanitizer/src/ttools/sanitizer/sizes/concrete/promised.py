@@ -24,9 +24,9 @@ KINDS = frozenset({"int_overflow", "oob_load", "oob_store", "oob_atomic", "view_
 def at_ends(launch: Launch, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Launch, str]]:
     """The launch with tables at the ends of what is promised, and what they hold, in words."""
     tables = {name: found for name, memory in _tables(launch) if (found := _ends(memory, sizes))}
-    choices = itertools.product((0, 1), repeat=len(tables))
-    if len(tables) > _MOST_APART:
-        choices = iter([(0,) * len(tables), (1,) * len(tables)])
+    choices = [(0,) * len(tables), (1,) * len(tables)]
+    if len(tables) <= _MOST_APART:
+        choices = [*itertools.product((0, 1), repeat=len(tables))]
     for choice in choices if tables else ():
         chosen = {name: tables[name][end] for name, end in zip(tables, choice, strict=True)}
         arguments = tuple(
@@ -41,11 +41,12 @@ def at_ends(launch: Launch, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Launc
 
 def _tables(launch: Launch) -> Iterator[tuple[str, Memory]]:
     """Tables with promised bounds that share their memory with no other argument."""
-    memories = [m for m in launch.arguments if isinstance(m, Memory)]
+    numbers = [m.number for m in launch.arguments if isinstance(m, Memory)]
     for name, memory in zip(launch.names, launch.arguments, strict=True):
-        if isinstance(memory, Memory) and memory.within is not None and memory.content is None:
-            if sum(memory.number == other.number for other in memories) == 1:
-                yield name, memory
+        if not isinstance(memory, Memory) or memory.within is None or memory.content is not None:
+            continue
+        if numbers.count(memory.number) == 1:
+            yield name, memory
 
 
 def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Poly, str]]:

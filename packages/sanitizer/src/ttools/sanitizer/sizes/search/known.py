@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
+from ttools.sanitizer.sizes.algebra.limits import Limit
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.concrete.trial import Trial
@@ -21,17 +21,17 @@ class Known:
     Args:
         names: of the sizes.
         first: the least of each that is asked about, by name.
-        ends: the time of the monotonic clock after which nothing else is tried.
+        limit: of time, after which nothing else is tried.
     """
 
-    def __init__(self, names: Mapping[Symbol, str], first: Mapping[str, int], ends: float) -> None:
-        self._names, self._first, self._ends = names, dict(first), ends
+    def __init__(self, names: Mapping[Symbol, str], first: Mapping[str, int], limit: Limit) -> None:
+        self._names, self._first, self._limit = names, dict(first), limit
         self.kernels = Kernels()
         self.defects: dict[Key, Defect] = {}
 
     def is_late(self) -> bool:
         """Whether there is no time left."""
-        return time.monotonic() > self._ends
+        return self._limit.left < 0
 
     def found(self, trial: Trial, point: Point, key: Key | None, least: bool) -> None:
         """Takes the findings of a size; of the one searched for, whether it is the least."""
@@ -71,7 +71,7 @@ class Known:
         space = where.space(box)
         if space is None:
             return {}
-        space.ends = self._ends
+        space.limit = self._limit
         module, written = self.kernels.module(launch), self.kernels.storages(launch)
         found = unproved(launch, module, space, written, only, skipped, solver)
         return {p.key: p for p in found}
