@@ -160,6 +160,32 @@ def test_one_element_less_is_found(
     assert {f.kind for f in result.findings} <= {"oob_load", "oob_store"}
 
 
+_HIDDEN = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, n, total, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    apart = i % n - i // n
+    at = (apart * apart + 2838).to(tl.int16)
+    x = tl.load(x_ptr + at, mask=i < total)
+    tl.store(x_ptr + 2838 + i, x, mask=i < total)
+
+def run(n):
+    kernel[(triton.cdiv(8 * n, 64),)](torch.empty(33000), n, 8 * n, BLOCK=64)
+"""
+
+
+@needs_z3
+def test_what_a_solver_shows_hides_nothing_that_ends_show(tmp_path: Path) -> None:
+    """Only Z3 shows that the index fits into 16 bits, and till then nobody asks about the race."""
+    result = check_sizes(load_text(tmp_path, "sizes_hidden", _HIDDEN).run, n=range(16, 175))
+    assert result.report.sizes is not None
+    assert any("Z3" in each for each in result.report.sizes.by_solver)
+    assert [(f.kind, f.sizes) for f in result.findings] == [("race", {"n": 16})]
+
+
 @pytest.mark.parametrize(
     "run", [run for run in kernels.RIGHT if run not in _BY_Z3], ids=lambda run: run.__name__
 )

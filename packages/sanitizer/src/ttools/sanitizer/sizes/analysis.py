@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.sanitizer.sizes.algebra.limits import STRETCH, Limit
 from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Poly, Symbol, as_poly, substitute
 from ttools.sanitizer.sizes.algebra.solver import Solver, is_installed
 from ttools.sanitizer.sizes.contracts import Promise, contracts
@@ -22,7 +23,8 @@ from ttools.sanitizer.sizes.host.launches import Launch, Memory, run_host
 from ttools.sanitizer.sizes.host.paths import Condition, HostInt, NotModelledError, Path
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region, region
 from ttools.sanitizer.sizes.result import Abstention, Result
-from ttools.sanitizer.sizes.search import Known, Search
+from ttools.sanitizer.sizes.search.known import Known
+from ttools.sanitizer.sizes.search.launch import Search
 from ttools.sanitizer.sizes.symbolic.conditions import Key, Problem
 
 _MOST_PATHS = 96
@@ -47,8 +49,9 @@ class Analysis:
     Args:
         run: makes tensors and launches, given sizes by name.
         sizes: first and last value of each.
-        seconds: after which what is left is abstained.
+        seconds: of computing, after which what is left is abstained.
         assume: what is promised of tables, by parameter of kernels, see `contracts`.
+        stretch: so many times as long it may take on the clock.
 
     Raises:
         UsageError: a range is empty, or a bound no formula of sizes.
@@ -60,6 +63,7 @@ class Analysis:
         sizes: Mapping[str, tuple[int, int]],
         seconds: float = 25.0,
         assume: Mapping[str, Promise] | None = None,
+        stretch: float = STRETCH,
     ) -> None:
         for name, (low, high) in sizes.items():
             if low > high or low < 0:
@@ -68,7 +72,7 @@ class Analysis:
         self._symbols = {n: Symbol(n, "size", SIZE) for n in sizes}
         self._names = {s: n for n, s in self._symbols.items()}
         first = {name: low for name, (low, _) in sizes.items()}
-        self.known = Known(self._names, first, time.monotonic() + seconds)
+        self.known = Known(self._names, first, Limit(seconds, stretch))
         self.result = Result(dict(sizes))
         self._unsettled: set[Key] = set()
         self._searches: list[Search] = []
@@ -215,6 +219,8 @@ class Analysis:
             for problem in pending.values():
                 self._settle(search, where, problem)
             seen |= set(pending)
+            if not any(problem.hides for problem in pending.values()):
+                break  # all else is proved on the whole box
             left = search.left()
             for key in left.keys() & seen - self.known.defects.keys() - self._unsettled:
                 if key[0] not in _HINDRANCES:

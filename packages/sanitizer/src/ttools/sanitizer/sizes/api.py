@@ -13,6 +13,7 @@ from typing import Any
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding, FindingsError, Severity
 from ttools.core.reports.report import Report
+from ttools.sanitizer.sizes.algebra.limits import STRETCH
 
 #: After which a range that is not decided yet stays so.
 SECONDS = 25.0
@@ -74,7 +75,8 @@ def check_sizes(
         run: the function.
         target: what the report calls it.
         fail_on: from which severity on findings fail.
-        seconds: after which what is left is not proved.
+        seconds: of computing, after which what is left is not proved; on the clock that may take
+            four times as long where others share the processor.
         assume: least and greatest of the integers in tensors, by parameter of kernels:
             `{"index": (0, "n - 1")}`; after them, or alone, `"distinct"` where no two are equal
             and `"sorted"` where none is below the one before. The report repeats it.
@@ -102,18 +104,22 @@ def check_ranges(
     fail_on: Severity = "error",
     seconds: float = SECONDS,
     assume: Mapping[str, tuple[int | str, ...]] | None = None,
+    stretch: float = STRETCH,
     witnesses: bool = True,
 ) -> SizesResult:
     """The same with first and last value of each size in a mapping.
 
     Args:
+        run: as above, and so all others that are not named here.
+        ends: first and last value of each size.
+        stretch: so many times `seconds` it may take on the clock.
         witnesses: whether launches are made at the sizes of findings, where they are small.
     """
     from ttools.sanitizer.sizes.analysis import Analysis
     from ttools.sanitizer.sizes.report import make_report
     from ttools.sanitizer.sizes.witness import with_witnesses
 
-    result = Analysis(run, ends, seconds, assume).analyse()
+    result = Analysis(run, ends, seconds, assume, stretch).analyse()
     if witnesses:
         result.defects = with_witnesses(result.defects, lambda sizes: run(**sizes))
     name = target or str(getattr(run, "__name__", run))

@@ -149,6 +149,11 @@ def _finding(defect: Defect) -> Finding:
         "the least size at which it appears" if defect.is_least else "a size at which it appears"
     )
     text = point_text(defect.sizes)
+    notes = [f"{text} is {least}"]
+    if event.given:
+        notes.append(f"where {event.given}, which is promised to be possible")
+    if defect.witness_note:
+        notes.append(defect.witness_note)
     x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)
     return Finding(
         kind=kind,
@@ -161,7 +166,7 @@ def _finding(defect: Defect) -> Finding:
         program=(x, y, z),
         lane=event.lane or None,
         shape=_shape(defect),
-        notes=tuple(filter(None, (f"{text} is {least}", defect.witness_note))),
+        notes=tuple(notes),
         related=related,
         launch=launch.line,
         config=launch.config,

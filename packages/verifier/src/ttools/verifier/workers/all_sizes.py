@@ -86,7 +86,9 @@ class AllSizes:
             self._function(**self._draw(**sizes, **others))
 
         ends = {name: (low, high) for name, (low, high) in request["sizes"].items()}
-        report = check_ranges(run, ends, seconds=request["seconds"], witnesses=False).report
+        report = check_ranges(
+            run, ends, seconds=request["seconds"], stretch=1.0, witnesses=False
+        ).report
         known = report.sizes
         assert known is not None
         return {

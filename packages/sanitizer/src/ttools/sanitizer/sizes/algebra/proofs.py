@@ -1,18 +1,18 @@
 """Proofs that a polynomial is at least 0 wherever certain others are, for boxes of sizes.
 
-Owns the reasoning: intervals, elimination of symbols by their bounds, and division of a box of
-sizes. Every rule is an implication between integers; what is not shown is not claimed. Why each is
-sound is in docs/design/all_sizes.md. Must not know kernels.
+Owns the reasoning: elimination of symbols by their bounds, and division of a box of sizes. Every
+rule is an implication between integers; what is not shown is not claimed. Why each is sound is in
+docs/design/all_sizes.md. Must not know kernels.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
+from ttools.sanitizer.sizes.algebra.intervals import Ranges
+from ttools.sanitizer.sizes.algebra.limits import Limit
 from ttools.sanitizer.sizes.algebra.polynomials import (
     HOST_ATOM,
     ONE,
@@ -21,12 +21,8 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     Symbol,
     as_poly,
     floordiv,
-    next_power_of_2,
     substitute,
 )
-
-#: Both ends included; None is no bound.
-Interval: TypeAlias = "tuple[int | None, int | None]"
 
 _STEPS = 400
 #: Of eliminations in a row: short proofs are found before what leads nowhere uses up the steps.
@@ -53,28 +49,23 @@ class Element:
     ascending: bool
 
 
-class Space:
+class Space(Ranges):
     """The values that symbols may have.
 
     Args:
         box: first and last value of each size.
 
     Attributes:
-        ends: time of the monotonic clock after which nothing more is shown.
+        limit: of time, after which nothing more is shown.
         elements: of tables, by the symbols that stand for them.
     """
 
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
-        self.box = dict(box)
-        self.ends = math.inf
-        self._ranges: dict[Symbol, Interval] = dict(box)
+        super().__init__(box)
+        self.limit = Limit()
         self._facts: dict[Symbol, list[Poly]] = {}
         self.assumed: list[Poly] = []
         self.elements: dict[Symbol, Element] = {}
-
-    def declare(self, symbol: Symbol, low: int | None, high: int | None) -> None:
-        """Says between which numbers a symbol is."""
-        self._ranges[symbol] = (low, high)
 
     def relate(self, symbol: Symbol, *facts: Poly) -> None:
         """Says what is at least 0 for all values of a symbol."""
@@ -90,64 +81,6 @@ class Space:
             if known is not None:
                 position = substitute(known.position, renamed)
                 self.elements[other] = replace(known, position=position)
-
-    def range_of(self, symbol: Symbol) -> Interval:
-        """The values of a symbol."""
-        known = self._ranges.get(symbol)
-        if known is None:
-            known = self._ranges[symbol] = self._atom_range(symbol)
-        return known
-
-    def range(self, poly: Poly) -> Interval:
-        """An interval that holds all values of a polynomial."""
-        low: int | None = 0
-        high: int | None = 0
-        for m, c in poly.terms.items():
-            a: int | None = c
-            b: int | None = c
-            index = 0
-            while index < len(m):
-                symbol, power = m[index], 1
-                while index + power < len(m) and m[index + power] is symbol:
-                    power += 1
-                a, b = _times((a, b), _power(self.range_of(symbol), power))
-                index += power
-            low = None if low is None or a is None else low + a
-            high = None if high is None or b is None else high + b
-            if low is None and high is None:
-                break
-        return low, high
-
-    def within(self, poly: Poly, low: int, high: int) -> bool:
-        """Whether intervals alone show that it is."""
-        a, b = self.range(poly)
-        return a is not None and b is not None and low <= a and b <= high
-
-    def _atom_range(self, symbol: Symbol) -> Interval:
-        kind, args = symbol.kind, symbol.args
-        if not args:
-            return None, None
-        ranges = [self.range(a) for a in args]
-        (a, b) = ranges[0]
-        if kind == "power_of_2":
-            return next_power_of_2(max(a or 0, 0)), None if b is None else next_power_of_2(b)
-        c, d = ranges[1]
-        if kind == "min":
-            low = None if a is None or c is None else min(a, c)
-            return low, min((x for x in (b, d) if x is not None), default=None)
-        if kind == "max":
-            high = None if b is None or d is None else max(b, d)
-            return max((x for x in (a, c) if x is not None), default=None), high
-        # Quotients are made only where their divisor is shown to be at least 1.
-        c, d = max(1, c or 1), None if d is None else max(1, d)
-        if kind == "mod":
-            high = None if d is None else d - 1
-            if a is not None and a >= 0 and b is not None:
-                high = b if high is None else min(high, b)
-            return 0, high
-        low = None if a is None else a // c if a < 0 else (0 if d is None else a // d)
-        high = None if b is None else b // c if b >= 0 else (-1 if d is None else b // d)
-        return low, high
 
     def facts_of(self, symbol: Symbol) -> list[Poly]:
         """What is at least 0 for all values of a symbol, its own bounds included."""
@@ -233,7 +166,7 @@ class _Proof:
             return False
         if goal in self._failed or depth <= 0 or self._steps <= 0:
             return False
-        if time.monotonic() > self._space.ends:
+        if self._space.limit.left < 0:
             return False
         self._steps -= 1
         symbols = sorted(goal.symbols(), key=lambda s: (-s.level, -s.order))
@@ -407,29 +340,3 @@ def _shift_symbol(symbol: Symbol) -> Symbol:
     if symbol not in _shifts:
         _shifts[symbol] = Symbol(f"{symbol.name}'", "size", SIZE)
     return _shifts[symbol]
-
-
-def _times(x: Interval, y: Interval) -> Interval:
-    (a, b), (c, d) = x, y
-    if None not in (a, b, c, d):
-        products = (a * c, a * d, b * c, b * d)  # type: ignore[operator]
-        return min(products), max(products)
-    if (a, b) == (0, 0) or (c, d) == (0, 0):
-        return 0, 0
-    if a is not None and c is not None and a >= 0 and c >= 0:
-        return a * c, None if b is None or d is None else b * d
-    if b is not None and c is not None and b <= 0 and c >= 0:
-        low, high = _times((-b, None if a is None else -a), y)
-        return None if high is None else -high, None if low is None else -low
-    return None, None
-
-
-def _power(x: Interval, power: int) -> Interval:
-    if power == 1:
-        return x
-    a, b = x
-    if power % 2 == 0 and (a is None or a < 0):
-        if b is not None and b <= 0:
-            return b**power, None if a is None else a**power
-        return 0, None if a is None or b is None else max(a**power, b**power)
-    return None if a is None else a**power, None if b is None else b**power

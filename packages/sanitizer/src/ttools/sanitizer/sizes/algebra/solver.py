@@ -67,8 +67,8 @@ class Solver:
     def _ask(
         self, space: Space, facts: Iterable[Poly], differ: Sequence[tuple[Poly, Poly]]
     ) -> bool:
-        start = time.monotonic()
-        seconds = min(self._each, self._left, space.ends - start)
+        start = time.thread_time()
+        seconds = min(self._each, self._left, space.limit.left)
         if seconds <= 0:
             return False
         import z3  # takes a moment, and need not be installed
@@ -90,7 +90,7 @@ class Solver:
         except z3.Z3Exception:  # as where it has too little memory
             return False
         finally:
-            self._left -= time.monotonic() - start
+            self._left -= time.thread_time() - start
 
 
 class _Question:

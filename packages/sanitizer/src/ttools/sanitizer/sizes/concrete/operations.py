@@ -104,7 +104,10 @@ def with_wraps(
         return Lanes(data, None, (), unknown)
     if 1 < width_of(op.results[0]) < 64 and declared(op.name).noun:
         # Where an operand was wrong before, the first operation counts.
-        wraps = (*wraps, (op, lost))
+        before = either(*(lanes for _, lanes in wraps))
+        new = lost if before is None else np.logical_and(*fit(lost, np.logical_not(before)))
+        if new.any():
+            wraps = (*wraps, (op, new))
     return Lanes(data, exact, merged(wraps), unknown)
 
 

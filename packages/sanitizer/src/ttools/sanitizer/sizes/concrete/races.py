@@ -19,6 +19,8 @@ from ttools.sanitizer.sizes.concrete.state import Bools, Event, State
 _MOST_RECORDS = 4_000_000
 #: Of one element; they are those of the first programs.
 _MOST_WRITERS = 256
+#: Elements that several programs touch of which each is looked at.
+_MOST_ELEMENTS = 4096
 
 
 class Races(State):
@@ -95,27 +97,37 @@ class Races(State):
     ) -> None:  # fmt: skip
         """Looks at the elements that several programs touch and one of them writes."""
         starts = np.flatnonzero(np.diff(element[order], prepend=element[order][0] - 1))
-        racing: set[int] = set()
-        pending = []
-        for group in np.split(order, starts[1:])[:4096]:
-            for i in group[writes[group]][:_MOST_WRITERS]:
+        left = _possible(records) - self.outcome.events.keys()
+        for group in np.split(order, starts[1:])[:_MOST_ELEMENTS]:
+            stored = group[writes[group] & ~atomic[group]]
+            differ = len(stored) and (values[stored] != values[stored[0]]).any()
+            mixed_in = not writes[group].all() or (len(stored) and atomic[group].any())
+            for i in group[writes[group]][:_MOST_WRITERS] if differ or mixed_in else ():
                 others = group[program[group] != program[i]]
-                others = others[~(atomic[others] & atomic[i])]
-                plain = others[writes[others] & ~atomic[others]]
-                read = others[~writes[others] | atomic[others]]
-                if not atomic[i]:
+                found = []
+                if differ and not atomic[i]:
+                    plain = others[writes[others] & ~atomic[others]]
                     for j in plain[values[plain] != values[i]][:1]:
-                        pending.append((i, j))
-                for j in read[:1] if not atomic[i] else others[~writes[others]][:1]:
-                    racing.add(int(element[i]))
-                    op, _, base, *_ = records[site[i]]
-                    self._race_event("race", op, base, program[i], element[i], records[site[j]][0])
-                if len(self.outcome.events) > 64:
+                        first, last = sorted((site[i], site[j]))
+                        found.append(("overlapping_store", last, first))
+                for j in others[~writes[others] | (atomic[others] & ~atomic[i])][:1]:
+                    found.append(("race", site[i], site[j]))
+                for kind, one, other in found:
+                    op, _, base, *_ = records[one]
+                    self._race_event(kind, op, base, program[i], element[i], records[other][0])
+                    left.discard((kind, op))
+                if not left:
                     return
-        for i, j in pending:
-            op, _, base, *_ = records[max(site[i], site[j])]
-            other = records[min(site[i], site[j])][0]
-            self._race_event("overlapping_store", op, base, program[i], element[i], other)
+
+
+def _possible(records: Any) -> set[tuple[str, Operation]]:
+    """The conflicts that accesses of these kinds may have."""
+    kinds = {record[1] for record in records}
+    found = {("overlapping_store", op) for op, kind, *_ in records if kind == "store"}
+    for op, kind, *_ in records:
+        if kind != "load" and kinds - {kind, "store"}:
+            found.add(("race", op))
+    return found
 
 
 def _shared(element: Any, program: Any, writes: Any, atomic: Any) -> Any:

@@ -36,6 +36,7 @@ class Event:
         argument: index of the argument, -1 if unknown.
         element: of the storage.
         other: the other access of a race.
+        given: what tables hold then, where a promise says what they may hold.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Event:
     argument: int = -1
     element: int = 0
     other: Operation | None = None
+    given: str = ""
 
 
 @dataclass

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from ttools.interpreter.ir import Module, Operation, shape_of
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.sanitizer.sizes.concrete.promised import KINDS, at_ends
 from ttools.sanitizer.sizes.concrete.run import ConcreteRun
 from ttools.sanitizer.sizes.concrete.state import Event, Outcome
 from ttools.sanitizer.sizes.host.launches import Launch
@@ -16,6 +18,8 @@ from ttools.sanitizer.sizes.symbolic.conditions import Key
 #: Programs times lanes that run at a size.
 _BUDGET = 1 << 19
 _MOST_PROGRAMS = 8192
+#: First and last programs that run with tables at a promised end.
+_MOST_AT_ENDS = 512
 #: So many times as many may run in all where one size decides.
 _MOST_PARTS = 24
 
@@ -50,7 +54,18 @@ class Trial:
         self.is_whole = outcome.whole and len(chosen) == total
 
     def _run(self, programs: Programs) -> Outcome:
-        return ConcreteRun(self.launch, self._module, self._sizes, programs, self._written).run()
+        outcome = self._computed(self.launch, programs)
+        if outcome.uncertain:
+            # Where all elements are alike, what programs in the middle do differs little.
+            some = dict.fromkeys([*programs[:_MOST_AT_ENDS], *programs[-_MOST_AT_ENDS:]])
+            for launch, given in at_ends(self.launch, self._sizes):
+                for key, event in self._computed(launch, [*some]).events.items():
+                    if event.kind in KINDS:
+                        outcome.events.setdefault(key, replace(event, given=given))
+        return outcome
+
+    def _computed(self, launch: Launch, programs: Programs) -> Outcome:
+        return ConcreteRun(launch, self._module, self._sizes, programs, self._written).run()
 
     def look_further(self, key: Key, is_late: Callable[[], bool]) -> bool:
         """Runs the other programs, some at a time, until a defect is seen; whether it is.

@@ -52,6 +52,11 @@ class Problem:
         """What makes two problems the same one."""
         return self.kind, self.kernel, str(self.location)
 
+    @property
+    def hides(self) -> bool:
+        """Whether other problems of the access are not asked for as long as there is this one."""
+        return self.kind not in ("race", "overlapping_store", "view_oob")
+
 
 def unproved(
     launch: Launch,

@@ -12,23 +12,18 @@ from dataclasses import dataclass
 from ttools.interpreter.ir import shape_of
 from ttools.sanitizer.sizes.algebra.polynomials import (
     PROGRAM,
-    ZERO,
     Poly,
     Symbol,
     as_poly,
-    floordiv,
-    modulo,
     substitute,
 )
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.symbolic.accesses import Access
+from ttools.sanitizer.sizes.symbolic.digits import Digits
 from ttools.sanitizer.sizes.symbolic.tables import order_facts
 from ttools.sanitizer.sizes.symbolic.values import Renamer, lane, moved_copy
-
-_DEPTH = 6
-_ROUNDS = 24
 
 
 @dataclass(frozen=True)
@@ -143,8 +138,8 @@ def _apart(
     left = list(programs)
     while left:
         # What touches one element is one program along some axes, and so perhaps along others.
-        digits = _Digits(space, list(one.facts), facts, renamer, _mine(same, renamer))
-        digits.equal(one.at, at, _DEPTH)
+        digits = Digits(space, list(one.facts), facts, renamer, _mine(same, renamer))
+        digits.equal(one.at, at)
         new = [p for p in left if digits.determined(p) or digits.pinned(p)]
         if not new:
             behind = substitute(at, same)
@@ -219,9 +214,9 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
         renamer.poly(as_poly(symbol))
     space.copy_declarations(renamer.replaced)
     facts = [renamer.poly(f) for f in other.facts]
-    digits = _Digits(space, list(one.facts), facts, renamer, keeps)
+    digits = Digits(space, list(one.facts), facts, renamer, keeps)
     at = renamer.poly(other.at)
-    digits.equal(one.at, at, _DEPTH)
+    digits.equal(one.at, at)
     if all(digits.determined(as_poly(symbol)) for symbol in lanes):
         return True
     every = [*one.facts, *facts]
@@ -234,182 +229,3 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
         [*every, one.at - at, at - one.at],
         [(as_poly(symbol), renamer.poly(as_poly(symbol))) for symbol in lanes],
     )
-
-
-class _Digits:
-    """What follows from two elements being the same one.
-
-    Of `s * high + low` with `0 <= low < s` equal sums have equal `high` and equal `low`, as they
-    have with `-s < low <= 0`. Equal
-    elements of a table that has no two equal ones are at one position.
-
-    Args:
-        space: the sizes and symbols.
-        facts: of the first element.
-        others: of the second one, whose symbols are renamed.
-        renamer: has renamed them.
-        known: symbols that are the same in both.
-    """
-
-    def __init__(
-        self,
-        space: Space,
-        facts: list[Poly],
-        others: list[Poly],
-        renamer: Renamer,
-        known: frozenset[Symbol] = frozenset(),
-    ) -> None:
-        self._space, self._facts, self._others = space, facts, others
-        self._renamer = renamer
-        self._known: set[Symbol] = set(known)
-        self._leaves: list[tuple[Poly, Poly]] = []
-
-    def determined(self, poly: Poly) -> bool:
-        """Whether it is the same for both."""
-        return all(self._is_known(s) for s in poly.symbols())
-
-    def pinned(self, program: Poly) -> bool:
-        """Whether facts leave a program id one value, the same for both, as the last one's."""
-        ends: list[Poly] = []
-        (symbol,) = program.symbols()
-        for fact in [*self._space.facts_of(symbol), *self._facts]:
-            a, b = fact.linear_in(symbol) or (ZERO, ZERO)
-            if a.constant in (1, -1) and all(s.level < PROGRAM for s in b.symbols()):
-                ends.append(-b * (a.constant or 1))
-        theirs = self._renamed(program)
-        return any(
-            self._is(program, end, self._facts) and self._is(theirs, end, self._others)
-            for end in dict.fromkeys(ends)
-        )
-
-    def _is(self, p: Poly, q: Poly, facts: list[Poly]) -> bool:
-        return self._space.nonneg(p - q, facts) and self._space.nonneg(q - p, facts)
-
-    def _is_known(self, symbol: Symbol) -> bool:
-        if symbol in self._known or symbol.level < PROGRAM:
-            return True
-        element = self._space.elements.get(symbol)
-        if element is not None and self.determined(element.position):
-            return True
-        return bool(symbol.args) and all(self.determined(a) for a in symbol.args)
-
-    def equal(self, p: Poly, q: Poly, depth: int) -> None:
-        """Notes what follows from `p == q`."""
-        self._split(p, q, depth)
-        for _ in range(_ROUNDS):
-            news = [self._use(*leaf) for leaf in [*self._leaves]]
-            if True not in news:
-                break
-
-    def _split(self, p: Poly, q: Poly, depth: int) -> None:
-        one, other = _parts(p), _parts(q)
-        if one.get((), ZERO) == other.get((), ZERO):
-            p, q = p - one.pop((), ZERO), q - other.pop((), ZERO)
-        scales = {-c if (c.constant or 0) < 0 else c for m, c in one.items() if m}
-        order = sorted(scales, key=lambda c: self._space.range(c)[1] or 0, reverse=True)
-        for scale in order if depth > 0 else ():
-            if scale.constant in (1, -1):
-                continue
-            (high, low), (high2, low2) = _by_scale(p, scale), _by_scale(q, scale)
-            if not low.terms and not low2.terms and self._is_positive(scale):
-                self._split(high, high2, depth - 1)
-                return
-            # That there is a digit says that the scale is above 0.
-            if any(
-                self._is_digit(sign * low, scale, self._facts)
-                and self._is_digit(sign * low2, scale, self._others)
-                for sign in (1, -1)
-            ):
-                self._split(high, high2, depth - 1)
-                self._split(low, low2, depth - 1)
-                return
-        self._leaves.append((p, q))
-
-    def _is_positive(self, poly: Poly) -> bool:
-        low = self._space.range(poly)[0]
-        return (low is not None and low > 0) or self._space.nonneg(poly - 1, self._facts)
-
-    def _is_digit(self, low: Poly, scale: Poly, facts: list[Poly]) -> bool:
-        return self._space.nonneg(low, facts) and self._space.nonneg(scale - 1 - low, facts)
-
-    def _use(self, p: Poly, q: Poly) -> bool:
-        """Takes what is new from an equation; whether there is anything."""
-        if self._renamed(p) != q:
-            return False
-        for each in p.symbols():
-            if not self._is_known(each) and self._is_zero(each):
-                self._known.add(each)
-        unknown = [s for s in p.symbols() if not self._is_known(s)]
-        if len(unknown) != 1:
-            return False
-        (symbol,) = unknown
-        parts = p.linear_in(symbol)
-        if parts is None or not self.determined(parts[0]):
-            return False
-        if not (self._is_positive(parts[0]) or self._is_positive(-parts[0])):
-            return False
-        self._known.add(symbol)
-        element = self._space.elements.get(symbol)
-        if element is not None and element.distinct:
-            self._split(element.position, self._renamed(element.position), _DEPTH)
-        if symbol.kind in ("floordiv", "mod"):
-            for rest in [s for s in self._known if s.kind == "mod"]:
-                p, d = rest.args
-                if self.determined(d) and not self.determined(p):
-                    if any(self.determined(quotient) for quotient in _quotients(p, d)):
-                        self._split(p, self._renamed(p), _DEPTH)
-                    else:
-                        self._use_rotated(p, d)
-        return True
-
-    def _use_rotated(self, p: Poly, d: Poly) -> None:
-        """Takes what follows from `r // d` and `p % d` of one `d`, where `r` is `p % w`.
-
-        If `p // w` is the same too, `r` differs by as much as `p`: by a multiple of `d`, that is,
-        and as `r // d` is the same, by less than `d`. So programs are grouped.
-        """
-        for quotient in [s for s in self._known if s.kind == "floordiv" and s.args[0] == p]:
-            width = quotient.args[1]
-            if self.determined(width) and self.determined(floordiv(modulo(p, width), d)):
-                self._split(p, self._renamed(p), _DEPTH)
-                return
-
-    def _is_zero(self, symbol: Symbol) -> bool:
-        """Whether a symbol can only be 0, in both."""
-        if symbol.args or self._space.range_of(symbol)[0] != 0:
-            return False
-        mine = self._space.nonneg(-as_poly(symbol), self._facts)
-        return mine and self._space.nonneg(-self._renamed(as_poly(symbol)), self._others)
-
-    def _renamed(self, p: Poly) -> Poly:
-        return substitute(p, self._renamer.replaced)
-
-
-def _quotients(p: Poly, d: Poly) -> Iterator[Poly]:
-    """`p // d`, and of a `p` that is a quotient itself that of what is divided there."""
-    yield floordiv(p, d)
-    for symbol in p.symbols():
-        if symbol.kind == "floordiv" and p == as_poly(symbol):
-            yield floordiv(symbol.args[0], symbol.args[1] * d)
-
-
-def _parts(poly: Poly) -> dict[tuple[Symbol, ...], Poly]:
-    return poly.coefficients(lambda s: s.level >= PROGRAM)
-
-
-def _by_scale(poly: Poly, scale: Poly) -> tuple[Poly, Poly]:
-    """`(high, low)` of `scale * high + low`, where high has all terms that it divides."""
-    high, low = ZERO, ZERO
-    for monomial, coefficient in _parts(poly).items():
-        term = Poly({monomial: 1})
-        quotient, rest = _divided(coefficient, scale)
-        high, low = high + quotient * term, low + rest * term
-    return high, low
-
-
-def _divided(coefficient: Poly, scale: Poly) -> tuple[Poly, Poly]:
-    number = scale.constant
-    if number is not None:
-        quotient = Poly({m: c // number for m, c in coefficient.terms.items() if c % number == 0})
-        return quotient, coefficient - quotient * number
-    return coefficient.divided(scale)
