@@ -72,6 +72,7 @@ class TuningRun(ShowsItself):
         announce: called with the text of each problem before anything of it runs.
         servers: of worker processes on a GPU, started already; see `workers.fork_server`.
         starts_early: whether processes on a GPU start with the run, not when they are needed.
+        program: what the store calls the program that is run, to know that it had it all.
 
     Attributes:
         results: in the order of the launches.
@@ -99,6 +100,7 @@ class TuningRun(ShowsItself):
         announce: Callable[[str], None] = lambda text: None,
         servers: Mapping[str, ForkServer] = MappingProxyType({}),
         starts_early: bool = True,
+        program: str = "",
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
@@ -116,6 +118,7 @@ class TuningRun(ShowsItself):
         self._pools: Pools | None = None
         self._visible = visible_gpus()
         self._starts_early = starts_early and not locked and options.workers != 0
+        self._program = program
         self.results: list[TuningResult] = []
         self.clock = self._measuring.clock()
         self.notes: list[str] = []
@@ -194,6 +197,8 @@ class TuningRun(ShowsItself):
         if self._pools is not None:
             self._pools.close()
             self._pools = None
+        if self._program and self.results and all(r.complete and r.winner for r in self.results):
+            self._keep(lambda store: store.end(self._program))
         if self._store is not None:
             self._store.close()
         if self._lock_path is not None and not self.locked and self.results:
