@@ -36,7 +36,13 @@ def commands(folder: Path) -> dict[str, list[str]]:
     return {
         "record": ["record_spaces.py", "--output", str(samples), *only, "--timeout", TIMEOUT_S],
         "whole": [
-            *("whole_process.py", "--samples", str(samples), "--output", str(folder / "whole.json")),
+            *(
+                "whole_process.py",
+                "--samples",
+                str(samples),
+                "--output",
+                str(folder / "whole.json"),
+            ),
             *(*only, "--autotune", ",".join(quick), "--shapes", "1"),
         ],
         "known": [

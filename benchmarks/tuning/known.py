@@ -7,8 +7,9 @@ For each problem `ttools tune known_launch.py` tunes the kernel once. Then proce
 turns: the winner fixed in the program, `ttools tune` with the store that has it all, the program
 with `@tune` and that store, and, of the problems of `--autotune`, `triton.autotune` with
 `cache_results` and a disk cache that has it. Without a GPU the first one is `ttools interpret`,
-which runs it, and the last one is left out. Told are the medians of wall time and of processor time, user's and system's
-of all processes that were waited for, and how many times the first one's each is.
+which runs it, and the last one is left out. Told are the medians of wall time and of processor
+time, user's and system's of all processes that were waited for, and how many times the first one's
+each is.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ def commands(
         return [PROGRAM, name, shape, way, str(folder / file)]
 
     found = {
-        "fixed": [*(python if on_gpu else [*ttools, "interpret"]), *program("fixed", "winner.json")],
+        "fixed": [
+            *(python if on_gpu else [*ttools, "interpret"]),
+            *program("fixed", "winner.json"),
+        ],
         "ttools tune": [
             *(*ttools, "tune", "--store", store),
             *program("autotune", "winner.json"),
@@ -76,7 +80,10 @@ def measure(name: str, shape: str, rounds: int, on_gpu: bool, autotunes: bool) -
     """Medians of each way, for a problem."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        caches = {"TRITON_CACHE_DIR": str(folder / "triton"), "TTOOLS_CACHE_DIR": str(folder / "own")}
+        caches = {
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+            "TTOOLS_CACHE_DIR": str(folder / "own"),
+        }
         ways = commands(name, shape, folder, on_gpu, autotunes)
         first = {"tuned": timed(ways["ttools tune"], caches)[0]}
         for way in ways:  # each tunes what it remembers, and compiles what it launches
@@ -107,7 +114,9 @@ def told(row: Mapping[str, Any]) -> str:
         if way != "fixed"
     ]
     fixed = row["medians"]["fixed"]
-    return "; ".join([f"{row['kernel']}: fixed {fixed[0]:.2f} s, processor {fixed[1]:.2f} s", *taken])
+    return "; ".join(
+        [f"{row['kernel']}: fixed {fixed[0]:.2f} s, processor {fixed[1]:.2f} s", *taken]
+    )
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -118,7 +127,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
             found = [ratios(row, place) for row in rows]
             own = [each[way] for each in found if way in each]
             mean = math.exp(statistics.fmean(map(math.log, own)))
-            lines.append(f"{what}, {way}: {mean:.2f} on average (geometric), {max(own):.2f} at most")
+            lines.append(
+                f"{what}, {way}: {mean:.2f} on average (geometric), {max(own):.2f} at most"
+            )
     return "\n".join(lines)
 
 
@@ -127,7 +138,9 @@ def main() -> None:
     parser.add_argument("--only", default=NAMES, help="names of problems, separated by commas")
     parser.add_argument("--autotune", default="", help="the same, beside `triton.autotune` too")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--shape", help="a number, or small; by default small without a GPU, else 0")
+    parser.add_argument(
+        "--shape", help="a number, or small; by default small without a GPU, else 0"
+    )
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no kernel after so long")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()

@@ -32,7 +32,10 @@ def kernel_of(problem: TuningProblem, way: str, file: Path) -> Any:
         decorator = tune(problem.configs(), list(problem.key), reset_to_zero=zeroed, store=file)
     else:
         decorator = triton.autotune(
-            problem.configs(), list(problem.key), reset_to_zero=zeroed, cache_results=way == "cached"
+            problem.configs(),
+            list(problem.key),
+            reset_to_zero=zeroed,
+            cache_results=way == "cached",
         )
     return decorator(problem.kernel)
 

@@ -5,7 +5,8 @@
 
 `--onto` keeps the rows of a file and adds the shapes that it lacks. Each kernel has an equal part
 of the seconds. Runs the exhaustive search, in worker processes as `ttools tune` does, so that what
-is compiled is compiled in parallel; what takes longer than `--timeout` has no time. Resources are the driver's word of each binary.
+is compiled is compiled in parallel; what takes longer than `--timeout` has no time. Resources are
+the driver's word of each binary.
 """
 
 from __future__ import annotations

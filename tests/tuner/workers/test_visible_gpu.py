@@ -38,7 +38,9 @@ class Gpus:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.current = 0
         monkeypatch.setattr(torch.cuda, "current_device", lambda: self.current)
-        monkeypatch.setattr(torch.cuda, "set_device", lambda number: setattr(self, "current", number))
+        monkeypatch.setattr(
+            torch.cuda, "set_device", lambda number: setattr(self, "current", number)
+        )
         monkeypatch.setattr(
             torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid=f"id-{number}")
         )
@@ -137,8 +139,8 @@ def sees_its_own(arguments: dict[str, Any]) -> None:
 def test_a_worker_is_replaced_by_one_that_sees_it_and_so_is_one_that_crashed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def choosing(launch: Any, *words: Any) -> Opening:
-        return opening_of(launch, *words[:-1], {VARIABLE: str(launch.arguments["n"])})
+    def choosing(launch: Any, measuring: Any, triton: Any, shares: bool, _: Any) -> Opening:
+        return opening_of(launch, measuring, triton, shares, {VARIABLE: str(launch.arguments["n"])})
 
     monkeypatch.setattr(tuning_run, "opening_of", choosing)
     configs = [

@@ -45,8 +45,8 @@ def main(descriptor: int, kind: str) -> None:
 
     Args:
         descriptor: of a socket; a request is `FORK` with the variables that the worker has besides
-            and its own socket, `WAIT` with the number of a process, or `HASH`. The answer is a number, of the process or its
-            status, or the hash of Triton's files.
+            and its own socket, `WAIT` with the number of a process, or `HASH`. The answer is a
+            number, of the process or its status, or the hash of Triton's files.
         kind: of the workers, see `IMPORTS`.
     """
     gc.disable()  # nothing that is imported becomes garbage
@@ -88,9 +88,7 @@ def main(descriptor: int, kind: str) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
-def _fork(
-    control: socket.socket, descriptor: int, kind: str, variables: Mapping[str, str]
-) -> int:
+def _fork(control: socket.socket, descriptor: int, kind: str, variables: Mapping[str, str]) -> int:
     parent = os.getpid()
     child = os.fork()
     if child:
