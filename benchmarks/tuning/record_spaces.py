@@ -1,11 +1,12 @@
 """Times every configuration of the problems for all their shapes, for replays without a GPU.
 
     python benchmarks/tuning/record_spaces.py --output FILE [--onto FILE] [--only gelu,softmax]
-        [--seconds 300]
+        [--seconds 300] [--timeout 60]
 
 `--onto` keeps the rows of a file and adds the shapes that it lacks. Each kernel has an equal part
 of the seconds. Runs the exhaustive search, in worker processes as `ttools tune` does, so that what
-is compiled is compiled in parallel. Resources are the driver's word of each binary.
+is compiled is compiled in parallel; what takes longer than `--timeout` has no time. Resources are
+the driver's word of each binary.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from ttools.tuner.space.candidate import candidates
 from ttools.tuner.store.problem import gpu_device
 
 
-def record(problem: TuningProblem, file: SamplesFile, until: float) -> None:
+def record(problem: TuningProblem, file: SamplesFile, until: float, timeout: float) -> None:
     """Adds a row per shape."""
     tuner = problem.autotuned()
     space = candidates(problem.configs())
-    with TuningRun(TuneOptions(search="exhaustive"), on="gpu") as run:
+    with TuningRun(TuneOptions(search="exhaustive", timeout=timeout), on="gpu") as run:
         for shape in (*problem.shapes, *problem.more_shapes):
             if file.has(problem.name, shape):
                 continue
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument("--onto", type=Path, help="a file of the same device")
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
+    parser.add_argument("--timeout", type=float, default=60.0, help="of a configuration")
     options = parser.parse_args()
     names = set(filter(None, options.only.split(",")))
     end = time.monotonic() + options.seconds
@@ -64,7 +66,8 @@ def main() -> None:
     chosen = [each for each in PROBLEMS if not names or each.name in names]
     for place, problem in enumerate(chosen):
         now = time.monotonic()
-        record(problem, file, now + (end - now) / (len(chosen) - place))
+        until = now + (end - now) / (len(chosen) - place)
+        record(problem, file, until, options.timeout)
 
 
 if __name__ == "__main__":

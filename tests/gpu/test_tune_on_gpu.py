@@ -133,3 +133,17 @@ def test_a_captured_launch_is_refused_until_it_was_tuned(tmp_path: Path) -> None
     with run() as recalled:
         assert torch.allclose(captured(fresh), 2 * x)
     assert recalled.results == []
+
+
+def test_workers_see_the_gpu_that_the_program_has_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = triton.autotune([config(256), config(1024)], key=["n"])(scale_kernel)
+    last = torch.cuda.device_count() - 1
+    with TuningRun(TuneOptions(), on="gpu") as run, torch.cuda.device(last):
+        # As if the program had set it before it asked for a GPU: the workers, awake, have not.
+        monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        assert launch(kernel)
+    (result,) = run.results
+    assert result.notes == []
+    assert [each.status for each in result.trials.values()] == ["ok", "ok"]

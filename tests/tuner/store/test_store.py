@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -76,11 +77,11 @@ def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_
     assert all(each.tried for each in (*entry.trials, *entry.earlier))
 
 
-@pytest.mark.parametrize("schema", [1, 2])
+@pytest.mark.parametrize("schema", [1, 2, 3])
 def test_a_store_of_an_earlier_schema_is_carried_over(tmp_path: Path, schema: int) -> None:
     path = tmp_path / "store.sqlite"
     base = sqlite3.connect(path)
-    base.executescript(FIRST_SCHEMA if schema == 1 else SECOND_SCHEMA)
+    base.executescript((FIRST_SCHEMA, SECOND_SCHEMA, THIRD_SCHEMA)[schema - 1])
     identity = ("add_kernel", "0123", problem().key, problem().device, "triton 3")
     base.execute(
         "INSERT INTO problem VALUES (1, ?, ?, ?, ?, ?, 'kernel.py', 3, 'w', '{}', 1, 'now')",
@@ -100,6 +101,18 @@ def test_a_store_of_an_earlier_schema_is_carried_over(tmp_path: Path, schema: in
         store.close()
         assert (entry.trials, entry.winner) == ([old], "w")
         assert entry.trials[0].tried == "then"
+
+
+def test_programs_that_had_it_all_are_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store, before = TuningStore(path), time.time()
+    assert store.ended("a program") == 0
+    for _ in range(2):
+        store.end("a program")
+    store.close()
+    again = TuningStore(path)
+    assert before <= again.ended("a program") <= time.time()
+    assert again.ended("another") == 0
 
 
 FIRST_SCHEMA = """
@@ -124,6 +137,9 @@ SECOND_SCHEMA = FIRST_SCHEMA.replace(
     "tried TEXT NOT NULL,\n    PRIMARY KEY (problem, config)",
     "tried TEXT NOT NULL, conditions TEXT",
 ).replace("user_version = 1", "user_version = 2")
+THIRD_SCHEMA = SECOND_SCHEMA.replace(
+    "conditions TEXT", "conditions TEXT, same_as TEXT NOT NULL DEFAULT ''"
+).replace("user_version = 2", "user_version = 3")
 
 
 @pytest.mark.parametrize(
@@ -238,7 +254,7 @@ def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     base.execute("PRAGMA user_version = 7")
     base.close()
     before = path.read_bytes()
-    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 3\)"):
+    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 4\)"):
         TuningStore(path)
     assert path.read_bytes() == before
 

@@ -130,16 +130,17 @@ def test_a_launch_that_a_worker_cannot_make_of_shared_memory_is_sent_whole(
         def close(self) -> None:
             pass
 
-    def opening_of(launch: Any, measuring: Any, triton: Any, shares: bool) -> bool:
+    def opening_of(launch: Any, measuring: Any, triton: Any, shares: bool, variables: Any) -> bool:
         asked.append(shares)
         return shares
 
     monkeypatch.setattr(tuning_run, "opening_of", opening_of)
     monkeypatch.setattr(tuning_run, "RemoteBench", Bench)
+    monkeypatch.setattr(tuning_run, "chosen_gpu", lambda before: {})
     run: Any = object.__new__(tuning_run.TuningRun)
     run._shares, run._make_measuring, run._options = True, None, SimpleNamespace(timeout=1.0)
     run._measuring, run._triton = SimpleNamespace(on_gpu=True), ("", "")
-    run._start_workers = lambda: None
+    run._start_workers, run._visible = lambda: None, {}
     if len(tries) == 1:
         with pytest.raises(CannotSendError):
             run._opened(None, [])

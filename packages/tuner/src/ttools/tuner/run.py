@@ -48,7 +48,8 @@ from ttools.tuner.workers.gpu_contents import CannotShareError
 from ttools.tuner.workers.remote_bench import RemoteBench, most_early
 from ttools.tuner.workers.serialized_launch import CannotSendError
 from ttools.tuner.workers.serving import opening_of
-from ttools.tuner.workers.worker_pool import Pools, WorkerPool, start_pools
+from ttools.tuner.workers.visible_gpu import chosen_gpu, visible_gpus
+from ttools.tuner.workers.worker_pool import Pools, WorkerPool, compiling_slots, start_pools
 
 if TYPE_CHECKING:
     from ttools.interpreter.api import Interpretation
@@ -71,6 +72,7 @@ class TuningRun(ShowsItself):
         announce: called with the text of each problem before anything of it runs.
         servers: of worker processes on a GPU, started already; see `workers.fork_server`.
         starts_early: whether processes on a GPU start with the run, not when they are needed.
+        program: what the store calls the program that is run, to know that it had it all.
 
     Attributes:
         results: in the order of the launches.
@@ -98,6 +100,7 @@ class TuningRun(ShowsItself):
         announce: Callable[[str], None] = lambda text: None,
         servers: Mapping[str, ForkServer] = MappingProxyType({}),
         starts_early: bool = True,
+        program: str = "",
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
@@ -113,7 +116,9 @@ class TuningRun(ShowsItself):
         self._store = None if locked or store is None else TuningStore(store)
         self._make_measuring, self._announce, self._servers = measures, announce, servers
         self._pools: Pools | None = None
+        self._visible = visible_gpus()
         self._starts_early = starts_early and not locked and options.workers != 0
+        self._program = program
         self.results: list[TuningResult] = []
         self.clock = self._measuring.clock()
         self.notes: list[str] = []
@@ -154,7 +159,7 @@ class TuningRun(ShowsItself):
     def _may_sweep(self, space: int) -> bool:
         """Whether all configurations are timed, if they are as short as most."""
         sweeps = self.on_gpu and self._options.workers != 0 and self._options.is_default
-        return sweeps and space <= most_early(self._start_workers())
+        return sweeps and space <= most_early(compiling_slots(self._options.workers))
 
     @property
     def warnings(self) -> list[str]:
@@ -192,6 +197,8 @@ class TuningRun(ShowsItself):
         if self._pools is not None:
             self._pools.close()
             self._pools = None
+        if self._program and self.results and all(r.complete and r.winner for r in self.results):
+            self._keep(lambda store: store.end(self._program))
         if self._store is not None:
             self._store.close()
         if self._lock_path is not None and not self.locked and self.results:
@@ -344,8 +351,9 @@ class TuningRun(ShowsItself):
 
     def _opened(self, launch: TunedLaunch, expected: Sequence[Candidate]) -> RemoteBench:
         """A bench whose workers have made the launch, on shared memory where that can be."""
-        shares = self._shares and self._measuring.on_gpu and self._make_measuring is None
-        opening = opening_of(launch, self._measuring, self._triton, shares)
+        own = self._measuring.on_gpu and self._make_measuring is None
+        shares, variables = self._shares and own, chosen_gpu(self._visible) if own else {}
+        opening = opening_of(launch, self._measuring, self._triton, shares, variables)
         bench = RemoteBench(opening, self._options.timeout, self._start_workers())
         try:
             bench.open(expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from ttools.cli.tune.kernel import read_configs, run_kernel
 from ttools.cli.tune.options import TuneFormat
 from ttools.cli.tune.stores import READINGS, read_stores
 from ttools.cli.work import Work, run_work, take_over_from_upstream
+from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.patches import Patches
 
@@ -97,7 +99,10 @@ def tune_command(
     measures = read_executor(gpus, ray, workers)
     predicted = given_device(target, device_file)
     timed = on != "cpu" and predicted is None and measures is None and not locked
-    servers = _servers() if timed and workers != 0 else {}
+    program = json.dumps([str(Path.cwd()), module, code, *(words or [])])
+    timed = timed and gpu_usable()
+    knows = timed and not fresh and _knows(store, program, words or [])
+    servers = _servers() if timed and workers != 0 and not knows else {}
     from ttools.tuner.measure.checks import Checks
     from ttools.tuner.options import TuneOptions
     from ttools.tuner.run import TuningRun
@@ -130,6 +135,8 @@ def tune_command(
         measures=measures,
         announce=lambda text: say("note", text),
         servers=servers,
+        starts_early=not knows,
+        program=program,
     )
     failure: TtoolsError | None = None
     status = exit_codes.OK
@@ -195,12 +202,24 @@ def _require_both(
         raise UsageError(f"`{words[0]}` needs --inputs FILE.py, which defines inputs()")
 
 
+def _knows(store: Path, program: str, words: Sequence[str]) -> bool:
+    """Whether a store had all that a program needed, and its script has not changed since."""
+    if not store.exists():
+        return False
+    from ttools.tuner.store.store import TuningStore
+
+    known = TuningStore(store)
+    ended = known.ended(program)
+    known.close()
+    script = Path(words[0].partition(":")[0]) if words else Path()
+    return ended > (script.stat().st_mtime if script.is_file() else 0.0)
+
+
 def _servers() -> Mapping[str, ForkServer]:
-    """What workers are forked from, where there is a GPU: it imports while this process does."""
-    from ttools.core.environment import gpu_usable
+    """What workers on a GPU are forked from: it imports while this process does."""
     from ttools.tuner.workers.fork_server import gpu_servers
 
-    return gpu_servers() if gpu_usable() else {}
+    return gpu_servers()
 
 
 def _work(words: Sequence[str], module: str | None, code: str | None) -> Work:

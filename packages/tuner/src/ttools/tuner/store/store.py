@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field
@@ -22,7 +23,7 @@ from ttools.core.json_document import parse_json
 from ttools.tuner.measure.trial import Finite, Trial
 from ttools.tuner.store.problem import Problem
 
-SCHEMA = 3
+SCHEMA = 4
 #: Marks files as ours ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
@@ -36,6 +37,8 @@ CREATE TABLE trial (
 """
 #: Since schema 3.
 _SAME_AS = "ALTER TABLE trial ADD COLUMN same_as TEXT NOT NULL DEFAULT '';"
+#: Since schema 4: programs all of whose tunings were complete when they ended, in seconds of Unix.
+_PROGRAM_TABLE = "CREATE TABLE program (command TEXT PRIMARY KEY, ended REAL NOT NULL);"
 _TABLES = f"""
 CREATE TABLE problem (
     id INTEGER PRIMARY KEY,
@@ -46,6 +49,7 @@ CREATE TABLE problem (
 );
 {_TRIAL_TABLE}CREATE INDEX trial_of_config ON trial (problem, config);
 {_SAME_AS}
+{_PROGRAM_TABLE}
 """
 #: From each older schema to the next one.
 _MIGRATIONS = {
@@ -56,7 +60,11 @@ DROP TABLE trial_1;
 CREATE INDEX trial_of_config ON trial (problem, config);
 """,
     2: _SAME_AS,
+    3: _PROGRAM_TABLE,
 }
+
+
+_NAMES = ("problem", "trial", "program")
 
 
 class StoreError(TtoolsError):
@@ -160,7 +168,7 @@ class TuningStore:
         """A file of our schema may lack columns of it, and SQLite does not mind."""
         with closing(sqlite3.connect(":memory:")) as sound:
             sound.executescript(_TABLES)
-            expected = {table: _columns(sound, table) for table in ("problem", "trial")}
+            expected = {table: _columns(sound, table) for table in _NAMES}
         for table, columns in expected.items():
             for name in columns:
                 if name not in _columns(self._base, table):
@@ -209,6 +217,16 @@ class TuningStore:
                 {"kernel": kernel},
             ).fetchall()
             return [self._entry(row) for row in rows]
+
+    def ended(self, command: str) -> float:
+        """When a program last ended with all tunings complete; 0 if it never did.
+
+        Raises:
+            UsageError: the file is damaged.
+        """
+        with self._reading():
+            found = self._base.execute("SELECT ended FROM program WHERE command = ?", (command,))
+            return float((found.fetchone() or (0.0,))[0])
 
     def _entry(self, row: sqlite3.Row) -> TuningEntry:
         rows = self._base.execute(
@@ -266,6 +284,15 @@ class TuningStore:
                 "UPDATE problem SET winner = ?, final = ?, complete = ?, tuned = ? WHERE id = ?",
                 (winner, json.dumps(final), complete, _now(), self._number(problem, location)),
             )
+
+    def end(self, command: str) -> None:
+        """Records that a program has ended with all tunings complete.
+
+        Raises:
+            StoreError: as `add`.
+        """
+        with self._transaction():
+            self._base.execute("REPLACE INTO program VALUES (?, ?)", (command, time.time()))
 
     def _number(self, problem: Problem, location: tuple[str, int]) -> int:
         self._base.execute(

@@ -6,6 +6,7 @@ Owns this side of that process; `fork_server_main` is the other. Must not know w
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
+from types import MappingProxyType
 from typing import Literal
 
 from ttools.core.errors import TtoolsError
@@ -76,20 +78,24 @@ class ForkServer:
                 env={**os.environ, **(self._environment or {})},
             )
 
-    def fork(self) -> tuple[int, Connection]:
+    def fork(self, variables: Mapping[str, str] = MappingProxyType({})) -> tuple[int, Connection]:
         """A new worker: the number of its process, and the connection to it.
 
         A server that was killed is started again; its workers ended with it.
+
+        Args:
+            variables: that it has besides the server's.
         """
+        request = FORK + json.dumps(dict(variables)).encode()
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                number = self._number(FORK, theirs.fileno())
+                number = self._number(request, theirs.fileno())
             except TtoolsError:
                 if not self._restarted():
                     ours.close()
                     raise
-                number = self._number(FORK, theirs.fileno())
+                number = self._number(request, theirs.fileno())
         self._served = True
         return number, Connection(ours.detach())
 

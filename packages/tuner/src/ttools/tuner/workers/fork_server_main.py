@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import json
 import os
 import signal
 import socket
 import struct
 import threading
+from collections.abc import Mapping
 from importlib import import_module
 from multiprocessing.connection import Connection
 
@@ -34,15 +36,17 @@ IMPORTS = {
 _PR_SET_PDEATHSIG = 1
 FORK, WAIT, HASH = b"f", b"w", b"h"
 NUMBER = struct.Struct("q")
+#: Of a request: variables may be long.
+_MOST_BYTES = 1 << 16
 
 
 def main(descriptor: int, kind: str) -> None:
     """Forks workers on request until the other side is gone; none of them outlives this process.
 
     Args:
-        descriptor: of a socket; a request is `FORK` with the worker's own socket, `WAIT` with
-            the number of a process, or `HASH`. The answer is a number, of the process or its
-            status, or the hash of Triton's files.
+        descriptor: of a socket; a request is `FORK` with the variables that the worker has besides
+            and its own socket, `WAIT` with the number of a process, or `HASH`. The answer is a
+            number, of the process or its status, or the hash of Triton's files.
         kind: of the workers, see `IMPORTS`.
     """
     gc.disable()  # nothing that is imported becomes garbage
@@ -65,11 +69,11 @@ def main(descriptor: int, kind: str) -> None:
     children: set[int] = set()
     try:
         while True:
-            request, descriptors, _, _ = socket.recv_fds(control, 64, 1)
+            request, descriptors, _, _ = socket.recv_fds(control, _MOST_BYTES, 1)
             if not request:
                 return
             if request[:1] == FORK:
-                child = _fork(control, descriptors[0], kind)
+                child = _fork(control, descriptors[0], kind, json.loads(request[1:]))
                 children.add(child)
                 control.send(NUMBER.pack(child))
             elif request[:1] == HASH:
@@ -84,7 +88,7 @@ def main(descriptor: int, kind: str) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
-def _fork(control: socket.socket, descriptor: int, kind: str) -> int:
+def _fork(control: socket.socket, descriptor: int, kind: str, variables: Mapping[str, str]) -> int:
     parent = os.getpid()
     child = os.fork()
     if child:
@@ -93,6 +97,7 @@ def _fork(control: socket.socket, descriptor: int, kind: str) -> int:
     status = 1
     try:
         control.close()
+        os.environ.update(variables)  # before anything asks for a GPU
         # Received, so it would be inherited: a compiler that outlives the worker would hold it.
         os.set_inheritable(descriptor, False)
         _die_with(parent)

@@ -34,9 +34,13 @@ _MOST_OF_THEM, _AS_LONG = 0.75, 2.0
 _LEAST_WAITING_S = 3.0
 
 
-def most_early(pools: Pools) -> int:
-    """How many configurations are compiled before anybody wants them."""
-    return 0 if pools.compiles is None else _EARLY * pools.compiles.slots
+def most_early(compiling: int) -> int:
+    """How many configurations are compiled before anybody wants them.
+
+    Args:
+        compiling: processes that compile ahead.
+    """
+    return _EARLY * compiling
 
 
 class RemoteBench:
@@ -58,9 +62,12 @@ class RemoteBench:
         self._checks = opening.measuring.checks
         empty = opening.launch.without_contents()
         target = current_target() if opening.measuring.on_gpu else None
-        self._empty = replace(opening, launch=empty, compiles_only=True, target=target)
+        # What compiles asks no GPU, so it may see any.
+        self._empty = replace(
+            opening, launch=empty, compiles_only=True, target=target, variables={}
+        )
         self._measures, self._compiles = pools.measures, pools.compiles
-        self._most_early = most_early(pools)
+        self._most_early = most_early(pools.compiles.slots if pools.compiles else 0)
         self._compiling: dict[str, Future[Answer]] = {}
         self._begun: dict[str, Future[Answer]] = {}
         self._start = time.monotonic()

@@ -7,10 +7,11 @@ begin and end.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from types import MappingProxyType
 from typing import Any
 
 from ttools.core import triton_versions
@@ -38,6 +39,8 @@ class Opening:
         target: Triton's name of the GPU to compile for, in a process that needs neither torch nor
             a context on it; None to compile for the active driver, or to run.
         triton: Triton's hash of its files, and which Triton that is; empty where it is to be made.
+        variables: of the environment that a worker needs besides its server's, before it asks for
+            a GPU.
     """
 
     launch: SerializedLaunch
@@ -46,6 +49,7 @@ class Opening:
     compiles_only: bool = False
     target: Any = None
     triton: tuple[str, str] = ("", "")
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def opening_of(
@@ -53,6 +57,7 @@ def opening_of(
     measuring: Measuring,
     triton: tuple[str, str] = ("", ""),
     shares: bool = False,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Opening:
     """What has a worker make a launch again.
 
@@ -61,6 +66,7 @@ def opening_of(
         measuring: how configurations are measured.
         triton: see `Opening`.
         shares: see `serialize`.
+        variables: see `Opening`.
 
     Raises:
         CannotSendError: a worker could not.
@@ -69,7 +75,13 @@ def opening_of(
 
     threads = torch.get_num_threads()
     serialized = serialize(launch, shares)
-    return Opening(launch=serialized, measuring=measuring, threads=threads, triton=triton)
+    return Opening(
+        launch=serialized,
+        measuring=measuring,
+        threads=threads,
+        triton=triton,
+        variables=dict(variables),
+    )
 
 
 #: The request to compile what everything waits for: what launches it is made meanwhile.

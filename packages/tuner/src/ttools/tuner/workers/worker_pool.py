@@ -128,6 +128,17 @@ class Pools:
                 pool.close()
 
 
+def compiling_slots(compiling: int | None) -> int:
+    """How many processes compile ahead; none where there is one to do all.
+
+    Args:
+        compiling: how many were asked for; None for one for each processor.
+    """
+    if compiling is None:
+        compiling = min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
+    return compiling if compiling > 1 else 0
+
+
 def start_pools(
     compiling: int | None = None,
     measuring: Callable[[], WorkerPool] | None = None,
@@ -149,9 +160,8 @@ def start_pools(
 
     runs: Kind = "gpu" if on_gpu else "cpu"
     measures = measuring() if measuring is not None else local_workers([server(runs)])
-    if compiling is None:
-        compiling = min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
-    if compiling < 2:
+    slots = compiling_slots(compiling)
+    if not slots:
         return Pools(measures)
     compiles = server("compile" if on_gpu else "cpu")
-    return Pools(measures, local_workers([compiles] * compiling), compiles.triton_hash)
+    return Pools(measures, local_workers([compiles] * slots), compiles.triton_hash)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Literal
@@ -69,6 +70,7 @@ class WorkerSlot:
         self._server = server
         self._process: tuple[int, Connection] | None = None
         self._open = self._reference = ""
+        self._variables: dict[str, str] = {}
 
     def begin(self) -> None:
         """Starts the first worker, so that it is there, and its GPU awake, when a job comes."""
@@ -96,6 +98,7 @@ class WorkerSlot:
 
     def _prepared(self, job: Job) -> Answer | None:
         """The answer that there is instead of the job's, if the reference cannot be had."""
+        self._be_given(job.opening.variables)
         if self._open != job.opening.launch.name:
             try:
                 opened = self.ask(job.opening, OPENING_S)
@@ -113,6 +116,13 @@ class WorkerSlot:
             self._reference = job.reference
         return None
 
+    def _be_given(self, variables: Mapping[str, str]) -> None:
+        """Has the worker these variables: a driver reads them once, so another one is forked."""
+        if variables != self._variables:
+            self._variables = dict(variables)
+            if self._process is not None:
+                self.end()
+
     def ask(self, message: Any, timeout: float) -> Answer:
         """What the worker answers.
 
@@ -124,7 +134,7 @@ class WorkerSlot:
             WorkerEndedError: it gives no answer, and is gone.
             TtoolsError: no worker can be started.
         """
-        self._process = self._process or self._server.fork()
+        self._process = self._process or self._server.fork(self._variables)
         _, connection = self._process
         try:
             connection.send(message)
