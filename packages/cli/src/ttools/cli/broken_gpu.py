@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from ttools.cli.console import say
 
 #: Of torch's errors that a kernel's access to memory causes, whichever call meets them.
@@ -16,15 +14,3 @@ def note_broken_gpu(error: BaseException) -> None:
     text = str(error)
     if "CUDA error" in text and any(words in text for words in _WORDS):
         say("note", _FOUND_BY)
-
-
-def is_gpu_broken() -> bool:
-    """Whether a kernel has broken the context of the GPU that this process uses."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return False
-    try:
-        torch.cuda.synchronize()
-    except RuntimeError:
-        return True
-    return False
