@@ -14,13 +14,12 @@ from typing import Any
 
 from ttools.core.location import source_lines
 from ttools.core.reports.page_template import page_template, script_json
-from ttools.core.reports.report import shown_path
+from ttools.core.reports.report import config_text, shown_path
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of
 from ttools.profiler.report.advice import Hint
 from ttools.profiler.report.profile import Profile
-from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample
 
 _PAGE = Path(__file__).parent / "page"
