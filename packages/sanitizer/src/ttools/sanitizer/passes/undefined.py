@@ -33,7 +33,6 @@ from ttools.sanitizer.passes.undefined_lanes import (
     Source,
     SourceKind,
     UndefinedLanes,
-    gathered_axis,
     mask_of,
     may_leave_axis,
 )
@@ -321,7 +320,7 @@ class _Instrument:
 def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect:
     where = f" at line {location.line}" if location is not None and location.line else ""
     if source.kind == "gathered":
-        axis = gathered_axis(source.op)
+        axis = source.op.axis
         extent = shape_of(source.op.operands[0].type)[axis]
         return Defect(
             check="initcheck",
