@@ -152,11 +152,10 @@ def _accesses(profiled: Profile) -> Table:
         ("kernel", "line", "grid", "specialised", "kind"),
         ("bits", "sectors per request", "at least", "used", "programs share", "again"),
     )
-    root = Path.cwd()
     for row in profiled.accesses.to_dict("records"):
         table.add_row(
             row["kernel"],
-            f"{shown_path(row['file'], root)}:{row['line']}",
+            f"{shown_path(row['file'])}:{row['line']}",
             row["grid"],
             row["specialisation"],
             row["kind"],
@@ -169,12 +168,11 @@ def _accesses(profiled: Profile) -> Table:
 
 def _advice(profiled: Profile) -> Table:
     table = new_table("Advice", ("kernel", "line", "what costs time", "what to try"), ())
-    root = Path.cwd()
     for hint in profiled.advice:
         location = hint.location
         table.add_row(
             f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel,
-            f"{shown_path(location.file, root)}:{location.line}" if location else "",
+            f"{shown_path(location.file)}:{location.line}" if location else "",
             f"{hint.kind}: {hint.evidence}",
             hint.advice,
         )
@@ -311,11 +309,10 @@ def _lines(profiled: Profile) -> Table:
         ("kernel", "line", "operations"),
         (*times, "executions", "loaded", "stored", "atomic", "masked off", "flop"),
     )
-    root = Path.cwd()
     for row in frame.to_dict("records"):
         table.add_row(
             row["kernel"],
-            f"{shown_path(row['file'], root)}:{row['line']}",
+            f"{shown_path(row['file'])}:{row['line']}",
             row["operations"],
             *((seconds(row["time_s"]), share(row["time_share"])) if times else ()),
             f"{row['executions']:,}",
