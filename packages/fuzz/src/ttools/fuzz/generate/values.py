@@ -41,15 +41,14 @@ def _broadcasts(a: Expr, v: Expr) -> bool:
     return len(x) == len(y) and all(m in (1, n) or n == 1 for n, m in zip(x, y, strict=True))
 
 
-def _constant(context: Context, element: Element, *, positive: bool = False) -> Expr:
+def _constant(context: Context, element: Element) -> Expr:
     if element.is_float:
         return number(
-            context.choose((0.5, 1.0, 2.0, 3.0, 7.0, 0.25))
-            * (1 if positive or context.chance(0.7) else -1),
+            context.choose((0.5, 1.0, 2.0, 3.0, 7.0, 0.25)) * (1 if context.chance(0.7) else -1),
             element,
         )
     choices = [1, 2, 3, 5, 7, 31, 100]
-    if element.kind == "signed" and not positive:
+    if element.kind == "signed":
         choices += [-1, -3, -100]
     return number(context.choose(choices), element)
 
