@@ -41,10 +41,10 @@ class _Handed:
     type: Type
 
 
-def call(context: Context) -> bool:
+def call(context: Context) -> None:
     """A call of a function that the kernel has for itself, inlined or not."""
     if context.depth > 1 or len(context.helpers) > 2:
-        return False
+        return
     noinline = context.chance(0.35)
     args = []
     for _ in range(context.choose((1, 2, 3))):
@@ -53,7 +53,7 @@ def call(context: Context) -> bool:
         if found is not None:
             args.append(found)
     if not args:
-        return False
+        return
     names = [context.fresh("a") for _ in args]
     inner = [var(n, a.type, a.fact) for n, a in zip(names, args, strict=True)]
     with context.nested() as body:
@@ -83,7 +83,6 @@ def call(context: Context) -> bool:
     attrs = {"name": helper.name}
     made = Expr("call", types[0][0], tuple(args), attrs, types[0][1], tuple(types[1:]))
     context.bind(made)
-    return True
 
 
 def _fill(context: Context) -> None:

@@ -1,7 +1,7 @@
 """What rules make a kernel with: random choices, variables in scope, buffers, parameters.
 
-A rule is a function that takes a `Context`, adds statements to its block, and says whether it
-could. Rules only see variables of the scope, with what is known of their elements.
+A rule is a function that takes a `Context` and adds statements to its block, or nothing where
+no variable of the scope fits. Rules only see these variables, with what is known of their elements.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Context:
         return parameter(name, value)
 
 
-Rule: TypeAlias = Callable[[Context], bool]
+Rule: TypeAlias = Callable[[Context], None]
 
 
 def same_shape(a: Expr) -> Callable[[Expr], bool]:

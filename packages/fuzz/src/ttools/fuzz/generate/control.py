@@ -98,10 +98,10 @@ def _integer_update(context: Context, carried: Expr, counter: Expr | None) -> Ex
     return cast(made, element)
 
 
-def loop(context: Context) -> bool:
+def loop(context: Context) -> None:
     """A `for` loop with carried tiles, at times static, with a negative step or no iteration."""
     if context.depth > 2:
-        return False
+        return
     iterations, start, stop, step = _bounds(context)
     static = context.chance(0.25)
     backwards = not static and not iterations and step < 0
@@ -113,7 +113,7 @@ def loop(context: Context) -> bool:
         made.append(twins[1])
     carried = [each for each in made if each is not None]
     if not carried:
-        return False
+        return
     name = context.fresh("i")
     counter = var(name, Type(I32), within(min(start, stop), max(start, stop)))
     if static:
@@ -142,7 +142,6 @@ def loop(context: Context) -> bool:
             _branch_in(context, visible)
     context.add(For(name, ends, tuple(body), static))
     context.scope += [inner for _, inner in carried]
-    return True
 
 
 def _update_two(context: Context, carried: list[Expr], counter: Expr) -> list[Expr]:
@@ -225,13 +224,13 @@ def _load_and_advance(context: Context, pointer: Expr, stride: int, data: str) -
     context.add(Assign((pointer.attrs["name"],), moved))
 
 
-def endless_looking(context: Context) -> bool:
+def endless_looking(context: Context) -> None:
     """A `while` loop that counts, with carried integers."""
     if context.depth > 2:
-        return False
+        return
     made = _carried(context, 0)
     if made is None or made[0].type.element not in INTEGERS:
-        return False
+        return
     start, carried = made
     counter = var(context.fresh("w"), Type(I32), whole(I32))
     context.add(Assign((counter.attrs["name"],), number(0, I32)))
@@ -244,7 +243,6 @@ def endless_looking(context: Context) -> bool:
         context.add(Assign((counter.attrs["name"],), more))
     context.add(While(binary("lt", counter, limit), tuple(body)))
     context.scope += [carried]
-    return True
 
 
 # ---- branches
@@ -269,16 +267,16 @@ def _argument_or_known(context: Context, value: int) -> Expr:
     return _argument(context, value if value not in (0, 1) else 2)
 
 
-def branch(context: Context) -> bool:
+def branch(context: Context) -> None:
     """A branch on a scalar whose sides give one or two tiles different values."""
     if context.depth > 2:
-        return False
+        return
     found = [context.pick(lambda v: v.type.element.kind != "pointer")]
     if context.chance(0.4):
         found.append(context.pick(lambda v: bool(v.type.shape)))
     starts = [start for start in found if start is not None]
     if not starts:
-        return False
+        return
     condition = _condition(context)
     names = [context.fresh("r") for _ in starts]
     facts = [start.fact for start in starts]
@@ -303,7 +301,6 @@ def branch(context: Context) -> bool:
     context.scope += [
         var(name, start.type, fact) for name, start, fact in zip(names, starts, facts, strict=True)
     ]
-    return True
 
 
 def _side(context: Context, start: Expr, latest: bool) -> Expr:
