@@ -8,7 +8,7 @@ from ttools.fuzz.elements import I32, INTEGERS, POINTER
 from ttools.fuzz.facts import Fact, whole
 from ttools.fuzz.generate import combinations, moves, values
 from ttools.fuzz.generate.addresses import address, mask, offsets, whole_span
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, fill
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import access
 from ttools.fuzz.operations.elementwise import cast
@@ -61,7 +61,7 @@ def call(context: Context) -> None:
         context.scope, context.program = list(inner), None
         parameters, context.depth = len(context.parameters), 9
         handed = _load_handed(context) if context.chance(0.5) else []
-        _fill(context)
+        fill(context, context.rng.randint(1, 4), _PURE)
         if context.chance(0.4):
             _store_handed(context, handed)
         results = _results(context, inner)
@@ -83,11 +83,6 @@ def call(context: Context) -> None:
     attrs = {"name": helper.name}
     made = Expr("call", types[0][0], tuple(args), attrs, types[0][1], tuple(types[1:]))
     context.bind(made)
-
-
-def _fill(context: Context) -> None:
-    for _ in range(context.rng.randint(1, 4)):
-        context.weighted(_PURE)(context)
 
 
 def _results(context: Context, inner: list[Expr]) -> list[Expr]:

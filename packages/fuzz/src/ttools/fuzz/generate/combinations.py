@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttools.fuzz.elements import BF16, F16, F32, FP8E4NV, FP8E5, I8, I32, INTEGERS, Element
-from ttools.fuzz.generate.context import Context, Rule, same_shape
+from ttools.fuzz.generate.context import Context, Rule, needed, same_shape
 from ttools.fuzz.generate.loads import loaded
 from ttools.fuzz.generate.moves import moved
 from ttools.fuzz.generate.values import arithmetic_value
@@ -17,11 +17,13 @@ from ttools.fuzz.program import Expr, Type
 _MOST_BRANCHES = 256
 
 
+def _arithmetic_tile(v: Expr) -> bool:
+    return bool(v.type.shape) and arithmetic_value(v)
+
+
 def reduction(context: Context) -> None:
     """A reduction of the standard library."""
-    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
-    if x is None:
-        return
+    x = needed(context.pick(_arithmetic_tile))
     element = x.type.element
     forms = {"sum": 4, "max": 3, "min": 3, "argmax": 2, "argmin": 2, "xor_sum": 2}
     form = context.weighted(forms)
@@ -71,9 +73,7 @@ def cast_to_i32(x: Expr) -> Expr:
 
 def custom_reduction(context: Context) -> None:
     """`tl.reduce` or `tl.associative_scan` with a function of the kernel's own."""
-    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
-    if x is None:
-        return
+    x = needed(context.pick(_arithmetic_tile))
     scan = context.chance(0.5)
     # The engine keeps to the order of the elements; a GPU need not.
     ordered = scan or not context.features.gpu
@@ -83,9 +83,7 @@ def custom_reduction(context: Context) -> None:
         return
     if name == "f_pick" and x.type.size > _MOST_BRANCHES:
         return
-    args = _combine_operands(context, name, x)
-    if args is None:
-        return
+    args = needed(_combine_operands(context, name, x))
     axis = context.rng.randrange(len(x.type.shape))
     if scan:
         made = combining.scan(name, args, axis, context.chance(0.4))
@@ -101,22 +99,17 @@ def custom_reduction(context: Context) -> None:
 
 def mapping(context: Context) -> None:
     """`tl.map_elementwise` of a function that chooses one of two values."""
-    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
-    if x is None or x.type.size > _MOST_BRANCHES or x.fact.nan:
+    x = needed(context.pick(_arithmetic_tile))
+    if x.type.size > _MOST_BRANCHES or x.fact.nan:
         return
-    alike = x.type
-    y = context.pick(lambda v: v.type == alike and arithmetic_value(v) and not v.fact.nan)
-    if y is None:
-        return
+    y = needed(context.pick(lambda v: v.type == x.type and arithmetic_value(v) and not v.fact.nan))
     context.bind(combining.mapped(context.choose(("f_pick", "f_set")), x, y))
 
 
 def cumulative(context: Context) -> None:
     """`tl.cumsum`, `tl.cumprod`."""
-    x = context.pick(
-        lambda v: bool(v.type.shape) and arithmetic_value(v) and v.type.element.bits >= 32
-    )
-    if x is None or (x.type.element.is_float and (not x.fact.exact or x.fact.nan)):
+    x = needed(context.pick(lambda v: _arithmetic_tile(v) and v.type.element.bits >= 32))
+    if x.type.element.is_float and (not x.fact.exact or x.fact.nan):
         return
     form = "cumsum" if x.type.element.is_float or context.chance(0.7) else "cumprod"
     axis = context.rng.randrange(len(x.type.shape))
@@ -128,8 +121,8 @@ def cumulative(context: Context) -> None:
 
 def sorting(context: Context) -> None:
     """`tl.sort`, of a tile or of two that are put together in any order."""
-    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v) and not v.fact.nan)
-    if x is None or not 2 <= x.type.shape[-1] <= 64:
+    x = needed(context.pick(lambda v: _arithmetic_tile(v) and not v.fact.nan))
+    if not 2 <= x.type.shape[-1] <= 64:
         return
     if len(x.type.shape) == 1 and context.chance(0.3):
         alike = x.type
@@ -143,9 +136,7 @@ def sorting(context: Context) -> None:
 
 def histogram(context: Context) -> None:
     """`tl.histogram` of values that are made to lie in its bins."""
-    x = context.pick(lambda v: v.type.element in INTEGERS and len(v.type.shape) == 1)
-    if x is None:
-        return
+    x = needed(context.pick(lambda v: v.type.element in INTEGERS and len(v.type.shape) == 1))
     bins = context.choose((2, 4, 8, 16, 32))
     inside = binary("and", cast(x, I32), number(bins - 1, I32))
     context.bind(combining.histogram(inside, bins))
@@ -165,8 +156,6 @@ def product(context: Context) -> None:
     k = context.choose(extents) if element.bits > 8 or small else 32
     a = _matrix(context, element, (m, k))
     b = _matrix(context, element, (k, n))
-    if a is None or b is None:
-        return
     out = element in (F16, FP8E5, FP8E4NV) and context.chance(0.3)
     result = I32 if element is I8 else F16 if out else F32
     precision = context.choose(_PRECISIONS) if element is F32 else ""
@@ -184,14 +173,14 @@ def _is_small(v: Expr) -> bool:
     return v.fact.exact and not v.fact.nan and v.fact.size <= 16 and v.fact.grain >= 0
 
 
-def _matrix(context: Context, element: Element, shape: tuple[int, int]) -> Expr | None:
+def _matrix(context: Context, element: Element, shape: tuple[int, int]) -> Expr:
     """A matrix of small whole numbers: one in scope if it fits, else a new one."""
     found = context.pick(lambda v: v.type == Type(element, shape) and _is_small(v))
     if found is not None and context.chance(0.7):
         return found
     turned = context.pick(lambda v: v.type == Type(element, shape[::-1]) and _is_small(v))
     if turned is not None and context.chance(0.5):
-        return moved(context, turned, "T")
+        return needed(moved(context, turned, "T"))
     return loaded(context, element, shape, "small")
 
 

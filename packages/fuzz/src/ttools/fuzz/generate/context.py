@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
@@ -191,6 +191,24 @@ class Context:
 
 
 Rule: TypeAlias = Callable[[Context], None]
+
+
+class _NothingFitsError(Exception):
+    """No variable in scope is what a rule needs."""
+
+
+def needed(found: T | None) -> T:
+    """What a rule found, without which it ends."""
+    if found is None:
+        raise _NothingFitsError
+    return found
+
+
+def fill(context: Context, count: int, rules: dict[Rule, int]) -> None:
+    """Applies so many rules, chosen by weight."""
+    for _ in range(count):
+        with suppress(_NothingFitsError):
+            context.weighted(rules)(context)
 
 
 def same_shape(a: Expr) -> Callable[[Expr], bool]:

@@ -6,7 +6,7 @@ from ttools.fuzz.elements import I1, I32, INTEGERS, Element
 from ttools.fuzz.facts import Fact, either, fits, repeated, whole, within
 from ttools.fuzz.generate import combinations, loads, moves, values
 from ttools.fuzz.generate.addresses import address, offsets, whole_span
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, fill, needed
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import access
 from ttools.fuzz.operations.elementwise import binary, cast, sum_and_difference
@@ -24,11 +24,6 @@ from ttools.fuzz.program import (
 
 _INSIDE: dict[Rule, int] = {**values.RULES, **combinations.RULES, **moves.RULES}
 _INSIDE_LOADING: dict[Rule, int] = {**_INSIDE, loads.load: 4}
-
-
-def _fill(context: Context, count: int, rules: dict[Rule, int]) -> None:
-    for _ in range(count):
-        context.weighted(rules)(context)
 
 
 def _known_to_all(element: Element) -> Fact | None:
@@ -129,7 +124,7 @@ def loop(context: Context) -> None:
         context.scope += visible if static else [*visible, counter]
         if pointer is not None:
             _load_and_advance(context, *pointer)
-        _fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
+        fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
         together = _update_two(context, [each[1] for each in twins if each is not None], counter)
         for outer, inner in carried:
             if inner in together:
@@ -228,16 +223,15 @@ def endless_looking(context: Context) -> None:
     """A `while` loop that counts, with carried integers."""
     if context.depth > 2:
         return
-    made = _carried(context, 0)
-    if made is None or made[0].type.element not in INTEGERS:
+    start, carried = needed(_carried(context, 0))
+    if start.type.element not in INTEGERS:
         return
-    start, carried = made
     counter = var(context.fresh("w"), Type(I32), whole(I32))
     context.add(Assign((counter.attrs["name"],), number(0, I32)))
     limit = context.bound(context.rng.randint(0, 5))
     with context.nested() as body:
         context.scope += [carried, counter]
-        _fill(context, context.rng.randint(0, 2), _INSIDE)
+        fill(context, context.rng.randint(0, 2), _INSIDE)
         context.add(Assign((carried.attrs["name"],), _update(context, start, carried, counter)))
         more = binary("add", counter, number(1, I32))
         context.add(Assign((counter.attrs["name"],), more))
@@ -287,7 +281,7 @@ def branch(context: Context) -> None:
         with context.nested() as block:
             if context.chance(0.3):
                 loop(context)
-            _fill(context, context.rng.randint(1, 3), _INSIDE_LOADING)
+            fill(context, context.rng.randint(1, 3), _INSIDE_LOADING)
             if context.chance(0.2):
                 branch(context)
             # What was made last, at times a loop's or a branch's, is yielded often, and twice.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.fuzz.elements import BF16, F16, F32, FP8, I1, I32, I64, INTEGERS, U32, U64, Element
-from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole, within
+from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole
 from ttools.fuzz.generate.addresses import address, mask, offsets, whole_span
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, needed
 from ttools.fuzz.generate.values import castable
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import access
 from ttools.fuzz.operations.elementwise import binary, cast, cast_fact
 from ttools.fuzz.operations.movement import broadcast_to
-from ttools.fuzz.operations.table import number
+from ttools.fuzz.operations.table import full, number
 from ttools.fuzz.program import Buffer, DescriptorStore, Expr, Role, Shape, Store, Type
 
 
@@ -81,16 +81,16 @@ def store(context: Context, value: Expr) -> None:
 
 def early_store(context: Context) -> None:
     """A store in the middle of the kernel."""
-    value = context.pick()
-    if value is None or len(context.buffers) > 16:
+    value = needed(context.pick())
+    if len(context.buffers) > 16:
         return
     store(context, value)
 
 
 def repeated_store(context: Context) -> None:
     """A store of lanes to one location, all of one value."""
-    value = context.pick(lambda v: 1 in v.type.shape or not v.type.shape)
-    if value is None or value.fact.approximate:
+    value = needed(context.pick(lambda v: 1 in v.type.shape or not v.type.shape))
+    if value.fact.approximate:
         return
     shape = tuple(context.choose((2, 4)) if n == 1 else n for n in value.type.shape) or (4,)
     if Type(I32, shape).size > context.features.most_elements:
@@ -107,8 +107,7 @@ def offset_tensor(offset: Expr) -> Expr:
     """A number as a scalar of the kernel."""
     if offset.op != "number":
         return offset
-    value = offset.attrs["value"]
-    return Expr("full", Type(I32), attrs={"value": value}, fact=within(value, value))
+    return full(offset.attrs["value"], Type(I32))
 
 
 def in_place(context: Context) -> None:
@@ -148,15 +147,12 @@ def atomic(context: Context) -> None:
         return
     forms = {"add": 3, "max": 2, "min": 2, "and": 1, "or": 1, "xor": 1, "xchg": 1, "cas": 1}
     form = context.weighted(forms)
-    value = context.pick(lambda v: v.type.element in _ATOMIC_INTEGERS)
-    if value is None:
-        return
+    value = needed(context.pick(lambda v: v.type.element in _ATOMIC_INTEGERS))
     own = form in ("xchg", "cas") or context.chance(0.4)
     pointers, _ = _atomic_cells(context, value, own)
     chosen = mask(context, value.type.shape) if context.chance(0.5) and form != "cas" else None
     if form == "cas":
-        expected = Expr("full", value.type, attrs={"value": 1}, fact=within(1, 1))
-        made = access.atomic_cas(pointers, expected, value)
+        made = access.atomic_cas(pointers, full(1, value.type), value)
     else:
         made = access.atomic(form, pointers, value, chosen)
     # What masked-off lanes return is unspecified.
@@ -165,11 +161,9 @@ def atomic(context: Context) -> None:
 
 def _float_atomic(context: Context) -> None:
     """A sum of floats that is exact in every order."""
-    value = context.pick(
-        lambda v: v.type.element in _ATOMIC_FLOATS and v.fact.exact and not v.fact.nan
+    value = needed(
+        context.pick(lambda v: v.type.element in _ATOMIC_FLOATS and v.fact.exact and not v.fact.nan)
     )
-    if value is None:
-        return
     count = value.type.size * whole_span(context, 1)
     total = added(repeated(value.fact, count), PATTERNS["small"].fact(value.type.element))
     if not fits(total, value.type.element):

@@ -16,7 +16,7 @@ from ttools.fuzz.elements import (
     Element,
     promoted,
 )
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, needed
 from ttools.fuzz.operations import elementwise
 from ttools.fuzz.operations.elementwise import binary, cast, sum_and_difference, unary, where
 from ttools.fuzz.operations.movement import pair
@@ -77,10 +77,7 @@ def operands(
 
 def arithmetic(context: Context) -> None:
     """A sum, difference or product, of floats whose rounding is certain."""
-    found = operands(context)
-    if found is None:
-        return
-    a, b = found
+    a, b = needed(operands(context))
     op = context.weighted({"add": 3, "sub": 2, "mul": 2})
     made = binary(op, a, b)
     if made.type.element.is_float and not made.fact.exact:
@@ -98,9 +95,7 @@ def bitwise(context: Context) -> None:
         found = operands(context, lambda v: v.type.element is I1)
         if found is not None and found[1].op == "number":
             return
-    if found is None:
-        return
-    a, b = found
+    a, b = needed(found)
     if context.chance(0.15):
         context.bind(unary("invert", a))
     else:
@@ -109,9 +104,7 @@ def bitwise(context: Context) -> None:
 
 def shift(context: Context) -> None:
     """Shifts, also by the width and more."""
-    a = context.pick(lambda v: v.type.element in INTEGERS)
-    if a is None:
-        return
+    a = needed(context.pick(lambda v: v.type.element in INTEGERS))
     op = context.choose(("shl", "shr"))
     b = context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v))
     if b is None or context.chance(0.5):
@@ -125,10 +118,7 @@ def shift(context: Context) -> None:
 
 def division(context: Context) -> None:
     """Truncated division and remainder, of divisors that are not zero."""
-    found = operands(context, lambda v: v.type.element in INTEGERS)
-    if found is None:
-        return
-    a, b = found
+    a, b = needed(operands(context, lambda v: v.type.element in INTEGERS))
     if a.type.element.kind != b.type.element.kind:
         return
     if b.op != "number":
@@ -151,14 +141,10 @@ def division(context: Context) -> None:
 def extremes(context: Context) -> None:
     """`minimum`, `maximum`, `abs`, `clamp`, negation."""
     form = context.weighted({"two": 5, "abs": 2, "neg": 2, "clamp": 2, "floor": 4})
-    a = context.pick(arithmetic_value)
-    if a is None:
-        return
+    a = needed(context.pick(arithmetic_value))
     element = a.type.element
     if form == "two":
-        found = operands(context)
-        if found is None:
-            return
+        found = needed(operands(context))
         context.bind(binary(context.choose(("minimum", "maximum")), *found))
     elif form == "clamp":
         if element is not F32 or a.fact.nan:
@@ -176,26 +162,18 @@ def extremes(context: Context) -> None:
 
 def comparison(context: Context) -> None:
     """A comparison."""
-    found = operands(context)
-    if found is None:
-        return
+    found = needed(operands(context))
     context.bind(binary(context.choose(elementwise.COMPARISONS), *found))
 
 
 def selection(context: Context) -> None:
     """`tl.where`."""
-    a = context.pick()
-    if a is None:
-        return
-    b = context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v))
-    if b is None:
-        return
+    a = needed(context.pick())
+    b = needed(context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v)))
     both = Expr("", Type(a.type.element, common_shape(a.type, b.type)))
     condition = context.pick(lambda v: v.type.element is I1 and _broadcasts(both, v))
     if condition is None or context.chance(0.3):
-        compared = context.pick(lambda v: arithmetic_value(v) and _broadcasts(both, v))
-        if compared is None:
-            return
+        compared = needed(context.pick(lambda v: arithmetic_value(v) and _broadcasts(both, v)))
         limit = _constant(context, compared.type.element)
         condition = binary(context.choose(elementwise.COMPARISONS), compared, limit)
     shape = common_shape(both.type, condition.type)
@@ -231,12 +209,10 @@ def castable(context: Context, x: Expr, target: Element) -> Expr | None:
 
 def conversion(context: Context) -> None:
     """A cast, narrowing ones often."""
-    x = context.pick()
-    if x is None:
-        return
+    x = needed(context.pick())
     target = context.element()
-    ready = castable(context, x, target)
-    if ready is None or target is x.type.element:
+    ready = needed(castable(context, x, target))
+    if target is x.type.element:
         return
     if target in FP8 and x.fact.approximate:
         return
@@ -245,8 +221,8 @@ def conversion(context: Context) -> None:
 
 def bitcast(context: Context) -> None:
     """The bits as another type of the same width."""
-    x = context.pick(lambda v: v.type.element is not I1)
-    if x is None or x.fact.approximate or x.fact.signless:
+    x = needed(context.pick(lambda v: v.type.element is not I1))
+    if x.fact.approximate or x.fact.signless:
         return
     source = x.type.element
     if source.is_float and (x.fact.nan or not x.fact.exact):
@@ -259,10 +235,9 @@ def function(context: Context) -> None:
     """A function that is approximate, or a division of floats."""
     name = context.choose([*elementwise.FUNCTIONS, "divide"])
     if name == "divide":
-        found = operands(context, lambda v: v.type.element in (F32, F16, F64) and v.fact.exact)
-        if found is None:
-            return
-        a, b = found
+        a, b = needed(
+            operands(context, lambda v: v.type.element in (F32, F16, F64) and v.fact.exact)
+        )
         if b.op != "number":
             b = binary("maximum", b, number(1.0, b.type.element))
         elif b.attrs["value"] == 0:
@@ -272,9 +247,7 @@ def function(context: Context) -> None:
         context.bind(binary("divide", a, b))
         return
     _, _, low, high = elementwise.FUNCTIONS[name]
-    x = context.pick(lambda v: v.type.element in (F32, F64) and v.fact.exact)
-    if x is None:
-        return
+    x = needed(context.pick(lambda v: v.type.element in (F32, F64) and v.fact.exact))
     if x.fact.low < low:
         x = binary("maximum", x, number(max(low, -16.0) if low < 0 else 0.5, x.type.element))
     if x.fact.high > high:
@@ -285,16 +258,12 @@ def function(context: Context) -> None:
 def swap(context: Context) -> None:
     """A tuple assignment."""
     a, b = context.pick(), context.pick()
-    if a is None or b is None:
-        return
-    context.bind(pair(a, b))
+    context.bind(pair(needed(a), needed(b)))
 
 
 def assembly(context: Context) -> None:
     """An operation with two results, in inline assembly."""
-    a = context.pick(lambda v: v.type.element is I32 and bool(v.type.shape))
-    if a is None:
-        return
+    a = needed(context.pick(lambda v: v.type.element is I32 and bool(v.type.shape)))
     b = context.pick(lambda v: v.type == a.type) or a
     context.bind(sum_and_difference(a, b, pure=context.chance(0.7)))
 
