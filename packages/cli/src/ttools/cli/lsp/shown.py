@@ -5,7 +5,7 @@ Owns their words and ranges. Must not know where reports come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from lsprotocol import types
@@ -95,14 +95,10 @@ def hover(reports: Reports, file: str, line: int, root: Path) -> str:
 
 
 def _witness(finding: Finding, stale: bool, root: Path) -> str:
-    details = "\n".join(_dedented(detail_lines(finding, root)))
+    details = "\n".join(line.removeprefix("  ") for line in detail_lines(finding, root))
     note = f"\n\n*{_STALE}*" if stale else ""
     fence = "````" if "```" in details else "```"
     return f"**{headline(finding)}**\n\n{fence}text\n{details}\n{fence}{note}"
-
-
-def _dedented(lines: Sequence[str]) -> list[str]:
-    return [line.removeprefix("  ") for line in lines]
 
 
 def counts_text(row: LineCounts, stale: bool) -> str:

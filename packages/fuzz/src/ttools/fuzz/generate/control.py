@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttools.fuzz.elements import I1, I32, INTEGERS, Element
+from ttools.fuzz.elements import I1, I32, INTEGERS
 from ttools.fuzz.facts import Fact, either, fits, repeated, whole, within
 from ttools.fuzz.generate import combinations, loads, moves, values
 from ttools.fuzz.generate.addresses import address, offsets, whole_span
@@ -26,10 +26,6 @@ _INSIDE: dict[Rule, int] = {**values.RULES, **combinations.RULES, **moves.RULES}
 _INSIDE_LOADING: dict[Rule, int] = {**_INSIDE, loads.load: 4}
 
 
-def _known_to_all(element: Element) -> Fact | None:
-    return whole(element) if not element.is_float else None
-
-
 def _carried(
     context: Context, iterations: int, like: Type | None = None
 ) -> tuple[Expr, Expr] | None:
@@ -43,13 +39,14 @@ def _carried(
     if like is not None and element in INTEGERS:
         # Triton takes variables that begin as one value and change places for constant.
         start = cast(binary("xor", start, number(1, element)), element)
-    fact = _known_to_all(element)
-    if fact is None:
+    if element.is_float:
         # Sums of floats stay exact: `iterations` terms of what is known of one.
         fact = repeated(start.fact, iterations + 1) if start.fact.exact else start.fact
         fact = either(fact, start.fact)
         if start.fact.exact and not fits(fact, element):
             fact = start.fact
+    else:
+        fact = whole(element)
     name = context.fresh("c")
     context.add(Assign((name,), start))
     return start, var(name, start.type, fact)
