@@ -19,7 +19,9 @@ def result_of(name: str) -> Result:
 
 def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     """Pretends that exactly these distributions are installed."""
-    monkeypatch.setattr(environment, "_version", lambda name: versions.get(name.replace("-", "_")))
+    monkeypatch.setattr(
+        environment, "installed_version", lambda name: versions.get(name.replace("-", "_"))
+    )
 
 
 def test_a_failing_check_is_a_result() -> None:

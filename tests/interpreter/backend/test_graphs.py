@@ -10,19 +10,13 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from tests.replayed_graphs import gathered, mapped_device
 
 from ttools.core.records.reading import read_record
-from ttools.interpreter import device_map, interpret
+from ttools.interpreter import interpret
 from ttools.interpreter.records.launch_recorder import record
 
 cuda: Any = torch.cuda
-
-
-@triton.jit
-def gather_kernel(x_ptr, index_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    index = tl.load(index_ptr + offs, mask=offs < n)
-    tl.store(y_ptr + offs, tl.load(x_ptr + index, mask=offs < n), mask=offs < n)
 
 
 @triton.autotune([triton.Config({"BLOCK": n}) for n in (4, 8)], key=["n"])
@@ -34,20 +28,8 @@ def tuned_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 @pytest.fixture(autouse=True)
 def mapped() -> Iterator[None]:
-    """A device map; a capture that fails leaves its stream the current one."""
-    with device_map():
+    with mapped_device():
         yield
-        cuda.set_stream(cuda.default_stream())
-
-
-def gathered(x: Any, index: Any) -> tuple[Any, Any]:
-    """A graph that gathers elements and doubles them, and its result."""
-    graph = cuda.CUDAGraph()
-    with cuda.graph(graph):
-        y = torch.empty_like(x)
-        gather_kernel[(1,)](x, index, y, x.numel(), BLOCK=8)
-        z = y * 2
-    return graph, z
 
 
 @pytest.mark.parametrize("engine", ["native", "eager"])
@@ -57,11 +39,11 @@ def test_a_launch_is_made_at_each_replay(engine: Literal["native", "eager"]) -> 
         graph, z = gathered(x, index)
         assert not run.stats or run.stats[0].launches == 0
         graph.replay()
-        assert z.tolist() == [2 * n for n in range(8)]
+        assert z.tolist() == [2 * (n + 1) for n in range(8)]
         index.copy_(index.flip(0))
         x.add_(1)
         graph.replay()
-        assert z.tolist() == [2 * n for n in range(8, 0, -1)]
+        assert z.tolist() == [2 * (n + 1) for n in range(8, 0, -1)]
     assert [each.launches for each in run.stats] == [2]
 
 

@@ -157,7 +157,7 @@ def test_equal_advice_is_given_once() -> None:
         advice="widen it",
     )
     others = [replace(hint, location=at[1]), replace(hint, location=at[2], evidence="a store is")]
-    (found,) = grouped_advice([hint, *others], Path.cwd())
+    (found,) = grouped_advice([hint, *others])
     assert found["evidence"] == {"a load is narrow": ["k.py:3", "k.py:5"], "a store is": ["k.py:9"]}
 
 

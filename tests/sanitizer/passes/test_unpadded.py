@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.sanitizer.analysis.pointer_tables import position_of
+from ttools.interpreter.analysis.positions import position_of
 from ttools.sanitizer.passes import undefined
 
 

@@ -1,8 +1,8 @@
 """Annotations of a pull request from a SARIF file: `python -m ttools.cli.annotate FILE`.
 
 For continuous integration, where one run of the tests writes SARIF for code scanning and the same
-findings are to stand at the changed lines. Owns which parts of SARIF become GitHub's workflow
-commands; findings that were suppressed are left out.
+findings are to stand at the changed lines. Owns which parts of SARIF they have; findings that
+were suppressed are left out.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-_COMMANDS = {"error": "error", "warning": "warning"}
-_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
-_PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
+from ttools.core.reports.github import workflow_command
 
 
 def workflow_commands(log: dict[str, Any]) -> Iterator[str]:
@@ -26,9 +24,8 @@ def workflow_commands(log: dict[str, Any]) -> Iterator[str]:
             if result.get("suppressions"):
                 continue
             properties = {**_place(result), "title": f"ttools: {result['ruleId']}"}
-            listed = ",".join(f"{k}={str(v).translate(_PROPERTY)}" for k, v in properties.items())
-            command = _COMMANDS.get(result.get("level", "warning"), "notice")
-            yield f"::{command} {listed}::{result['message']['text'].translate(_DATA)}"
+            level, message = result.get("level", "warning"), result["message"]["text"]
+            yield workflow_command(level, properties, message)
 
 
 def _place(result: dict[str, Any]) -> dict[str, object]:

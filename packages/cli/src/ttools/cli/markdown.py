@@ -71,6 +71,6 @@ def _tree(tree: Tree) -> str:
     return f"{fence}\n{text}\n{fence}\n"
 
 
-def fenced(source: str, language: str = "python") -> str:
+def fenced(source: str) -> str:
     """Lines of code, as a block."""
-    return f"```{language}\n{source}```\n" if source else ""
+    return f"```python\n{source}```\n" if source else ""

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttools.cli.broken_gpu import note_broken_gpu
 from ttools.cli.console import say
 from ttools.cli.replay import Replay, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 Work = Launch | Replay | Target
 ADVICE = "`ttools sanitize` finds accesses out of bounds, and survives them"
+#: Of torch's errors that a kernel's access to memory causes, whichever call meets them.
+_WILD = ("illegal memory access", "misaligned address", "address space", "unspecified launch fail")
 
 
 def read_work(
@@ -104,13 +105,20 @@ def run_work(
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet)
     import_quickly("torch")
-    on_error = note_broken_gpu if advice == ADVICE else None
+    on_error = _note_broken_gpu if advice == ADVICE else None
     with devices_for(device_map):
         if not debug:
             return run_target(work, on_error=on_error)
         from ttools.interpreter.eager.debugging.debugger import debug_script
 
         return debug_script(lambda execute: run_target(work, execute))
+
+
+def _note_broken_gpu(error: BaseException) -> None:
+    """Says after the traceback of a script that ends by such an error what finds its cause."""
+    text = str(error)
+    if "CUDA error" in text and any(words in text for words in _WILD):
+        say("note", "a kernel accessed memory that it must not: `ttools sanitize` finds where")
 
 
 def write_crash_notes(advice: str = ADVICE) -> None:

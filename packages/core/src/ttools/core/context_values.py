@@ -1,8 +1,9 @@
-"""Values of context variables that hold for a while."""
+"""Values of context variables and of the environment that hold for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -18,3 +19,18 @@ def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
         yield
     finally:
         variable.reset(token)
+
+
+@contextmanager
+def in_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Gives environment variables values meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

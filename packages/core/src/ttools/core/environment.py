@@ -94,10 +94,31 @@ def gpu_usable() -> bool:
     """Whether a script could use a GPU through torch here; no driver is touched."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1", "NoDevFiles")
     devices = any(any(_DEV.glob(name)) for name in _GPU_DEVICES)
-    return devices and not hidden and "+cpu" not in (_version("torch") or "")
+    return devices and not hidden and "+cpu" not in (installed_version("torch") or "")
 
 
-def _version(distribution: str) -> str | None:
+def is_gpu_broken() -> bool:
+    """Whether a kernel has broken the context of the GPU that this process uses."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return max(1, len(os.sched_getaffinity(0)))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of an installed distribution; None for one that is not."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -112,7 +133,7 @@ def _python() -> Finding:
 
 
 def _members() -> Finding:
-    versions = {name: _version(f"ttools-{name}") for name in _MEMBERS}
+    versions = {name: installed_version(f"ttools-{name}") for name in _MEMBERS}
     found = {name: version for name, version in versions.items() if version}
     listed = ", ".join(f"{name} {version}" for name, version in found.items())
     if len(set(found.values())) > 1:
@@ -124,7 +145,7 @@ def _namespace() -> Finding:
     spec = PathFinder.find_spec("ttools")
     if spec is not None and spec.origin is not None:
         return "error", f"`import ttools` runs {spec.origin}", "remove or rename it"
-    if _version("ttools") is not None:
+    if installed_version("ttools") is not None:
         return (
             "warning",
             "a distribution called `ttools` is installed; it is unrelated to this tool",
@@ -134,7 +155,7 @@ def _namespace() -> Finding:
 
 
 def _hatchet() -> Finding:
-    ours, other = _version("llnl-hatchet"), _version("hatchet")
+    ours, other = installed_version("llnl-hatchet"), installed_version("hatchet")
     if other is not None:
         remedy = "pip uninstall hatchet, then pip install --force-reinstall llnl-hatchet"
         return "error", f"`hatchet` {other} is another project than Proton's viewer needs", remedy
@@ -163,13 +184,13 @@ def _torch() -> Finding:
 def _llvmlite() -> Finding:
     binding = importlib.import_module("llvmlite.binding")
     version = ".".join(map(str, binding.llvm_version_info))
-    return "ok", f"{_version('llvmlite')} with LLVM {version}"
+    return "ok", f"{installed_version('llvmlite')} with LLVM {version}"
 
 
 def _numpy() -> Finding:
     numpy = importlib.import_module("numpy")
     importlib.import_module("ml_dtypes")
-    return "ok", f"numpy {numpy.__version__}, ml_dtypes {_version('ml_dtypes')}"
+    return "ok", f"numpy {numpy.__version__}, ml_dtypes {installed_version('ml_dtypes')}"
 
 
 # --- machine ----------------------------------------------------------------------------------

@@ -185,9 +185,7 @@ def forget_choices(patches: Patches) -> None:
     """Has Inductor compile anew, with all configurations, what an earlier process has tuned."""
 
     def install(config: Any) -> None:
-        changed = config.patch(force_disable_caches=True)
-        changed.__enter__()
-        patches.callback(lambda: changed.__exit__(None, None, None))
+        patches.enter(config.patch(force_disable_caches=True))
 
     patches.callback(after_import("torch._inductor.config", install))
 

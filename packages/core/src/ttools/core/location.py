@@ -38,6 +38,12 @@ class SourceLocation:
         return ":".join([self.file, *(str(part) for part in (self.line, self.column) if part)])
 
 
+def location_of_line(text: str | None) -> SourceLocation | None:
+    """The location that a `file:line` names; None for any other text."""
+    file, _, line = (text or "").rpartition(":")
+    return SourceLocation(file, int(line), 0) if file and line.isdigit() else None
+
+
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
     """A location and those of the calls that led there, each with the calls that led to it."""
     bare = (location, *location.callers)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,10 @@ class Patches:
     def callback(self, undo: Callable[[], object]) -> None:
         """Has something that is no attribute undone with the rest, in turn."""
         self._installed.callback(undo)
+
+    def enter(self, context: AbstractContextManager[object]) -> None:
+        """Enters a context, and leaves it with the rest, in turn."""
+        self._installed.enter_context(context)
 
     def undo(self) -> None:
         """Undoes everything, latest first, however often it was entered."""

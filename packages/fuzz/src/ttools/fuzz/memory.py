@@ -153,8 +153,3 @@ def contents(buffer: Buffer) -> Array:
     """A buffer's memory before the launch, margins included."""
     index = np.arange(buffer.size + 2 * buffer.margin, dtype=np.int64)
     return PATTERNS[buffer.data].make(index, buffer.seed, buffer.element)
-
-
-def fact(buffer: Buffer) -> Fact:
-    """What is known of a buffer's elements."""
-    return PATTERNS[buffer.data].fact(buffer.element)

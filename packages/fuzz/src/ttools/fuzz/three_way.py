@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ttools.core.environment import is_gpu_broken
 from ttools.fuzz import oracle
 from ttools.fuzz.comparison import Mismatch, compare
 from ttools.fuzz.elements import Array
@@ -72,22 +73,9 @@ def _kind(side: str, device: str, error: Exception) -> Kind:
     """What an exception means: a refusal, a GPU that a kernel has broken, a defect of ours."""
     if is_refusal(error):
         return "rejected"
-    if _is_lost(device):
+    if device == "cuda" and is_gpu_broken():
         return "crash"
     return "rejected" if side == "gpu" else "error"
-
-
-def _is_lost(device: str) -> bool:
-    """Whether this process can use the GPU no more."""
-    if device != "cuda":
-        return False
-    import torch
-
-    try:
-        torch.cuda.synchronize()
-    except RuntimeError:
-        return True
-    return False
 
 
 def classify(

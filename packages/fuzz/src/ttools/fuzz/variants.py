@@ -5,13 +5,14 @@ Every one must give what the oracle gives, and the checks must find nothing.
 
 from __future__ import annotations
 
-import os
 import platform
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
+
+from ttools.core.context_values import in_environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,22 +102,11 @@ def launch_options(variant: Variant) -> dict[str, int]:
     return options
 
 
-@contextmanager
-def environment(variant: Variant, cpu: str = "") -> Iterator[None]:
+def environment(variant: Variant, cpu: str = "") -> AbstractContextManager[None]:
     """The environment variables that a variant is selected by.
 
     Args:
         variant: what is run.
         cpu: the CPU of variants that name none.
     """
-    names = {"TTOOLS_OPT": str(variant.opt), "TTOOLS_CPU": variant.cpu or cpu}
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(names)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    return in_environment({"TTOOLS_OPT": str(variant.opt), "TTOOLS_CPU": variant.cpu or cpu})

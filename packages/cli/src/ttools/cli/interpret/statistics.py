@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from ttools.cli.console import new_table, stderr, write_json, write_tables
 
+if TYPE_CHECKING:
+    from ttools.interpreter.run.stats import KernelStats
+
 SCHEMA_VERSION = 1
 
 
-class KernelCost(Protocol):
-    """What the interpreter counts for one kernel; times in seconds."""
-
-    kernel: str
-    launches: int
-    programs: int
-    front_end_s: float
-    compile_s: float
-    run_s: float
-    cache_hits: int
-
-
-_FIELDS = ("kernel", "launches", "programs", "front_end_s", "compile_s", "run_s", "cache_hits")
-
-
-def as_json(costs: Sequence[KernelCost], target: str, exit_code: int) -> dict[str, Any]:
+def as_json(costs: Sequence[KernelStats], target: str, exit_code: int) -> dict[str, Any]:
     """The report as data; the script's status is separate from the kernels."""
     return {
         "schema": SCHEMA_VERSION,
         "script": {"target": target, "exit_code": exit_code},
-        "kernels": [{field: getattr(cost, field) for field in _FIELDS} for cost in costs],
+        "kernels": [asdict(cost) for cost in costs],
     }
 
 
-def as_table(costs: Sequence[KernelCost]) -> Table:
+def as_table(costs: Sequence[KernelStats]) -> Table:
     """The report as a table, times in milliseconds, slowest kernel first."""
     numbers = ("launches", "programs", "front end ms", "compile ms", "run ms", "cached")
     table = new_table("Kernel launches", ["kernel"], numbers)
@@ -53,12 +42,12 @@ def as_table(costs: Sequence[KernelCost]) -> Table:
     return table
 
 
-def _times(cost: KernelCost) -> tuple[float, float, float]:
+def _times(cost: KernelStats) -> tuple[float, float, float]:
     return cost.front_end_s, cost.compile_s, cost.run_s
 
 
 def report(
-    costs: Sequence[KernelCost], *, form: str, output: Path | None, target: str, exit_code: int
+    costs: Sequence[KernelStats], *, form: str, output: Path | None, target: str, exit_code: int
 ) -> None:
     """Writes the report to a file, or else to standard error, away from the script's output."""
     if form == "json":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -31,4 +30,4 @@ def lsp_command(
 
     if sys.stdin.isatty():
         say("note", "waiting for an editor on standard input; Ctrl-D ends")
-    new_server(version("ttools-cli")).start_io()
+    new_server().start_io()

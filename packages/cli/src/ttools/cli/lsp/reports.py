@@ -15,7 +15,7 @@ import msgspec
 from ttools.core.errors import UsageError, file_errors
 from ttools.core.findings.findings import Finding
 from ttools.core.json_document import parse_json, read_json_document
-from ttools.core.location import SourceLocation, user_location
+from ttools.core.location import SourceLocation, location_of_line, user_location
 from ttools.core.reports.json import SCHEMA as REPORT
 from ttools.core.reports.reading import read_findings
 
@@ -84,11 +84,7 @@ def load(path: Path, made: float | None = None) -> Loaded:
 
 def shown_at(finding: Finding) -> SourceLocation | None:
     """Where a finding is shown: at the user's line nearest to it, else at the launch."""
-    location = user_location(finding.location)
-    if location is not None or finding.launch is None:
-        return location
-    file, _, line = finding.launch.rpartition(":")
-    return SourceLocation(file, int(line), 0) if line.isdigit() else None
+    return user_location(finding.location) or location_of_line(finding.launch)
 
 
 @dataclass

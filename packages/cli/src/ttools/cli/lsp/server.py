@@ -165,9 +165,9 @@ class Server(LanguageServer):
             self._poll.cancel()
 
 
-def new_server(own_version: str | None = None) -> Server:
+def new_server() -> Server:
     """A server with all it answers, not started."""
-    server = Server(own_version or version("ttools-cli"))
+    server = Server(version("ttools-cli"))
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:

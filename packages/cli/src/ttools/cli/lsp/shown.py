@@ -5,7 +5,7 @@ Owns their words and ranges. Must not know where reports come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from lsprotocol import types
@@ -13,7 +13,7 @@ from pygls.workspace import PositionCodec
 
 from ttools.cli.lsp.reports import LineCounts, Reports, same_file
 from ttools.core.findings.findings import Finding
-from ttools.core.location import SourceLocation, extent, source_lines
+from ttools.core.location import SourceLocation, extent, location_of_line, source_lines
 from ttools.core.reports.text import detail_lines, headline, witness_text
 
 SOURCE = "ttools"
@@ -54,10 +54,8 @@ def _related(
 ) -> Iterable[types.DiagnosticRelatedInformation]:
     related = [(each.message, each.location) for each in finding.related if each.location]
     related += [("called from here", caller) for caller in location.callers]
-    if finding.launch is not None:
-        file, _, line = finding.launch.rpartition(":")
-        if line.isdigit():
-            related.append(("launched from here", SourceLocation(file, int(line), 0)))
+    if (launch := location_of_line(finding.launch)) is not None:
+        related.append(("launched from here", launch))
     for message, location in related:
         if location is not None and Path(location.file).is_absolute():
             where = types.Location(
@@ -97,14 +95,10 @@ def hover(reports: Reports, file: str, line: int, root: Path) -> str:
 
 
 def _witness(finding: Finding, stale: bool, root: Path) -> str:
-    details = "\n".join(_dedented(detail_lines(finding, root)))
+    details = "\n".join(line.removeprefix("  ") for line in detail_lines(finding, root))
     note = f"\n\n*{_STALE}*" if stale else ""
     fence = "````" if "```" in details else "```"
     return f"**{headline(finding)}**\n\n{fence}text\n{details}\n{fence}{note}"
-
-
-def _dedented(lines: Sequence[str]) -> list[str]:
-    return [line.removeprefix("  ") for line in lines]
 
 
 def counts_text(row: LineCounts, stale: bool) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from ttools.cli import options
-from ttools.cli.broken_gpu import is_gpu_broken
 from ttools.cli.children import say_child_launches
 from ttools.cli.console import require_folder, say
 from ttools.cli.devices import given_device
@@ -15,6 +14,7 @@ from ttools.cli.profile import options as profile_options
 from ttools.cli.profile import report as profile_report
 from ttools.cli.progress import State, progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
+from ttools.core.environment import is_gpu_broken
 from ttools.core.process.child_launches import child_launches
 
 if TYPE_CHECKING:

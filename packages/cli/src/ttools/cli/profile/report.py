@@ -6,7 +6,6 @@ Owns headings, units and rounding. What the numbers mean is `ttools.profiler.rep
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -85,6 +84,8 @@ def _page(profiled: Profile, target: str) -> str:
 
 def _json(profiled: Profile, target: str, status: int) -> str:
     """Schema `ttools.profile/1`: times in seconds, sizes in bytes."""
+    from ttools.profiler.report.html import finite
+
     seconds_of, scopes_of = profiled.seconds, _by_scope(profiled)
     data = {
         "schema": "ttools.profile/1",
@@ -94,16 +95,16 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         "target": profiled.target.name if profiled.target else None,
         "kernels": [
             {
-                **_plain(row),
+                **finite(row),
                 "seconds": seconds_of.get((row["kernel"], row["config"]), []),
                 "scopes": scopes_of.get((row["kernel"], row["config"]), []),
             }
             for row in profiled.frame.to_dict("records")
         ],
-        "lines": [_plain(row) for row in profiled.lines.to_dict("records")],
+        "lines": finite(profiled.lines.to_dict("records")),
         "tree": profiled.tree.as_dict(),
-        "forms": [_plain(row) for row in profiled.forms.to_dict("records")],
-        "accesses": [_plain(row) for row in profiled.accesses.to_dict("records")],
+        "forms": finite(profiled.forms.to_dict("records")),
+        "accesses": finite(profiled.accesses.to_dict("records")),
         "advice": [_hint(hint) for hint in profiled.advice],
         "compiled": [each.as_dict() for each in profiled.inspections],
         "trials": asdict(profiled.trials),
@@ -125,14 +126,6 @@ def _hint(hint: Hint) -> dict[str, Any]:
     return {
         **vars(hint),
         "location": {"file": location.file, "line": location.line} if location else None,
-    }
-
-
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Without NaN, which JSON does not know."""
-    return {
-        str(name): None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in row.items()
     }
 
 
@@ -159,11 +152,10 @@ def _accesses(profiled: Profile) -> Table:
         ("kernel", "line", "grid", "specialised", "kind"),
         ("bits", "sectors per request", "at least", "used", "programs share", "again"),
     )
-    root = Path.cwd()
     for row in profiled.accesses.to_dict("records"):
         table.add_row(
             row["kernel"],
-            f"{shown_path(row['file'], root)}:{row['line']}",
+            f"{shown_path(row['file'])}:{row['line']}",
             row["grid"],
             row["specialisation"],
             row["kind"],
@@ -176,12 +168,11 @@ def _accesses(profiled: Profile) -> Table:
 
 def _advice(profiled: Profile) -> Table:
     table = new_table("Advice", ("kernel", "line", "what costs time", "what to try"), ())
-    root = Path.cwd()
     for hint in profiled.advice:
         location = hint.location
         table.add_row(
             f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel,
-            f"{shown_path(location.file, root)}:{location.line}" if location else "",
+            f"{shown_path(location.file)}:{location.line}" if location else "",
             f"{hint.kind}: {hint.evidence}",
             hint.advice,
         )
@@ -318,11 +309,10 @@ def _lines(profiled: Profile) -> Table:
         ("kernel", "line", "operations"),
         (*times, "executions", "loaded", "stored", "atomic", "masked off", "flop"),
     )
-    root = Path.cwd()
     for row in frame.to_dict("records"):
         table.add_row(
             row["kernel"],
-            f"{shown_path(row['file'], root)}:{row['line']}",
+            f"{shown_path(row['file'])}:{row['line']}",
             row["operations"],
             *((seconds(row["time_s"]), share(row["time_share"])) if times else ()),
             f"{row['executions']:,}",

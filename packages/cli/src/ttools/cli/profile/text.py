@@ -6,7 +6,6 @@ Owns what the blocks say. What the numbers mean is `ttools.profiler.report`'s to
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +65,6 @@ class _Blocks:
 
     def __init__(self, profiled: Profile, lines: bool) -> None:
         self._profiled, self._with_lines = profiled, lines
-        self._root = Path.cwd()
         self._forms = _grouped(profiled.forms.to_dict("records"))
         self._hints = _grouped(vars(hint) | {"hint": hint} for hint in profiled.advice)
         self._inspections = profiled.inspections
@@ -80,7 +78,7 @@ class _Blocks:
         letters = _letters(own)
         place = ""
         if isinstance(row["file"], str):  # kernels of libraries have no source
-            place = f"  {shown_path(row['file'], self._root)}:{row['line']:.0f}"
+            place = f"  {shown_path(row['file'])}:{row['line']:.0f}"
         name = readable_name(row["kernel"]) + (f" [{row['config']}]" if row["config"] else "")
         facts = [
             ("speed of light", self._speed_of_light(row, forms)),
@@ -175,7 +173,7 @@ class _Blocks:
         places: dict[tuple[str, str], list[str]] = {}
         for hint in hints:
             where = hint.location
-            file = shown_path(where.file, self._root) if where else ""
+            file = shown_path(where.file) if where else ""
             lines = places.setdefault((hint.evidence, file), [])
             lines += [str(where.line)] if where else []
         for (evidence, file), lines in places.items():
@@ -196,12 +194,12 @@ class _Blocks:
         own = [each for each in self._lines if each["kernel"] == row["kernel"]]
         if own:
             yield paragraph("\nLines, over all launches of the kernel")
-            yield _line_table(own, row["file"], self._root)
+            yield _line_table(own, row["file"])
         accesses = self._accesses.get((row["kernel"], row["config"]), [])
         if accesses:
             assert self._profiled.target is not None
             yield paragraph(f"\nAccesses, as warps of {self._profiled.target.name} make them")
-            yield _access_table(accesses[: 3 * MOST_SHOWN], row["file"], self._root, letters)
+            yield _access_table(accesses[: 3 * MOST_SHOWN], row["file"], letters)
             rest = left_out(len(accesses) - 3 * MOST_SHOWN, "more", _ALL_FORMS)
             if rest:
                 yield paragraph(rest)
@@ -333,18 +331,16 @@ def _form_table(forms: Sequence[Row], letters: Mapping[str, str]) -> RenderableT
     return table((*names, "as"), rows, left=("grid", "by", "as"))
 
 
-def _place(row: Row, own: str, root: Path) -> str:
+def _place(row: Row, own: str) -> str:
     """A line's number, with its file where that is not the kernel's own."""
-    return (
-        f"{row['line']}" if row["file"] == own else f"{shown_path(row['file'], root)}:{row['line']}"
-    )
+    return f"{row['line']}" if row["file"] == own else f"{shown_path(row['file'])}:{row['line']}"
 
 
-def _line_table(rows: Sequence[Row], own: str, root: Path) -> RenderableType:
+def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
     names = ("line", "time", "share", "times", "loaded", "stored", "atomic", "masked", "flop")
     cells = [
         (
-            _place(row, own, root),
+            _place(row, own),
             *(seconds(row["time_s"]), share(row["time_share"]), amount(row["executions"])),
             *(amount(row[n], "B") if row[n] else "" for n in ("loaded", "stored", "atomic")),
             _masked(row["masked_share"]),
@@ -365,13 +361,11 @@ def _operations(text: str) -> str:
     return ", ".join(found)
 
 
-def _access_table(
-    rows: Sequence[Row], own: str, root: Path, letters: Mapping[str, str]
-) -> RenderableType:
+def _access_table(rows: Sequence[Row], own: str, letters: Mapping[str, str]) -> RenderableType:
     names = ("line", "access", "bits", "sectors", "at best", "used", "shared by", "again")
     cells = [
         (
-            *(_place(row, own, root), row["kind"], str(row["bits"])),
+            *(_place(row, own), row["kind"], str(row["bits"])),
             *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
             *(share(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
             *(row["grid"], letters.get(row["specialisation"], row["specialisation"])),

@@ -144,7 +144,7 @@ def _block(entry: TuningEntry, importance: bool) -> RenderableType:
     if shown.left_out():
         tables.append(paragraph(shown.left_out()))
     where = entry.location
-    place = f"  {shown_path(where[0], Path.cwd())}:{where[1]}" if where else ""
+    place = f"  {shown_path(where[0])}:{where[1]}" if where else ""
     return block(f"{problem}{place}", facts, *tables)
 
 

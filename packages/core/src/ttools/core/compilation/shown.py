@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def shown_inspection(inspection: Inspection) -> Iterator[Part]:
     """The parts, its stages folded."""
-    yield Table(title(inspection), ("parameter", "specialised as"), _parameters(inspection))
+    parameters = inspection.source.parameters().items()
+    yield Table(title(inspection), ("parameter", "specialised as"), list(parameters))
     yield Text("\n".join(resource_lines(inspection)))
     rows: list[tuple[str, ...]] = [
         (*_place(access.location), access.kind, str(access.bits or "a block"), str(access.count))
@@ -27,10 +28,6 @@ def shown_inspection(inspection: Inspection) -> Iterator[Part]:
     for stage in inspection.compilation.stages:
         if stage in ("ttir", "ttgir", "ptx", "amdgcn"):
             yield Code(write(inspection, [stage]), summary=f"{stage}, under the lines it is of")
-
-
-def _parameters(inspection: Inspection) -> list[tuple[str, str]]:
-    return list(inspection.source.parameters().items())
 
 
 def _place(location: SourceLocation | None) -> tuple[str, str]:

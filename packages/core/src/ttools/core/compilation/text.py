@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.inspection import Inspection
@@ -20,13 +19,12 @@ _USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
 _NARROW = "narrower than 128 bits"
 
 
-def write(inspection: Inspection, stages: Sequence[str] = (), root: Path | None = None) -> str:
+def write(inspection: Inspection, stages: Sequence[str] = ()) -> str:
     """The inspection of one kernel; with stages, these instead of the summary."""
-    folder = root or Path.cwd()
     body = (
-        [line for stage in stages for line in _stage(inspection, stage, folder)]
+        [line for stage in stages for line in _stage(inspection, stage)]
         if stages
-        else list(_summary(inspection, folder))
+        else list(_summary(inspection))
     )
     return "\n".join([title(inspection), *body]) + "\n"
 
@@ -38,17 +36,17 @@ def title(inspection: Inspection) -> str:
     return f"{inspection.source.name} for {inspection.target.name}{options}"
 
 
-def _summary(inspection: Inspection, root: Path) -> Iterator[str]:
+def _summary(inspection: Inspection) -> Iterator[str]:
     source = inspection.source
     if source.launched:
-        yield f"  launched from {shown_line(source.launched, root)}"
+        yield f"  launched from {shown_line(source.launched)}"
     if inspection.recompiled:
         why = "; ".join(map(str, inspection.recompiled))
         yield f"  compiled again because of {why}"
     yield from _listed("specialised as", inspection.specialisations)
     yield from _listed("takes", list(resource_lines(inspection)))
-    yield from _listed("accesses global memory", list(access_lines(inspection, root)))
-    yield from _listed("matrix units", list(matrix_lines(inspection, root)))
+    yield from _listed("accesses global memory", list(access_lines(inspection)))
+    yield from _listed("matrix units", list(matrix_lines(inspection)))
     layouts = [
         line
         for name, parameters, said in inspection.layouts
@@ -88,38 +86,38 @@ def resource_lines(inspection: Inspection) -> Iterator[str]:
         )
 
 
-def access_lines(inspection: Inspection, root: Path) -> Iterator[str]:
+def access_lines(inspection: Inspection) -> Iterator[str]:
     """One sentence per line of source and kind of access."""
     for access in inspection.accesses:
         width = f"{access.bits} bits each" if access.bits else "by a whole block"
         narrow = f", {_NARROW}" if 0 < access.bits < WIDEST else ""
-        at = _location_text(access.location, root)
+        at = _location_text(access.location)
         yield f"{at}: {access.count} x {access.kind}, {width}{narrow}"
 
 
-def matrix_lines(inspection: Inspection, root: Path) -> Iterator[str]:
+def matrix_lines(inspection: Inspection) -> Iterator[str]:
     """One sentence per line of source with a product."""
     for each in inspection.matrix:
-        yield f"{_location_text(each.location, root)}: {each.count} x {each.name}"
+        yield f"{_location_text(each.location)}: {each.count} x {each.name}"
     for location in inspection.plain_dots:
-        yield f"{_location_text(location, root)}: a dot product without matrix units"
+        yield f"{_location_text(location)}: a dot product without matrix units"
 
 
-def _location_text(location: SourceLocation | None, root: Path) -> str:
-    return f"{shown_path(location.file, root)}:{location.line}" if location else "unknown location"
+def _location_text(location: SourceLocation | None) -> str:
+    return f"{shown_path(location.file)}:{location.line}" if location else "unknown location"
 
 
 # ---- stages
 
 
-def _stage(inspection: Inspection, stage: str, root: Path) -> Iterator[str]:
+def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
     """The lines of a stage under the lines of source that they come from."""
     yield f"--- {stage}"
     lines = annotate(stage, inspection.compilation.text(stage))
     for location, group in groupby(lines, key=lambda line: line.source):
         if location is not None and location.file:
             text = source_line(location.file, location.line).strip()
-            yield f"# {shown_path(location.file, root)}:{location.line}: {text}"
+            yield f"# {shown_path(location.file)}:{location.line}: {text}"
         yield from (line.text for line in group)
 
 

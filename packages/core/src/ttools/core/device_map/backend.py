@@ -102,10 +102,3 @@ def _computed_by_name(key: str) -> Any:
         return computed(op.name())(*args, **kwargs)
 
     return fallback
-
-
-def _refuse_nested(op: Any, *args: Any, **kwargs: Any) -> Any:
-    raise UnsupportedError(
-        f"{op.name()} of nested tensors on a mapped device",
-        help="those with `layout=torch.jagged` are made of others",
-    )

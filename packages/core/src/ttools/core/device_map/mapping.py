@@ -10,7 +10,6 @@ on exit. CUDA tensors stay what they are.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from ttools.core.configuration import read
+from ttools.core.context_values import in_environment
 from ttools.core.device_map.memory import count_maps, on_host
 from ttools.core.device_map.properties import describe, described, forget
 from ttools.core.device_map.request import DeviceMap, device_map_of, read_device_map
@@ -104,12 +104,8 @@ def devices_by_default(
     if explicit is None:
         asked = DeviceMap()
     if asked is None:
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = "off"
-        try:
+        with in_environment({VARIABLE: "off"}):
             yield False
-        finally:
-            restore(before)
         return
     with map_devices(asked, on_first_use=None if explicit else announce):
         yield explicit is None
@@ -191,9 +187,7 @@ class _Mapping:
         self._used = False
 
     def _install(self, patches: Patches) -> None:
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = str(described())
-        patches.callback(functools.partial(restore, before))
+        patches.enter(in_environment({VARIABLE: str(described())}))
         actions = {
             "torch": self._patch_torch,
             "triton": self._patch_triton,
@@ -295,11 +289,3 @@ class _Mapping:
         # All of them first: one may be built on another's original.
         for owner, name, value in list(replacements):
             self.patches.replace(owner, name, value)
-
-
-def restore(value: str | None) -> None:
-    """Sets `TTOOLS_DEVICE_MAP` to what it was."""
-    if value is None:
-        os.environ.pop(VARIABLE, None)
-    else:
-        os.environ[VARIABLE] = value

@@ -11,6 +11,7 @@ import platform
 from dataclasses import dataclass
 
 from ttools.core.device_map.request import DeviceMap
+from ttools.core.environment import processors
 from ttools.core.gpus.devices import DEVICES, device_of
 from ttools.core.gpus.targets import MAX_THREADS
 
@@ -82,7 +83,7 @@ def device_properties(device: object = None) -> DeviceProperties:
     return DeviceProperties(
         name=f"{platform.processor() or platform.machine()} CPU (ttools)",
         total_memory=physical_memory("SC_PHYS_PAGES"),
-        multi_processor_count=asked.sms or _processors(),
+        multi_processor_count=asked.sms or processors(),
         major=major,
         minor=minor,
         max_threads_per_multi_processor=limits.simds * limits.warps * gpu.target.threads,
@@ -91,13 +92,6 @@ def device_properties(device: object = None) -> DeviceProperties:
         shared_memory_per_multiprocessor=limits.shared,
         L2_cache_size=gpu.cache or 0,
     )
-
-
-def _processors() -> int:
-    try:
-        return max(1, len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on macOS
-        return os.cpu_count() or 1
 
 
 def physical_memory(pages: str) -> int:

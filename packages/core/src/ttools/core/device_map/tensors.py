@@ -95,10 +95,6 @@ def _naming_a_device(torch: ModuleType, original: Callable[..., Any]) -> Callabl
     return make
 
 
-def _storage(tensor: Any) -> Any:
-    return tensor.untyped_storage()
-
-
 def _is_own(tensor: Any) -> bool:
     """Whether a tensor has memory of its own, and is not made of others by a library's class."""
     torch = sys.modules["torch"]
@@ -135,7 +131,7 @@ def pinned_copy(tensor: Any, device: Any = None) -> Any:
 
 def is_marked(tensor: Any, device: Any = None) -> bool:
     """`is_pinned` of a CPU tensor."""
-    return hasattr(_storage(tensor), "_ttools_pinned")
+    return hasattr(tensor.untyped_storage(), "_ttools_pinned")
 
 
 def _type(original: Callable[..., Any]) -> Callable[..., Any]:

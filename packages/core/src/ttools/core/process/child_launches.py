@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ttools.core.context_values import in_environment
+
 #: The parent's number and the file's path. Not for users, so it begins otherwise than theirs.
 _VARIABLE = "_TTOOLS_CHILD_LAUNCHES"
 _FORKED, _STARTED = "forked", "started"
@@ -101,15 +103,10 @@ def child_launches() -> Iterator[ChildLaunches]:
     handle, path = tempfile.mkstemp(prefix="ttools-children-")
     os.close(handle)
     found = ChildLaunches(path)
-    before = os.environ.get(_VARIABLE)
-    os.environ[_VARIABLE] = f"{os.getpid()}:{path}"
     was, _child.log = _child.log, None  # this process has a report of its own
     try:
-        yield found
+        with in_environment({_VARIABLE: f"{os.getpid()}:{path}"}):
+            yield found
     finally:
         _child.log = was
-        if before is None:
-            os.environ.pop(_VARIABLE, None)
-        else:
-            os.environ[_VARIABLE] = before
         found.close()

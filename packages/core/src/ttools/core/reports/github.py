@@ -5,12 +5,14 @@ Owns their escaping, which GitHub describes as "workflow commands for GitHub Act
 
 from __future__ import annotations
 
-from ttools.core.findings.findings import Finding, Severity
+from collections.abc import Mapping
+
+from ttools.core.findings.findings import Finding
 from ttools.core.location import extent
 from ttools.core.reports.report import Report, summary
 from ttools.core.reports.text import affected_text, witness_text
 
-_COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
+_COMMANDS = {"error": "error", "warning": "warning"}
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
 
@@ -36,6 +38,10 @@ def _command(finding: Finding, report: Report) -> str:
     texts = [finding.message, witness_text(finding), *finding.notes, affected_text(finding)]
     if finding.help:
         texts.append(f"help: {finding.help}")
+    return workflow_command(finding.severity, properties, "\n".join(filter(None, texts)))
+
+
+def workflow_command(level: str, properties: Mapping[str, object], message: str) -> str:
+    """A line of a log that GitHub shows as an annotation of this level, or as a notice."""
     listed = ",".join(f"{name}={str(v).translate(_PROPERTY)}" for name, v in properties.items())
-    message = "\n".join(filter(None, texts)).translate(_DATA)
-    return f"::{_COMMANDS[finding.severity]} {listed}::{message}"
+    return f"::{_COMMANDS.get(level, 'notice')} {listed}::{message.translate(_DATA)}"

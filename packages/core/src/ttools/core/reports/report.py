@@ -83,15 +83,15 @@ def most_severe(findings: Sequence[Finding], limit: int) -> tuple[list[Finding],
     return kept, [finding for at, finding in enumerate(findings) if at not in chosen]
 
 
-def shown_path(file: str, root: Path) -> str:
-    """A file relative to `root` when it is inside, else as it was recorded."""
+def shown_path(file: str, root: Path | None = None) -> str:
+    """A file relative to `root`, the working folder by default, if it is inside; else as it was."""
     try:
-        return str(Path(file).relative_to(root))
+        return str(Path(file).relative_to(root or Path.cwd()))
     except ValueError:
         return file
 
 
-def shown_line(location: str, root: Path) -> str:
+def shown_line(location: str, root: Path | None = None) -> str:
     """A `file:line` with its file as it is shown."""
     file, colon, line = location.rpartition(":")
     return f"{shown_path(file, root)}{colon}{line}"

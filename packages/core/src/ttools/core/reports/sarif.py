@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ttools.core.environment import installed_version
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.findings.suppressions import KINDS, Suppressed
-from ttools.core.location import SourceLocation, extent, source_line
+from ttools.core.location import SourceLocation, extent, location_of_line, source_line
 from ttools.core.reports.json import finding_data
 from ttools.core.reports.report import Report
 from ttools.core.reports.text import finding_text
@@ -51,7 +51,7 @@ def _run(report: Report) -> dict[str, Any]:
         "tool": {
             "driver": {
                 "name": "ttools",
-                "version": _version(),
+                "version": installed_version("ttools-core") or "0",
                 "rules": [_rule(kind, findings, kinds) for kind in rules],
             }
         },
@@ -60,13 +60,6 @@ def _run(report: Report) -> dict[str, Any]:
         "invocations": [_invocation(report)],
         "results": results,
     }
-
-
-def _version() -> str:
-    try:
-        return version("ttools-core")
-    except PackageNotFoundError:
-        return "0"
 
 
 def _rule(kind: str, findings: list[Finding], kinds: Mapping[str, str]) -> dict[str, Any]:
@@ -98,7 +91,11 @@ def _result(finding: Finding, rules: list[str], root: Path) -> dict[str, Any]:
         "level": finding.severity,
         "message": {"text": _message(finding)},
         "occurrenceCount": max(1, finding.count),
-        "locations": [_location(finding.location or _launch(finding), root, kernel=finding.kernel)],
+        "locations": [
+            _location(
+                finding.location or location_of_line(finding.launch), root, kernel=finding.kernel
+            )
+        ],
         "properties": {"text": finding_text(finding, root), **_witness(finding)},
     }
     if related := [_related(each, index, root) for index, each in enumerate(finding.related)]:
@@ -106,12 +103,6 @@ def _result(finding: Finding, rules: list[str], root: Path) -> dict[str, Any]:
     if finding.location is not None and finding.location.callers:
         result["stacks"] = [_stack(finding.location, finding.kernel, root)]
     return result
-
-
-def _launch(finding: Finding) -> SourceLocation | None:
-    """Where a finding without a location shows: code scanning takes none without."""
-    file, _, line = (finding.launch or "").rpartition(":")
-    return SourceLocation(file, int(line), 0) if file and line.isdigit() else None
 
 
 def _message(finding: Finding) -> str:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ttools.core.location import source_line
+from ttools.core.location import location_of_line, source_line
 
 _CODE = "font-family:monospace;white-space:pre;text-align:left"
 _LEFT, _RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
@@ -84,8 +84,8 @@ def place_cells(file: str, line: int) -> tuple[str, str]:
 
 def host_cells(host_line: str | None) -> tuple[str, str]:
     """The same of a `file:line`, if there is one."""
-    file, _, line = (host_line or "").rpartition(":")
-    return place_cells(file, int(line)) if line.isdigit() else ("", "")
+    location = location_of_line(host_line)
+    return place_cells(location.file, location.line) if location else ("", "")
 
 
 # ---- HTML

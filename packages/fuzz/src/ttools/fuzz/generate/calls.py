@@ -8,7 +8,7 @@ from ttools.fuzz.elements import I32, INTEGERS, POINTER
 from ttools.fuzz.facts import Fact, whole
 from ttools.fuzz.generate import combinations, moves, values
 from ttools.fuzz.generate.addresses import address, mask, offsets, whole_span
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, fill
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import access
 from ttools.fuzz.operations.elementwise import cast
@@ -41,10 +41,10 @@ class _Handed:
     type: Type
 
 
-def call(context: Context) -> bool:
+def call(context: Context) -> None:
     """A call of a function that the kernel has for itself, inlined or not."""
     if context.depth > 1 or len(context.helpers) > 2:
-        return False
+        return
     noinline = context.chance(0.35)
     args = []
     for _ in range(context.choose((1, 2, 3))):
@@ -53,7 +53,7 @@ def call(context: Context) -> bool:
         if found is not None:
             args.append(found)
     if not args:
-        return False
+        return
     names = [context.fresh("a") for _ in args]
     inner = [var(n, a.type, a.fact) for n, a in zip(names, args, strict=True)]
     with context.nested() as body:
@@ -61,7 +61,7 @@ def call(context: Context) -> bool:
         context.scope, context.program = list(inner), None
         parameters, context.depth = len(context.parameters), 9
         handed = _load_handed(context) if context.chance(0.5) else []
-        _fill(context)
+        fill(context, context.rng.randint(1, 4), _PURE)
         if context.chance(0.4):
             _store_handed(context, handed)
         results = _results(context, inner)
@@ -83,12 +83,6 @@ def call(context: Context) -> bool:
     attrs = {"name": helper.name}
     made = Expr("call", types[0][0], tuple(args), attrs, types[0][1], tuple(types[1:]))
     context.bind(made)
-    return True
-
-
-def _fill(context: Context) -> None:
-    for _ in range(context.rng.randint(1, 4)):
-        context.weighted(_PURE)(context)
 
 
 def _results(context: Context, inner: list[Expr]) -> list[Expr]:

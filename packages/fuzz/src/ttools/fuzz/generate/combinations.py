@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttools.fuzz.elements import BF16, F16, F32, FP8E4NV, FP8E5, I8, I32, INTEGERS, Element
-from ttools.fuzz.generate.context import Context, Rule, same_shape
+from ttools.fuzz.generate.context import Context, Rule, needed, same_shape
 from ttools.fuzz.generate.loads import loaded
 from ttools.fuzz.generate.moves import moved
 from ttools.fuzz.generate.values import arithmetic_value
@@ -17,20 +17,22 @@ from ttools.fuzz.program import Expr, Type
 _MOST_BRANCHES = 256
 
 
-def reduction(context: Context) -> bool:
+def _arithmetic_tile(v: Expr) -> bool:
+    return bool(v.type.shape) and arithmetic_value(v)
+
+
+def reduction(context: Context) -> None:
     """A reduction of the standard library."""
-    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
-    if x is None:
-        return False
+    x = needed(context.pick(_arithmetic_tile))
     element = x.type.element
     forms = {"sum": 4, "max": 3, "min": 3, "argmax": 2, "argmin": 2, "xor_sum": 2}
     form = context.weighted(forms)
     axis: int | None = context.rng.randrange(len(x.type.shape))
     keep = context.chance(0.3)
     if element.is_float and (x.fact.nan or not x.fact.exact):
-        return False
+        return
     if form == "xor_sum" and element.is_float:
-        return False
+        return
     if form in ("argmax", "argmin"):
         if element.bits < 32:
             x = cast(x, F32 if element.is_float else I32)
@@ -38,9 +40,8 @@ def reduction(context: Context) -> bool:
         axis = None
     made = combining.named_reduce(form, x, axis, keep)
     if made.type.element.is_float and not made.fact.exact:
-        return False
+        return
     context.bind(made)
-    return True
 
 
 def _combine_operands(context: Context, name: str, x: Expr) -> list[Expr] | None:
@@ -70,23 +71,19 @@ def cast_to_i32(x: Expr) -> Expr:
     return cast(binary("gt", x, number(0, x.type.element)), I32)
 
 
-def custom_reduction(context: Context) -> bool:
+def custom_reduction(context: Context) -> None:
     """`tl.reduce` or `tl.associative_scan` with a function of the kernel's own."""
-    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
-    if x is None:
-        return False
+    x = needed(context.pick(_arithmetic_tile))
     scan = context.chance(0.5)
     # The engine keeps to the order of the elements; a GPU need not.
     ordered = scan or not context.features.gpu
     names = [name for name, c in combining.COMBINES.items() if ordered or c.commutative]
     name = context.choose(names)
     if name == "f_last" and x.fact.approximate:
-        return False
+        return
     if name == "f_pick" and x.type.size > _MOST_BRANCHES:
-        return False
-    args = _combine_operands(context, name, x)
-    if args is None:
-        return False
+        return
+    args = needed(_combine_operands(context, name, x))
     axis = context.rng.randrange(len(x.type.shape))
     if scan:
         made = combining.scan(name, args, axis, context.chance(0.4))
@@ -96,45 +93,37 @@ def custom_reduction(context: Context) -> bool:
         )
     facts = [(made.type, made.fact), *made.more]
     if any(t.element.is_float and not f.exact for t, f in facts) and name != "f_last":
-        return False
+        return
     context.bind(made)
-    return True
 
 
-def mapping(context: Context) -> bool:
+def mapping(context: Context) -> None:
     """`tl.map_elementwise` of a function that chooses one of two values."""
-    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
-    if x is None or x.type.size > _MOST_BRANCHES or x.fact.nan:
-        return False
-    alike = x.type
-    y = context.pick(lambda v: v.type == alike and arithmetic_value(v) and not v.fact.nan)
-    if y is None:
-        return False
+    x = needed(context.pick(_arithmetic_tile))
+    if x.type.size > _MOST_BRANCHES or x.fact.nan:
+        return
+    y = needed(context.pick(lambda v: v.type == x.type and arithmetic_value(v) and not v.fact.nan))
     context.bind(combining.mapped(context.choose(("f_pick", "f_set")), x, y))
-    return True
 
 
-def cumulative(context: Context) -> bool:
+def cumulative(context: Context) -> None:
     """`tl.cumsum`, `tl.cumprod`."""
-    x = context.pick(
-        lambda v: bool(v.type.shape) and arithmetic_value(v) and v.type.element.bits >= 32
-    )
-    if x is None or (x.type.element.is_float and (not x.fact.exact or x.fact.nan)):
-        return False
+    x = needed(context.pick(lambda v: _arithmetic_tile(v) and v.type.element.bits >= 32))
+    if x.type.element.is_float and (not x.fact.exact or x.fact.nan):
+        return
     form = "cumsum" if x.type.element.is_float or context.chance(0.7) else "cumprod"
     axis = context.rng.randrange(len(x.type.shape))
     made = combining.cumulative(form, x, axis, context.chance(0.4))
     if made.type.element.is_float and not made.fact.exact:
-        return False
+        return
     context.bind(made)
-    return True
 
 
-def sorting(context: Context) -> bool:
+def sorting(context: Context) -> None:
     """`tl.sort`, of a tile or of two that are put together in any order."""
-    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v) and not v.fact.nan)
-    if x is None or not 2 <= x.type.shape[-1] <= 64:
-        return False
+    x = needed(context.pick(lambda v: _arithmetic_tile(v) and not v.fact.nan))
+    if not 2 <= x.type.shape[-1] <= 64:
+        return
     if len(x.type.shape) == 1 and context.chance(0.3):
         alike = x.type
         other = context.pick(
@@ -143,18 +132,14 @@ def sorting(context: Context) -> bool:
         if other is not None:
             x = cat(x, other)
     context.bind(combining.sort(x, context.chance(0.4)))
-    return True
 
 
-def histogram(context: Context) -> bool:
+def histogram(context: Context) -> None:
     """`tl.histogram` of values that are made to lie in its bins."""
-    x = context.pick(lambda v: v.type.element in INTEGERS and len(v.type.shape) == 1)
-    if x is None:
-        return False
+    x = needed(context.pick(lambda v: v.type.element in INTEGERS and len(v.type.shape) == 1))
     bins = context.choose((2, 4, 8, 16, 32))
     inside = binary("and", cast(x, I32), number(bins - 1, I32))
     context.bind(combining.histogram(inside, bins))
-    return True
 
 
 # ---- dot
@@ -162,7 +147,7 @@ def histogram(context: Context) -> bool:
 _PRECISIONS = ("", "ieee", "tf32", "tf32x3")
 
 
-def product(context: Context) -> bool:
+def product(context: Context) -> None:
     """`tl.dot` of small whole numbers, exact in every precision."""
     element = context.weighted({F16: 4, BF16: 4, F32: 4, I8: 2, FP8E5: 1, FP8E4NV: 1})
     small = not context.features.gpu and context.chance(0.4)
@@ -171,8 +156,6 @@ def product(context: Context) -> bool:
     k = context.choose(extents) if element.bits > 8 or small else 32
     a = _matrix(context, element, (m, k))
     b = _matrix(context, element, (k, n))
-    if a is None or b is None:
-        return False
     out = element in (F16, FP8E5, FP8E4NV) and context.chance(0.3)
     result = I32 if element is I8 else F16 if out else F32
     precision = context.choose(_PRECISIONS) if element is F32 else ""
@@ -181,9 +164,8 @@ def product(context: Context) -> bool:
         acc = None
     made = combining.dot(a, b, acc, result, precision, out)
     if result.is_float and not made.fact.exact:
-        return False
+        return
     context.bind(made)
-    return True
 
 
 def _is_small(v: Expr) -> bool:
@@ -191,14 +173,14 @@ def _is_small(v: Expr) -> bool:
     return v.fact.exact and not v.fact.nan and v.fact.size <= 16 and v.fact.grain >= 0
 
 
-def _matrix(context: Context, element: Element, shape: tuple[int, int]) -> Expr | None:
+def _matrix(context: Context, element: Element, shape: tuple[int, int]) -> Expr:
     """A matrix of small whole numbers: one in scope if it fits, else a new one."""
     found = context.pick(lambda v: v.type == Type(element, shape) and _is_small(v))
     if found is not None and context.chance(0.7):
         return found
     turned = context.pick(lambda v: v.type == Type(element, shape[::-1]) and _is_small(v))
     if turned is not None and context.chance(0.5):
-        return moved(context, turned, "T")
+        return needed(moved(context, turned, "T"))
     return loaded(context, element, shape, "small")
 
 

@@ -1,14 +1,14 @@
 """What rules make a kernel with: random choices, variables in scope, buffers, parameters.
 
-A rule is a function that takes a `Context`, adds statements to its block, and says whether it
-could. Rules only see variables of the scope, with what is known of their elements.
+A rule is a function that takes a `Context` and adds statements to its block, or nothing where
+no variable of the scope fits. Rules only see these variables, with what is known of their elements.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
@@ -190,7 +190,25 @@ class Context:
         return parameter(name, value)
 
 
-Rule: TypeAlias = Callable[[Context], bool]
+Rule: TypeAlias = Callable[[Context], None]
+
+
+class _NothingFitsError(Exception):
+    """No variable in scope is what a rule needs."""
+
+
+def needed(found: T | None) -> T:
+    """What a rule found, without which it ends."""
+    if found is None:
+        raise _NothingFitsError
+    return found
+
+
+def fill(context: Context, count: int, rules: dict[Rule, int]) -> None:
+    """Applies so many rules, chosen by weight."""
+    for _ in range(count):
+        with suppress(_NothingFitsError):
+            context.weighted(rules)(context)
 
 
 def same_shape(a: Expr) -> Callable[[Expr], bool]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ttools.fuzz.elements import I1, I32, INTEGERS, Element
+from ttools.fuzz.elements import I1, I32, INTEGERS
 from ttools.fuzz.facts import Fact, either, fits, repeated, whole, within
 from ttools.fuzz.generate import combinations, loads, moves, values
 from ttools.fuzz.generate.addresses import address, offsets, whole_span
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, fill, needed
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import access
 from ttools.fuzz.operations.elementwise import binary, cast, sum_and_difference
@@ -26,15 +26,6 @@ _INSIDE: dict[Rule, int] = {**values.RULES, **combinations.RULES, **moves.RULES}
 _INSIDE_LOADING: dict[Rule, int] = {**_INSIDE, loads.load: 4}
 
 
-def _fill(context: Context, count: int, rules: dict[Rule, int]) -> None:
-    for _ in range(count):
-        context.weighted(rules)(context)
-
-
-def _known_to_all(element: Element) -> Fact | None:
-    return whole(element) if not element.is_float else None
-
-
 def _carried(
     context: Context, iterations: int, like: Type | None = None
 ) -> tuple[Expr, Expr] | None:
@@ -48,13 +39,14 @@ def _carried(
     if like is not None and element in INTEGERS:
         # Triton takes variables that begin as one value and change places for constant.
         start = cast(binary("xor", start, number(1, element)), element)
-    fact = _known_to_all(element)
-    if fact is None:
+    if element.is_float:
         # Sums of floats stay exact: `iterations` terms of what is known of one.
         fact = repeated(start.fact, iterations + 1) if start.fact.exact else start.fact
         fact = either(fact, start.fact)
         if start.fact.exact and not fits(fact, element):
             fact = start.fact
+    else:
+        fact = whole(element)
     name = context.fresh("c")
     context.add(Assign((name,), start))
     return start, var(name, start.type, fact)
@@ -98,10 +90,10 @@ def _integer_update(context: Context, carried: Expr, counter: Expr | None) -> Ex
     return cast(made, element)
 
 
-def loop(context: Context) -> bool:
+def loop(context: Context) -> None:
     """A `for` loop with carried tiles, at times static, with a negative step or no iteration."""
     if context.depth > 2:
-        return False
+        return
     iterations, start, stop, step = _bounds(context)
     static = context.chance(0.25)
     backwards = not static and not iterations and step < 0
@@ -113,7 +105,7 @@ def loop(context: Context) -> bool:
         made.append(twins[1])
     carried = [each for each in made if each is not None]
     if not carried:
-        return False
+        return
     name = context.fresh("i")
     counter = var(name, Type(I32), within(min(start, stop), max(start, stop)))
     if static:
@@ -129,7 +121,7 @@ def loop(context: Context) -> bool:
         context.scope += visible if static else [*visible, counter]
         if pointer is not None:
             _load_and_advance(context, *pointer)
-        _fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
+        fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
         together = _update_two(context, [each[1] for each in twins if each is not None], counter)
         for outer, inner in carried:
             if inner in together:
@@ -142,7 +134,6 @@ def loop(context: Context) -> bool:
             _branch_in(context, visible)
     context.add(For(name, ends, tuple(body), static))
     context.scope += [inner for _, inner in carried]
-    return True
 
 
 def _update_two(context: Context, carried: list[Expr], counter: Expr) -> list[Expr]:
@@ -225,26 +216,24 @@ def _load_and_advance(context: Context, pointer: Expr, stride: int, data: str) -
     context.add(Assign((pointer.attrs["name"],), moved))
 
 
-def endless_looking(context: Context) -> bool:
+def endless_looking(context: Context) -> None:
     """A `while` loop that counts, with carried integers."""
     if context.depth > 2:
-        return False
-    made = _carried(context, 0)
-    if made is None or made[0].type.element not in INTEGERS:
-        return False
-    start, carried = made
+        return
+    start, carried = needed(_carried(context, 0))
+    if start.type.element not in INTEGERS:
+        return
     counter = var(context.fresh("w"), Type(I32), whole(I32))
     context.add(Assign((counter.attrs["name"],), number(0, I32)))
     limit = context.bound(context.rng.randint(0, 5))
     with context.nested() as body:
         context.scope += [carried, counter]
-        _fill(context, context.rng.randint(0, 2), _INSIDE)
+        fill(context, context.rng.randint(0, 2), _INSIDE)
         context.add(Assign((carried.attrs["name"],), _update(context, start, carried, counter)))
         more = binary("add", counter, number(1, I32))
         context.add(Assign((counter.attrs["name"],), more))
     context.add(While(binary("lt", counter, limit), tuple(body)))
     context.scope += [carried]
-    return True
 
 
 # ---- branches
@@ -269,16 +258,16 @@ def _argument_or_known(context: Context, value: int) -> Expr:
     return _argument(context, value if value not in (0, 1) else 2)
 
 
-def branch(context: Context) -> bool:
+def branch(context: Context) -> None:
     """A branch on a scalar whose sides give one or two tiles different values."""
     if context.depth > 2:
-        return False
+        return
     found = [context.pick(lambda v: v.type.element.kind != "pointer")]
     if context.chance(0.4):
         found.append(context.pick(lambda v: bool(v.type.shape)))
     starts = [start for start in found if start is not None]
     if not starts:
-        return False
+        return
     condition = _condition(context)
     names = [context.fresh("r") for _ in starts]
     facts = [start.fact for start in starts]
@@ -289,7 +278,7 @@ def branch(context: Context) -> bool:
         with context.nested() as block:
             if context.chance(0.3):
                 loop(context)
-            _fill(context, context.rng.randint(1, 3), _INSIDE_LOADING)
+            fill(context, context.rng.randint(1, 3), _INSIDE_LOADING)
             if context.chance(0.2):
                 branch(context)
             # What was made last, at times a loop's or a branch's, is yielded often, and twice.
@@ -303,7 +292,6 @@ def branch(context: Context) -> bool:
     context.scope += [
         var(name, start.type, fact) for name, start, fact in zip(names, starts, facts, strict=True)
     ]
-    return True
 
 
 def _side(context: Context, start: Expr, latest: bool) -> Expr:

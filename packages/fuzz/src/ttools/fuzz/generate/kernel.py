@@ -7,7 +7,7 @@ import random
 from ttools.fuzz.elements import I32
 from ttools.fuzz.facts import within
 from ttools.fuzz.generate import calls, combinations, control, loads, moves, values
-from ttools.fuzz.generate.context import Context, Features, Rule
+from ttools.fuzz.generate.context import Context, Features, Rule, fill
 from ttools.fuzz.operations.elementwise import binary
 from ttools.fuzz.operations.table import number, program_id, var
 from ttools.fuzz.program import Assign, Expr, Program, all_expressions
@@ -32,8 +32,7 @@ def generate(seed: int, features: Features | None = None) -> Program:
     _number_programs(context)
     for _ in range(context.choose((1, 2, 2, 3))):
         loads.load(context)
-    for _ in range(context.rng.randint(2, 12)):
-        context.weighted(_RULES)(context)
+    fill(context, context.rng.randint(2, 12), _RULES)
     _store_all(context)
     return Program(
         seed,

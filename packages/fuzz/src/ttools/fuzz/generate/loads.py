@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.fuzz.elements import BF16, F16, F32, FP8, I1, I32, I64, INTEGERS, U32, U64, Element
-from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole, within
+from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole
 from ttools.fuzz.generate.addresses import address, mask, offsets, whole_span
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, needed
 from ttools.fuzz.generate.values import castable
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import access
 from ttools.fuzz.operations.elementwise import binary, cast, cast_fact
 from ttools.fuzz.operations.movement import broadcast_to
-from ttools.fuzz.operations.table import number
+from ttools.fuzz.operations.table import full, number
 from ttools.fuzz.program import Buffer, DescriptorStore, Expr, Role, Shape, Store, Type
 
 
@@ -50,16 +50,15 @@ def _other(context: Context, element: Element, type_: Type) -> Expr:
     return number(context.choose((0, 1, 3, 7)), element)
 
 
-def load(context: Context) -> bool:
+def load(context: Context) -> None:
     """A load of a tile or a scalar."""
     if len(context.buffers) > 14:
-        return False
+        return
     shape = () if context.chance(0.1) else context.shape()
     known = context.pick(lambda v: bool(v.type.shape))
     if known is not None and context.chance(0.5):
         shape = known.type.shape
     loaded(context, context.element(), shape)
-    return True
 
 
 def store(context: Context, value: Expr) -> None:
@@ -80,44 +79,41 @@ def store(context: Context, value: Expr) -> None:
     context.add(Store(address(context, buffer, offset, span), value, chosen))
 
 
-def early_store(context: Context) -> bool:
+def early_store(context: Context) -> None:
     """A store in the middle of the kernel."""
-    value = context.pick()
-    if value is None or len(context.buffers) > 16:
-        return False
+    value = needed(context.pick())
+    if len(context.buffers) > 16:
+        return
     store(context, value)
-    return True
 
 
-def repeated_store(context: Context) -> bool:
+def repeated_store(context: Context) -> None:
     """A store of lanes to one location, all of one value."""
-    value = context.pick(lambda v: 1 in v.type.shape or not v.type.shape)
-    if value is None or value.fact.approximate:
-        return False
+    value = needed(context.pick(lambda v: 1 in v.type.shape or not v.type.shape))
+    if value.fact.approximate:
+        return
     shape = tuple(context.choose((2, 4)) if n == 1 else n for n in value.type.shape) or (4,)
     if Type(I32, shape).size > context.features.most_elements:
-        return False
+        return
     offset, span = offsets(context, value.type.shape, distinct=True)
     buffer = context.buffer(
         value.type.element, whole_span(context, span), "out", "ramp", value.fact
     )
     pointers = address(context, buffer, broadcast_to(offset_tensor(offset), shape), span)
     context.add(Store(pointers, broadcast_to(value, shape)))
-    return True
 
 
 def offset_tensor(offset: Expr) -> Expr:
     """A number as a scalar of the kernel."""
     if offset.op != "number":
         return offset
-    value = offset.attrs["value"]
-    return Expr("full", Type(I32), attrs={"value": value}, fact=within(value, value))
+    return full(offset.attrs["value"], Type(I32))
 
 
-def in_place(context: Context) -> bool:
+def in_place(context: Context) -> None:
     """A load, a store to the same elements by other lanes, and a load of what was stored."""
     if context.features.gpu or len(context.buffers) > 14:
-        return False
+        return
     element, shape = context.element(), context.shape(rank=context.choose((1, 2)))
     first, first_span = offsets(context, shape, distinct=False)
     second, second_span = offsets(context, shape, distinct=True)
@@ -134,7 +130,6 @@ def in_place(context: Context) -> bool:
     context.add(Store(address(context, buffer, second, span), stored, chosen))
     pointers = address(context, buffer, third, span)
     context.bind(access.load(pointers, type_, either(fact, known)))
-    return True
 
 
 # ---- atomics
@@ -143,46 +138,40 @@ _ATOMIC_INTEGERS = (I32, I64, U32, U64)
 _ATOMIC_FLOATS = (F32, F16, BF16)
 
 
-def atomic(context: Context) -> bool:
+def atomic(context: Context) -> None:
     """An atomic operation whose effect no order changes."""
     if len(context.buffers) > 16:
-        return False
+        return
     if context.chance(0.25):
-        return _float_atomic(context)
+        _float_atomic(context)
+        return
     forms = {"add": 3, "max": 2, "min": 2, "and": 1, "or": 1, "xor": 1, "xchg": 1, "cas": 1}
     form = context.weighted(forms)
-    value = context.pick(lambda v: v.type.element in _ATOMIC_INTEGERS)
-    if value is None:
-        return False
+    value = needed(context.pick(lambda v: v.type.element in _ATOMIC_INTEGERS))
     own = form in ("xchg", "cas") or context.chance(0.4)
     pointers, _ = _atomic_cells(context, value, own)
     chosen = mask(context, value.type.shape) if context.chance(0.5) and form != "cas" else None
     if form == "cas":
-        expected = Expr("full", value.type, attrs={"value": 1}, fact=within(1, 1))
-        made = access.atomic_cas(pointers, expected, value)
+        made = access.atomic_cas(pointers, full(1, value.type), value)
     else:
         made = access.atomic(form, pointers, value, chosen)
     # What masked-off lanes return is unspecified.
     context.bind(made, visible=own and chosen is None)
-    return True
 
 
-def _float_atomic(context: Context) -> bool:
+def _float_atomic(context: Context) -> None:
     """A sum of floats that is exact in every order."""
-    value = context.pick(
-        lambda v: v.type.element in _ATOMIC_FLOATS and v.fact.exact and not v.fact.nan
+    value = needed(
+        context.pick(lambda v: v.type.element in _ATOMIC_FLOATS and v.fact.exact and not v.fact.nan)
     )
-    if value is None:
-        return False
     count = value.type.size * whole_span(context, 1)
     total = added(repeated(value.fact, count), PATTERNS["small"].fact(value.type.element))
     if not fits(total, value.type.element):
-        return False
+        return
     pointers, buffer = _atomic_cells(context, value, own=False)
     context.buffers[context.buffers.index(buffer)] = replace(buffer, signless=True)
     chosen = mask(context, value.type.shape) if context.chance(0.5) else None
     context.bind(access.atomic("add", pointers, value, chosen), visible=False)
-    return True
 
 
 def _atomic_cells(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffer]:
@@ -198,10 +187,10 @@ def _atomic_cells(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffe
 # ---- tensor descriptors
 
 
-def descriptor(context: Context) -> bool:
+def descriptor(context: Context) -> None:
     """A block of a matrix through a tensor descriptor, also beyond the matrix's edge."""
     if len(context.buffers) > 14:
-        return False
+        return
     element = context.element(arithmetic=True)
     if context.chance(0.15):
         element = context.choose(FP8)
@@ -220,14 +209,13 @@ def descriptor(context: Context) -> bool:
         buffer = _aligned(context, element, size, "out", "ramp", known.fact)
         base = address(context, buffer, number(0, I32), size)
         context.add(DescriptorStore(base, (rows, columns), (pitch, 1), offset, known))
-        return True
+        return
     buffer = _aligned(context, element, size, "in", data)
     base = address(context, buffer, number(0, I32), size)
     made = access.descriptor_load(
         base, Type(element, block), (rows, columns), (pitch, 1), offset, fact
     )
     context.bind(made)
-    return True
 
 
 def _aligned(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from ttools.fuzz.elements import I1, I32, INTEGERS
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, needed
 from ttools.fuzz.operations import movement
 from ttools.fuzz.operations.elementwise import binary, cast
 from ttools.fuzz.operations.table import arange, number
@@ -143,43 +143,35 @@ _WEIGHTS = {
 }  # fmt: skip
 
 
-def chain(context: Context) -> bool:
+def chain(context: Context) -> None:
     """A chain of one to four movements."""
-    x = context.pick(lambda v: bool(v.type.shape)) if context.chance(0.95) else context.pick()
-    if x is None:
-        return False
+    tiles_only = context.chance(0.95)
+    x = needed(context.pick(lambda v: not tiles_only or bool(v.type.shape)))
     made = x
     for _ in range(context.rng.randint(1, 4)):
         step = moved(context, made, context.weighted(_WEIGHTS))
         if step is not None and step.type.size <= context.features.most_elements:
             made = step
     if made is x:
-        return False
+        return
     context.bind(made)
-    return True
 
 
-def item(context: Context) -> bool:
+def item(context: Context) -> None:
     """The number in a tile of one element."""
-    x = context.pick(lambda v: v.type.size == 1 and bool(v.type.shape))
-    if x is None:
-        return False
+    x = needed(context.pick(lambda v: v.type.size == 1 and bool(v.type.shape)))
     context.bind(movement.item(x))
-    return True
 
 
-def split(context: Context) -> bool:
+def split(context: Context) -> None:
     """`tl.split`, of a tile whose last extent is 2 or made so."""
-    x = context.pick(lambda v: bool(v.type.shape) and v.type.size >= 2)
-    if x is None:
-        return False
+    x = needed(context.pick(lambda v: bool(v.type.shape) and v.type.size >= 2))
     if x.type.shape[-1] != 2:
         rest = factored(context, x.type.size // 2)[: _MOST_RANK - 2]
         if math.prod(rest) * 2 != x.type.size:
-            return False
+            return
         x = movement.reshape(x, (*rest, 2) if rest != (1,) or context.chance(0.5) else (2,))
     context.bind(movement.split(x))
-    return True
 
 
 RULES: dict[Rule, int] = {chain: 16, split: 4, item: 4}

@@ -16,7 +16,7 @@ from ttools.fuzz.elements import (
     Element,
     promoted,
 )
-from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.context import Context, Rule, needed
 from ttools.fuzz.operations import elementwise
 from ttools.fuzz.operations.elementwise import binary, cast, sum_and_difference, unary, where
 from ttools.fuzz.operations.movement import pair
@@ -41,15 +41,14 @@ def _broadcasts(a: Expr, v: Expr) -> bool:
     return len(x) == len(y) and all(m in (1, n) or n == 1 for n, m in zip(x, y, strict=True))
 
 
-def _constant(context: Context, element: Element, *, positive: bool = False) -> Expr:
+def _constant(context: Context, element: Element) -> Expr:
     if element.is_float:
         return number(
-            context.choose((0.5, 1.0, 2.0, 3.0, 7.0, 0.25))
-            * (1 if positive or context.chance(0.7) else -1),
+            context.choose((0.5, 1.0, 2.0, 3.0, 7.0, 0.25)) * (1 if context.chance(0.7) else -1),
             element,
         )
     choices = [1, 2, 3, 5, 7, 31, 100]
-    if element.kind == "signed" and not positive:
+    if element.kind == "signed":
         choices += [-1, -3, -100]
     return number(context.choose(choices), element)
 
@@ -76,45 +75,36 @@ def operands(
     return a, b
 
 
-def arithmetic(context: Context) -> bool:
+def arithmetic(context: Context) -> None:
     """A sum, difference or product, of floats whose rounding is certain."""
-    found = operands(context)
-    if found is None:
-        return False
-    a, b = found
+    a, b = needed(operands(context))
     op = context.weighted({"add": 3, "sub": 2, "mul": 2})
     made = binary(op, a, b)
     if made.type.element.is_float and not made.fact.exact:
         if op == "mul" and context.chance(0.5):
-            return False
+            return
         if op != "mul" and (a.fact.product or b.fact.product):
-            return False
+            return
     context.bind(made)
-    return True
 
 
-def bitwise(context: Context) -> bool:
+def bitwise(context: Context) -> None:
     """And, or, xor, not."""
     found = operands(context, lambda v: v.type.element in INTEGERS)
     if context.chance(0.25):
         found = operands(context, lambda v: v.type.element is I1)
         if found is not None and found[1].op == "number":
-            return False
-    if found is None:
-        return False
-    a, b = found
+            return
+    a, b = needed(found)
     if context.chance(0.15):
         context.bind(unary("invert", a))
     else:
         context.bind(binary(context.choose(elementwise.BITWISE), a, b))
-    return True
 
 
-def shift(context: Context) -> bool:
+def shift(context: Context) -> None:
     """Shifts, also by the width and more."""
-    a = context.pick(lambda v: v.type.element in INTEGERS)
-    if a is None:
-        return False
+    a = needed(context.pick(lambda v: v.type.element in INTEGERS))
     op = context.choose(("shl", "shr"))
     b = context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v))
     if b is None or context.chance(0.5):
@@ -124,21 +114,17 @@ def shift(context: Context) -> bool:
         most = a.type.element.bits * (1 if a.type.element.bits == 64 else 2)
         amount = binary("and", b, number(min(most, 128) - 1, a.type.element))
     context.bind(binary(op, a, amount))
-    return True
 
 
-def division(context: Context) -> bool:
+def division(context: Context) -> None:
     """Truncated division and remainder, of divisors that are not zero."""
-    found = operands(context, lambda v: v.type.element in INTEGERS)
-    if found is None:
-        return False
-    a, b = found
+    a, b = needed(operands(context, lambda v: v.type.element in INTEGERS))
     if a.type.element.kind != b.type.element.kind:
-        return False
+        return
     if b.op != "number":
         b = binary("or", b, number(1, b.type.element))
     elif not b.attrs["value"]:
-        return False
+        return
     element = promoted(a.type.element, b.type.element)
     if element.kind == "signed" and (b.op != "number" or b.attrs["value"] == -1):
         # The least value divided by -1 is not defined.
@@ -150,66 +136,50 @@ def division(context: Context) -> bool:
         if b.op != "number":
             b = binary("or", b, number(1, element))
     context.bind(binary(context.choose(("quotient", "remainder")), a, b))
-    return True
 
 
-def extremes(context: Context) -> bool:
+def extremes(context: Context) -> None:
     """`minimum`, `maximum`, `abs`, `clamp`, negation."""
     form = context.weighted({"two": 5, "abs": 2, "neg": 2, "clamp": 2, "floor": 4})
-    a = context.pick(arithmetic_value)
-    if a is None:
-        return False
+    a = needed(context.pick(arithmetic_value))
     element = a.type.element
     if form == "two":
-        found = operands(context)
-        if found is None:
-            return False
+        found = needed(operands(context))
         context.bind(binary(context.choose(("minimum", "maximum")), *found))
     elif form == "clamp":
         if element is not F32 or a.fact.nan:
-            return False
+            return
         context.bind(elementwise.clamp(a, number(-2.0, F32), number(3.0, F32)))
     elif form == "floor":
         if element not in (F32, F64) or a.fact.nan or not a.fact.exact:
-            return False
+            return
         context.bind(unary(context.choose(("floor", "ceil")), a))
     elif form == "neg" and element.kind == "unsigned":
-        return False
+        return
     else:
         context.bind(unary(form, a))
-    return True
 
 
-def comparison(context: Context) -> bool:
+def comparison(context: Context) -> None:
     """A comparison."""
-    found = operands(context)
-    if found is None:
-        return False
+    found = needed(operands(context))
     context.bind(binary(context.choose(elementwise.COMPARISONS), *found))
-    return True
 
 
-def selection(context: Context) -> bool:
+def selection(context: Context) -> None:
     """`tl.where`."""
-    a = context.pick()
-    if a is None:
-        return False
-    b = context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v))
-    if b is None:
-        return False
+    a = needed(context.pick())
+    b = needed(context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v)))
     both = Expr("", Type(a.type.element, common_shape(a.type, b.type)))
     condition = context.pick(lambda v: v.type.element is I1 and _broadcasts(both, v))
     if condition is None or context.chance(0.3):
-        compared = context.pick(lambda v: arithmetic_value(v) and _broadcasts(both, v))
-        if compared is None:
-            return False
+        compared = needed(context.pick(lambda v: arithmetic_value(v) and _broadcasts(both, v)))
         limit = _constant(context, compared.type.element)
         condition = binary(context.choose(elementwise.COMPARISONS), compared, limit)
     shape = common_shape(both.type, condition.type)
     if Type(I1, shape).size > context.features.most_elements:
-        return False
+        return
     context.bind(where(condition, a, b))
-    return True
 
 
 def castable(context: Context, x: Expr, target: Element) -> Expr | None:
@@ -237,79 +207,65 @@ def castable(context: Context, x: Expr, target: Element) -> Expr | None:
     return x
 
 
-def conversion(context: Context) -> bool:
+def conversion(context: Context) -> None:
     """A cast, narrowing ones often."""
-    x = context.pick()
-    if x is None:
-        return False
+    x = needed(context.pick())
     target = context.element()
-    ready = castable(context, x, target)
-    if ready is None or target is x.type.element:
-        return False
+    ready = needed(castable(context, x, target))
+    if target is x.type.element:
+        return
     if target in FP8 and x.fact.approximate:
-        return False
+        return
     context.bind(cast(ready, target))
-    return True
 
 
-def bitcast(context: Context) -> bool:
+def bitcast(context: Context) -> None:
     """The bits as another type of the same width."""
-    x = context.pick(lambda v: v.type.element is not I1)
-    if x is None or x.fact.approximate or x.fact.signless:
-        return False
+    x = needed(context.pick(lambda v: v.type.element is not I1))
+    if x.fact.approximate or x.fact.signless:
+        return
     source = x.type.element
     if source.is_float and (x.fact.nan or not x.fact.exact):
-        return False  # the bits of a NaN are unspecified
+        return  # the bits of a NaN are unspecified
     choices = [e for e in (*INTEGERS, *FLOATS, *FP8) if e.bits == source.bits and e is not source]
     context.bind(elementwise.bitcast(x, context.choose(choices)))
-    return True
 
 
-def function(context: Context) -> bool:
+def function(context: Context) -> None:
     """A function that is approximate, or a division of floats."""
     name = context.choose([*elementwise.FUNCTIONS, "divide"])
     if name == "divide":
-        found = operands(context, lambda v: v.type.element in (F32, F16, F64) and v.fact.exact)
-        if found is None:
-            return False
-        a, b = found
+        a, b = needed(
+            operands(context, lambda v: v.type.element in (F32, F16, F64) and v.fact.exact)
+        )
         if b.op != "number":
             b = binary("maximum", b, number(1.0, b.type.element))
         elif b.attrs["value"] == 0:
-            return False
+            return
         if not a.fact.exact:
-            return False
+            return
         context.bind(binary("divide", a, b))
-        return True
+        return
     _, _, low, high = elementwise.FUNCTIONS[name]
-    x = context.pick(lambda v: v.type.element in (F32, F64) and v.fact.exact)
-    if x is None:
-        return False
+    x = needed(context.pick(lambda v: v.type.element in (F32, F64) and v.fact.exact))
     if x.fact.low < low:
         x = binary("maximum", x, number(max(low, -16.0) if low < 0 else 0.5, x.type.element))
     if x.fact.high > high:
         x = binary("minimum", x, number(16.0, x.type.element))
     context.bind(unary(name, x))
-    return True
 
 
-def swap(context: Context) -> bool:
+def swap(context: Context) -> None:
     """A tuple assignment."""
     a, b = context.pick(), context.pick()
-    if a is None or b is None:
-        return False
-    context.bind(pair(a, b))
-    return True
+    context.bind(pair(needed(a), needed(b)))
 
 
-def assembly(context: Context) -> bool:
+def assembly(context: Context) -> None:
     """An operation with two results, in inline assembly."""
-    a = context.pick(lambda v: v.type.element is I32 and bool(v.type.shape))
-    if a is None:
-        return False
+    a = needed(context.pick(lambda v: v.type.element is I32 and bool(v.type.shape)))
     b = context.pick(lambda v: v.type == a.type) or a
     context.bind(sum_and_difference(a, b, pure=context.chance(0.7)))
-    return True
 
 
 RULES: dict[Rule, int] = {

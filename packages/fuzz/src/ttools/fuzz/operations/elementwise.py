@@ -286,14 +286,10 @@ def _negative(x: Array, element: Element) -> Array:
     return np.asarray(x.dtype.type(0) - x if minus_subtracts() else -x)
 
 
-def _magnitude(x: Array, element: Element) -> Array:
-    return np.abs(x)
-
-
 _UNARY: dict[str, tuple[str, Callable[[Array, Element], Array]]] = {
     "neg": ("(-{0})", _negative),
     "invert": ("(~{0})", lambda x, e: ~x),
-    "abs": ("tl.abs({0})", _magnitude),
+    "abs": ("tl.abs({0})", lambda x, e: np.abs(x)),
     "floor": ("tl.floor({0})", lambda x, e: np.floor(x)),
     "ceil": ("tl.ceil({0})", lambda x, e: np.ceil(x)),
 }

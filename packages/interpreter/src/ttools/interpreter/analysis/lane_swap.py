@@ -17,9 +17,7 @@ def swapped_lanes(op: Operation) -> tuple[Value, int] | None:
     for own, other in (op.operands, op.operands[::-1]):
         reduction = _broadcast_reduction(other)
         if reduction is not None and reduction.operands[0] is own:
-            axis = reduction.attributes["axis"]
-            assert isinstance(axis, int)
-            return own, axis
+            return own, reduction.axis
     return None
 
 
@@ -74,17 +72,14 @@ def _broadcast_reduction(value: Value) -> Operation | None:
     reduction = expand.operands[0].defining_op
     if reduction is None or reduction.name != "tt.reduce" or not _is_xor_of_pairs(reduction):
         return None
-    same_axis = reduction.attributes["axis"] == expand.attributes["axis"]
-    return reduction if same_axis else None
+    return reduction if reduction.axis == expand.axis else None
 
 
 def _is_xor_of_pairs(reduction: Operation) -> bool:
-    axis = reduction.attributes["axis"]
-    assert isinstance(axis, int)
     body = reduction.regions[0].entry
     return (
         len(reduction.operands) == 1
-        and shape_of(reduction.operands[0].type)[axis] == 2
+        and shape_of(reduction.operands[0].type)[reduction.axis] == 2
         and len(body.operations) == 2
         and body.operations[0].name == "arith.xori"
         and {id(v) for v in body.operations[0].operands} == {id(v) for v in body.arguments}

@@ -1,4 +1,4 @@
-"""Where operations stand in the source, by the text of a module that is not parsed for it."""
+"""Where operations stand in the source: what stays of a location however a kernel is rewritten."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from typing import TypeAlias
 
+from ttools.core.location import SourceLocation
 from ttools.interpreter.parser.locations import first_column_of
 
 Position: TypeAlias = tuple[str, int, int]
@@ -16,8 +17,13 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
 
 
+def position_of(location: SourceLocation | None) -> Position | None:
+    """The position of a location; inlining changes the rest of it."""
+    return None if location is None else (location.file, location.line, location.column)
+
+
 def line_positions(ttir: str, pattern: str) -> set[Position]:
-    """The positions of the operations in whose lines something is found.
+    """The positions of the operations in whose lines something is found, without parsing them.
 
     Args:
         ttir: the text of a module.

@@ -82,7 +82,7 @@ def _through(op: Operation, operand: Value, axis: int) -> int | None:
         order = op.attributes["order"]
         return [int(k) for k in order].index(axis)  # type: ignore[union-attr, arg-type]
     if op.name == "tt.expand_dims":
-        return axis + (axis >= int(op.attributes["axis"]))  # type: ignore[arg-type]
+        return axis + (axis >= op.axis)
     if shape == shape_of(op.results[0].type):
         return axis
     return None
@@ -150,7 +150,7 @@ def _defined(value: Value, known: dict[Value, Strides], depth: int) -> Strides |
 def _from_operands(op: Operation, inner: list[Strides]) -> Strides | None:
     match op.name:
         case "tt.expand_dims":
-            axis = int(op.attributes["axis"])  # type: ignore[arg-type]
+            axis = op.axis
             return (*inner[0][:axis], 0, *inner[0][axis:])
         case "tt.broadcast":
             shape = shape_of(op.operands[0].type)

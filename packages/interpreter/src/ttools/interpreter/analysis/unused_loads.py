@@ -16,7 +16,7 @@ from typing import Any
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.comments import comment, with_comment
-from ttools.interpreter.analysis.positions import Position, line_positions
+from ttools.interpreter.analysis.positions import line_positions, position_of
 from ttools.interpreter.dialects import OPERATIONS
 from ttools.interpreter.dialects.traits import BRANCH, FUNCTION, PURE, READS, STRUCTURED, WRITES
 from ttools.interpreter.ir import Block, Module, Operation, Value
@@ -61,14 +61,14 @@ def unused_loads(written: str, final: str) -> list[UnusedLoad]:
     for function in module.functions.values():
         _drop_unreachable_blocks(function)
     inline_calls(module)
-    found = (load for load in _unused(module) if _key(load.location) not in left)
+    found = (load for load in _unused(module) if position_of(load.location) not in left)
     return list({load.location: load for load in found}.values())
 
 
 def with_unused_loads(final: str, loads: list[UnusedLoad]) -> str:
     """The module with the loads in a comment behind it."""
     data = [
-        [load.waits, *(_as_data(each) for each in (load.location, *load.location.callers))]
+        [load.waits, *(position_of(each) for each in (load.location, *load.location.callers))]
         for load in loads
     ]
     return with_comment(final, _COMMENT, data)
@@ -82,14 +82,6 @@ def commented_loads(ttir: str) -> tuple[UnusedLoad, ...]:
         location, *callers = (SourceLocation(*data) for data in chain)
         loads.append(UnusedLoad(replace(location, callers=tuple(callers)), waits))
     return tuple(loads)
-
-
-def _as_data(location: SourceLocation) -> list[object]:
-    return [location.file, location.line, location.column]
-
-
-def _key(location: SourceLocation) -> Position:
-    return location.file, location.line, location.column
 
 
 # --- which of them are dead ---------------------------------------------------------------------
@@ -107,9 +99,9 @@ def _unused(module: Module) -> Iterator[UnusedLoad]:
     unused = set(operations_without_purpose(module.kernel, _has_effect))
     polled = {op for loop in unused if loop.name == "scf.while" for op in _polled(loop)}
     loads = [op for op in module.kernel.walk() if op.name in _LOADS and op.location is not None]
-    used = {_key(op.location) for op in loads if op.location and op not in unused}
+    used = {position_of(op.location) for op in loads if op.location and op not in unused}
     for op in loads:
-        if op.location and op.location.line and _key(op.location) not in used:
+        if op.location and op.location.line and position_of(op.location) not in used:
             yield UnusedLoad(op.location, op in polled)
 
 

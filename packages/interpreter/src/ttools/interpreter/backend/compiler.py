@@ -14,6 +14,7 @@ from typing import Any
 
 from triton.backends.compiler import BaseBackend, GPUTarget
 
+from ttools.core.environment import installed_version
 from ttools.interpreter.frontend.options import (
     BACKEND_NAME,
     CPUOptions,
@@ -25,12 +26,8 @@ from ttools.interpreter.frontend.options import (
 @lru_cache(maxsize=1)
 def _versions() -> str:
     """What the text of the last stage depends on besides Triton and the source."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return f"ttools-{version('ttools-interpreter')}-4"
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "ttools-4"
+    version = installed_version("ttools-interpreter")
+    return f"ttools-{version}-4" if version else "ttools-4"  # a source tree is not installed
 
 
 class CPUBackend(BaseBackend):  # type: ignore[misc]

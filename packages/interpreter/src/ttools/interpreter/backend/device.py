@@ -7,14 +7,13 @@ machine's.
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
 
+from ttools.core.environment import processors
 from ttools.interpreter.frontend.options import BACKEND_NAME
 
 #: Lanes of a warp in formulas; programs are not divided into warps here.
@@ -54,7 +53,7 @@ class _Device:
         return {
             "max_shared_mem": 232448,
             "max_num_regs": 65536,
-            "multiprocessor_count": _processors(),
+            "multiprocessor_count": processors(),
             "warpSize": WARP_SIZE,
             "sm_clock_rate": 1_000_000,
             "mem_clock_rate": 1_000_000,
@@ -85,14 +84,6 @@ class _Device:
 
 
 DEVICE = _Device()
-
-
-@lru_cache(maxsize=1)
-def _processors() -> int:
-    try:
-        return max(1, len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on macOS
-        return os.cpu_count() or 1
 
 
 def _mapped_properties() -> dict[str, int]:

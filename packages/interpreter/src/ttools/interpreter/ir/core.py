@@ -233,6 +233,13 @@ class Operation:
         return self.operand("mask")
 
     @property
+    def axis(self) -> int:
+        """The dimension along which it reduces, scans, gathers, or widens its operand."""
+        axis = self.attributes["axis"]
+        assert isinstance(axis, int)
+        return axis
+
+    @property
     def parent_op(self) -> Operation | None:
         """The operation of whose regions it is in one."""
         return None if self.parent is None else self.parent.parent_op

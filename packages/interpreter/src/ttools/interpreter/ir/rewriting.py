@@ -50,9 +50,9 @@ def add_operand(op: Operation, value: Value) -> None:
     op.operands.append(value)
 
 
-def add_result(op: Operation, type: Type, name: str = "shadow") -> Value:
+def add_result(op: Operation, type: Type) -> Value:
     """Adds a last result."""
-    value = Value(type, name, op, len(op.results), op.location)
+    value = Value(type, "shadow", op, len(op.results), op.location)
     op.results.append(value)
     return value
 

@@ -1,8 +1,8 @@
 """Records launches while a program runs: kernels, arguments, the memory they find.
 
 Each launch is looked at before it is made, through the interpreter's own front end, wherever it
-then runs: on a GPU its tensors are copied to the host for that. Owns which launches are taken and
-what of their memory. Must not know the form of the file.
+then runs: on a GPU its tensors are copied to the host for that. Owns which launches are taken. Must
+not know the form of the file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from ttools.core import inductor, triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.context_values import bound
@@ -28,11 +26,8 @@ from ttools.core.launch_path import CALL, INDUCTOR, observe, take_over
 from ttools.core.location import SourceLocation
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
-from ttools.core.records.container import LARGEST_RECORD
 from ttools.core.records.excerpts import excerpts_around
 from ttools.core.records.launch_record import (
-    PLACE_BYTES,
-    Filling,
     LaunchRecord,
     Parameter,
     Record,
@@ -42,10 +37,10 @@ from ttools.core.records.launch_record import (
 )
 from ttools.core.records.writing import write_record
 from ttools.core.reports.shown import Part, ShowsItself, Table, Text, host_cells
-from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.api import interpret
 from ttools.interpreter.backend.tuned_config import follow_configs, is_trial
-from ttools.interpreter.records.record_contents import Data, contents_of
+from ttools.interpreter.records.launch_memory import LaunchMemory
+from ttools.interpreter.records.record_contents import Data
 from ttools.interpreter.run.observation import ObservedLaunch, Observer
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -204,7 +199,7 @@ class LaunchRecorder(ShowsItself):
         if not launch.variants.addresses.is_empty:
             raise UnsupportedError("it takes addresses from memory, which hold here only")
         with self._lock:
-            memory = _Memory(launch, len(self._storages))
+            memory = LaunchMemory(launch, len(self._storages))
             values = [memory.value(index) for index in range(len(launch.values))]
             storages = memory.storages(self.data, sum(each.size for each in self._storages))
             self._storages += storages
@@ -291,82 +286,6 @@ def _is_chosen(launches: str, number: int) -> bool:
 
 
 # ---- one launch
-
-
-class _Memory:
-    """The storages of a launch, each once.
-
-    Args:
-        launch: what is recorded.
-        first: the number of its first storage in the record.
-    """
-
-    def __init__(self, launch: ObservedLaunch, first: int) -> None:
-        self._launch, self._first = launch, first
-        self._numbers: dict[tuple[int, int], int] = {}
-        self._dtypes: list[str] = []
-        self._remainders: list[int] = []
-
-    def value(self, index: int) -> Value:
-        """The argument of a parameter."""
-        argument = self._launch.arguments[index]
-        if index not in self._launch.plan.pointers:
-            if isinstance(argument, (bool, int, float)):
-                return argument
-            return float(argument) if _is_float(self._launch.plan.types[index]) else int(argument)
-        if argument is None:
-            return None
-        extent = storage_extent(self._launch.values[index])
-        name = self._launch.names[index]
-        if extent is None:
-            raise UnsupportedError(f"argument `{name}` is an address, not a tensor")
-        tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
-        dtype = str(getattr(argument, "dtype", tensor.dtype)).removeprefix("torch.")
-        offset = self._launch.raw_parameters[index] - extent[0]
-        return TensorArgument(
-            storage=self._number(extent, dtype, int(tensor.data_ptr()) - offset),
-            offset=offset,
-            shape=tuple(int(n) for n in tensor.shape),
-            strides=tuple(int(tensor.stride(n)) for n in range(len(tensor.shape))),
-            dtype=dtype,
-            itemsize=int(tensor.element_size()),
-        )
-
-    def _number(self, extent: tuple[int, int], dtype: str, address: int) -> int:
-        if extent not in self._numbers:
-            self._numbers[extent] = self._first + len(self._numbers)
-            self._dtypes.append(dtype)
-            self._remainders.append(address % PLACE_BYTES)
-        return self._numbers[extent]
-
-    def storages(self, data: Data, held: int) -> list[Storage]:
-        """The memory as it is now.
-
-        Args:
-            data: how much of it to keep.
-            held: bytes that are recorded already.
-
-        Raises:
-            UnsupportedError: it is too much.
-        """
-        size = sum(end - start for start, end in self._numbers)
-        if held + size > LARGEST_RECORD:
-            raise UnsupportedError(f"the record would be larger than {LARGEST_RECORD:,} bytes")
-        made = []
-        for (start, end), dtype, remainder in zip(
-            self._numbers, self._dtypes, self._remainders, strict=True
-        ):
-            seed = self._numbers[start, end]
-            kept: np.ndarray[Any, Any] | Filling = contents_of(start, end, dtype, data, held, seed)
-            filling = kept if isinstance(kept, Filling) else None
-            array = None if isinstance(kept, Filling) else kept
-            held += 0 if array is None else array.size
-            made.append(Storage(size=end - start, place=remainder, data=array, filling=filling))
-        return made
-
-
-def _is_float(type_name: str) -> bool:
-    return type_name.startswith(("f", "bf"))
 
 
 def _described(launch: ObservedLaunch, values: Sequence[Value]) -> LaunchRecord:

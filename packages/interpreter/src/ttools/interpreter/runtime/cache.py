@@ -8,7 +8,6 @@ stored, and the times of the phases. How entries are kept is `object_store`'s, h
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import sys
 import time
@@ -19,6 +18,7 @@ from functools import lru_cache
 
 import msgspec
 
+from ttools.core.environment import installed_version
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 from ttools.core.sources import fingerprint
@@ -174,7 +174,4 @@ def _version(distribution: str) -> str:
     found = getattr(module, "__version__", None)
     if isinstance(found, str):
         return found
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
+    return installed_version(distribution) or "none"

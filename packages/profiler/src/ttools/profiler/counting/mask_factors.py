@@ -65,9 +65,7 @@ def _factors(value: Value, axes: tuple[int, ...]) -> list[_Factor]:
     if name == "tt.splat":
         return _factors(op.operands[0], ())
     if name == "tt.expand_dims":
-        axis = op.attributes["axis"]
-        assert isinstance(axis, int)
-        return _factors(op.operands[0], (*axes[:axis], *axes[axis + 1 :]))
+        return _factors(op.operands[0], (*axes[: op.axis], *axes[op.axis + 1 :]))
     if name == "arith.constant":
         data = op.attributes["value"]
         if isinstance(data, Constant) and set(data.bits) == {1}:

@@ -16,11 +16,11 @@ from itertools import chain
 from pathlib import Path
 
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.reports.report import config_text
 from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
-from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.origin import Origin, frames_of_proton
 from ttools.profiler.run.repetition import ONCE, Repetition, all_warm_up
 from ttools.profiler.run.session import Sample

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ttools.profiler.run.configuration import config_text
+from ttools.core.reports.report import config_text
 from ttools.profiler.run.launch_metrics import flops_of
 from ttools.profiler.run.session import Sample
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ttools.core.reports.report import config_text
 from ttools.profiler.report.call_tree import work_of
-from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from ttools.core.gpus.devices import Device
+from ttools.core.reports.report import config_text
 from ttools.profiler.gpu_time.roofline import bound
 from ttools.profiler.gpu_time.speed_of_light import waves_of
 from ttools.profiler.report.advice import Evidence
 from ttools.profiler.report.forms import Form
 from ttools.profiler.report.frames import resources_of
-from ttools.profiler.run.configuration import config_text
 
 _COLUMNS = (
     *("kernel", "config", "grid", "specialisation", "launches", "total_s", "mean_s"),

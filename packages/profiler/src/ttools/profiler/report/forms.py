@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.profiler.run.configuration import config_text
+from ttools.core.reports.report import config_text
 from ttools.profiler.run.session import Sample
 
 #: Of a kernel and configuration what is judged: those that request most in all their launches.

@@ -14,11 +14,11 @@ import pandas as pd
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.gpus.devices import Device
+from ttools.core.reports.report import config_text
 from ttools.profiler.access.trace import line_of
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.roofline import bound
 from ttools.profiler.gpu_time.speed_of_light import peaks_of
-from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.launch_metrics import flops_of
 from ttools.profiler.run.session import Sample
 

@@ -14,13 +14,12 @@ from typing import Any
 
 from ttools.core.location import source_lines
 from ttools.core.reports.page_template import page_template, script_json
-from ttools.core.reports.report import shown_path
+from ttools.core.reports.report import config_text, shown_path
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of
 from ttools.profiler.report.advice import Hint
 from ttools.profiler.report.profile import Profile
-from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample
 
 _PAGE = Path(__file__).parent / "page"
@@ -30,15 +29,13 @@ _MOST_LINES = 400
 _MOST_HOT = 8
 
 
-def write_page(profiled: Profile, *, target: str = "", root: Path | None = None) -> str:
+def write_page(profiled: Profile, *, target: str = "") -> str:
     """An HTML document.
 
     Args:
         profiled: a run that has ended.
         target: what was run, as the user wrote it.
-        root: files in it are shown by their paths from there.
     """
-    root = root or Path.cwd()
     records = profiled.frame.to_dict("records")
     rows = [finite(row) for row in records]
     names = [column for column in COLUMNS if any(row.get(column) is not None for row in rows)]
@@ -52,12 +49,12 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         launches=profiled.launches,
         configs=any(row["config"] for row in rows),
         columns=[(name, COLUMNS[name]) for name in names],
-        rows=[_shown(row, names, root) for row in rows],
-        hottest=_hottest(profiled, root),
-        sources=_sources(profiled, root),
+        rows=[_shown(row, names) for row in rows],
+        hottest=_hottest(profiled),
+        sources=_sources(profiled),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
-        advice=grouped_advice(profiled.advice, root),
-        accesses=[_access(finite(row), root) for row in profiled.accesses.to_dict("records")],
+        advice=grouped_advice(profiled.advice),
+        accesses=[_access(finite(row)) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes,
         data=script_json(
             {
@@ -113,8 +110,8 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
 }
 
 
-def _shown(row: Mapping[str, Any], names: Iterable[str], root: Path) -> dict[str, Any]:
-    location = f"{shown_path(row['file'], root)}:{int(row['line'])}" if row.get("file") else ""
+def _shown(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    location = f"{shown_path(row['file'])}:{int(row['line'])}" if row.get("file") else ""
     return {
         "kernel": row["kernel"],
         "config": row["config"],
@@ -155,7 +152,7 @@ _STEPS: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {
 # --- sources --------------------------------------------------------------------------------------
 
 
-def _sources(profiled: Profile, root: Path) -> list[dict[str, Any]]:
+def _sources(profiled: Profile) -> list[dict[str, Any]]:
     """The source of each kernel with what its lines do, of those files that can be read."""
     lines = [finite(row) for row in profiled.lines.to_dict("records")]
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -169,7 +166,7 @@ def _sources(profiled: Profile, root: Path) -> list[dict[str, Any]]:
     return [
         {
             "kernel": kernel,
-            "file": shown_path(file, root),
+            "file": shown_path(file),
             "lines": shown,
             "timed": _is_timed(entry["at"]),
         }
@@ -234,7 +231,7 @@ def line_facts(row: Mapping[str, Any]) -> str:
 _MOVED = ("loaded", "stored", "atomic")
 
 
-def _hottest(profiled: Profile, root: Path) -> list[dict[str, Any]]:
+def _hottest(profiled: Profile) -> list[dict[str, Any]]:
     """The lines that take most time; where none was sampled, those that do most."""
     rows = [finite(row) for row in profiled.lines.to_dict("records")]
     timed = any(row["time_s"] for row in rows)
@@ -246,13 +243,13 @@ def _hottest(profiled: Profile, root: Path) -> list[dict[str, Any]]:
     for row in sorted(rows, key=weight, reverse=True)[:_MOST_HOT]:
         every = source_lines(row["file"])
         if weight(row) and 1 <= row["line"] <= len(every):
-            where = f"{shown_path(row['file'], root)}:{row['line']}"
+            where = f"{shown_path(row['file'])}:{row['line']}"
             own = {"text": every[row["line"] - 1].strip(), "facts": line_facts(row)}
             found.append({"kernel": row["kernel"], "location": where, **own})
     return found
 
 
-def grouped_advice(hints: Iterable[Hint], root: Path) -> list[dict[str, Any]]:
+def grouped_advice(hints: Iterable[Hint]) -> list[dict[str, Any]]:
     """Equal advice for several lines of a kernel once, equal evidence with all its lines."""
     together: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for hint in hints:
@@ -260,17 +257,17 @@ def grouped_advice(hints: Iterable[Hint], root: Path) -> list[dict[str, Any]]:
         evidence = together.setdefault((hint.kind, kernel, hint.advice), {})
         lines = evidence.setdefault(hint.evidence, [])
         if hint.location:
-            lines.append(f"{shown_path(hint.location.file, root)}:{hint.location.line}")
+            lines.append(f"{shown_path(hint.location.file)}:{hint.location.line}")
     return [
         {"kind": kind, "kernel": kernel, "advice": advice, "evidence": evidence}
         for (kind, kernel, advice), evidence in together.items()
     ]
 
 
-def _access(row: Mapping[str, Any], root: Path) -> list[str]:
+def _access(row: Mapping[str, Any]) -> list[str]:
     return [
         row["kernel"],
-        f"{shown_path(row['file'], root)}:{row['line']}",
+        f"{shown_path(row['file'])}:{row['line']}",
         row["grid"],
         row["specialisation"],
         row["kind"],

@@ -18,6 +18,7 @@ from ttools.core.compilation.stages import compile_for
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
+from ttools.core.reports.report import config_text
 from ttools.core.reports.shown import Part, ShowsItself
 from ttools.profiler.gpu_time.instruction_mix import Executed, executed_by
 from ttools.profiler.gpu_time.projection import is_projected, project
@@ -29,7 +30,6 @@ from ttools.profiler.report.forms import MOST, forms_of, judged, requested, told
 from ttools.profiler.report.frames import kernel_frame, line_frame
 from ttools.profiler.report.graph_frame import graph_frame
 from ttools.profiler.report.launch_costs import costs_of
-from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample, Session
 from ttools.profiler.run.trials import Trials
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.errors import TtoolsError
+from ttools.core.reports.report import config_text
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import DotMode, Instruments
 from ttools.interpreter.run.line_samples import LINES
@@ -27,7 +28,6 @@ from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.run import launch_metrics
 from ttools.profiler.run.call_times import CallTimes
-from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.line_times import LineTimes
 from ttools.profiler.run.origin import Context, Origin, kernel_source
 from ttools.profiler.run.repetition import NOT_REPEATED, ONCE, Repetition, all_warm_up

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.analysis.positions import Position, position_of
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
 from ttools.interpreter.ir.dataflow import backward_slice, control_sources
 from ttools.sanitizer.analysis.dataflow import is_access, loads, parameter_of
-from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import waits
+from ttools.interpreter.analysis.positions import Position, position_of
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.run.variants import Variants
-from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 T = TypeVar("T")
 U = TypeVar("U")

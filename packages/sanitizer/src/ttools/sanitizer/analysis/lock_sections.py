@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ttools.interpreter.analysis.dependence import computed_from, deciding
 from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
+from ttools.interpreter.analysis.positions import Position, position_of
 from ttools.interpreter.dialects.traits import (
     BARRIER,
     BRANCH,
@@ -29,7 +30,6 @@ from ttools.interpreter.dialects.traits import (
 )
 from ttools.interpreter.ir import Module, Operation, PointerType, TensorType, Value
 from ttools.sanitizer.analysis.dataflow import constant_of, operations
-from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 _KNOWN = (PURE, BARRIER, EFFECT, STRUCTURED, LOOP, TERMINATOR, BRANCH, FUNCTION)
 

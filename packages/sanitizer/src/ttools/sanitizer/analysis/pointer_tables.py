@@ -6,20 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.analysis.positions import Position, position_of
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Module, PointerType, Value, element_type
 from ttools.interpreter.ir.dataflow import backward_slice, control_sources
 from ttools.sanitizer.analysis.dataflow import is_access, loads
-
-#: File, line and column: inlining changes the rest of a location.
-Position = tuple[str, int, int]
-
-
-def position_of(location: SourceLocation | None) -> Position | None:
-    """What stays of a location however a kernel is rewritten."""
-    return None if location is None else (location.file, location.line, location.column)
 
 
 def pointer_tables(module: Module) -> dict[Position, int]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ttools.interpreter.analysis.positions import position_of
 from ttools.sanitizer.analysis.lock_sections import lock_sections
-from ttools.sanitizer.analysis.pointer_tables import position_of
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.races import Records, Site
 from ttools.sanitizer.races.locks.guarded import all_guarded

@@ -14,9 +14,9 @@ from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance, synchronises
+from ttools.interpreter.analysis.positions import position_of
 from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.launch_options import LaunchOptions
-from ttools.sanitizer.analysis.pointer_tables import position_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ttools.core.findings.findings import Finding, Related
-from ttools.core.location import SourceLocation, user_location
+from ttools.core.location import SourceLocation, location_of_line, user_location
 from ttools.core.process.host_line import host_line
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.effects import Provenance
@@ -231,8 +231,7 @@ class _Beside:
 
 
 def _reader(line: str) -> Related:
-    file, _, number = line.rpartition(":")
-    return Related(message="the host reads it here", location=SourceLocation(file, int(number), 0))
+    return Related(message="the host reads it here", location=location_of_line(line))
 
 
 def _sentence(check: Check, index: int, copied_from: frozenset[int]) -> _Sentence:

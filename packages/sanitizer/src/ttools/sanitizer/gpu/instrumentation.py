@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from ttools.core.environment import installed_version
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.sanitizer.gpu.tools import GpuTool
 
@@ -106,10 +106,7 @@ def parse_modes(names: Iterable[str]) -> tuple[TritonTool, ...]:
 
 def vendor() -> Vendor:
     """Whose GPUs the installed torch is built for."""
-    try:
-        return "amd" if "+rocm" in metadata.version("torch") else "nvidia"
-    except metadata.PackageNotFoundError:
-        return "nvidia"
+    return "amd" if "+rocm" in (installed_version("torch") or "") else "nvidia"
 
 
 def require_modes(tools: Iterable[TritonTool], whose: Vendor) -> None:

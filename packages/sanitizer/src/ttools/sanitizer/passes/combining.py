@@ -64,6 +64,4 @@ def product_of(op: Operation, elements: Interval) -> Interval:
 
 
 def _count(op: Operation) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, int)
-    return shape_of(op.operands[0].type)[axis]
+    return shape_of(op.operands[0].type)[op.axis]

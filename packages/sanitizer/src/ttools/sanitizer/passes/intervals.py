@@ -135,9 +135,7 @@ class Intervals:
         width = width_of(value)
         everything = full(width)
         if op.name in ("tt.get_program_id", "tt.get_num_programs"):
-            axis = op.attributes["axis"]
-            assert isinstance(axis, int)
-            count = self._grid[axis] if axis < len(self._grid) else 1
+            count = self._grid[op.axis] if op.axis < len(self._grid) else 1
             return (0, max(0, count - 1)) if op.name == "tt.get_program_id" else (count, count)
         exact = _exact(op, operands) if width else None
         if exact is None:

@@ -121,15 +121,12 @@ def _same_shape_change(b: Builder, op: Operation, index: int, parts: Parts) -> V
 
 
 def _reduction(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, int)
-    return b.combine("tt.reduce", b.any_of(_present(parts)), axis, "ori")
+    return b.combine("tt.reduce", b.any_of(_present(parts)), op.axis, "ori")
 
 
 def _scan(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    axis, reverse = op.attributes["axis"], bool(op.attributes.get("reverse"))
-    assert isinstance(axis, int)
-    return b.combine("tt.scan", b.any_of(_present(parts)), axis, "ori", reverse=reverse)
+    reverse = bool(op.attributes.get("reverse"))
+    return b.combine("tt.scan", b.any_of(_present(parts)), op.axis, "ori", reverse=reverse)
 
 
 def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:

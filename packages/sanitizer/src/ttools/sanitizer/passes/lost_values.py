@@ -36,7 +36,7 @@ from ttools.sanitizer.analysis.dataflow import constant_of, parameter_of
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import width_of
 from ttools.sanitizer.passes.lanes import outside
-from ttools.sanitizer.passes.twins import Twins, unsigned
+from ttools.sanitizer.passes.twins import Twins, combination, unsigned
 
 #: What conversions of floats to integers end in, with a sign and without.
 _CONVERSIONS = ("tosi", "toui")
@@ -144,10 +144,7 @@ def is_lost(b: Builder, op: Operation, stores: Unsigned) -> Value:
         if combine is None:
             exact = b.binary(op.name.removeprefix("arith."), *wide)
         else:
-            axis, reverse = op.attributes["axis"], bool(op.attributes.get("reverse"))
-            assert isinstance(axis, int)
-            name = combine.removeprefix("arith.")
-            exact = b.combine(op.name, wide[0], axis, name, reverse=reverse)
+            exact = combination(b, op, wide[0], combine)
         differs = b.compare("ne", exact, extended(b, op.results[0]))
         found = differs if found is None else b.binary("andi", found, differs)
     assert found is not None

@@ -166,7 +166,5 @@ def _called(culprit: Operation) -> str:
     name = _narrowing(culprit)
     if combined_by(culprit) is None:
         return name
-    axis = culprit.attributes["axis"]
-    assert isinstance(axis, int)
-    number = shape_of(culprit.operands[0].type)[axis]
+    number = shape_of(culprit.operands[0].type)[culprit.axis]
     return f"{'running ' if culprit.name == 'tt.scan' else ''}{name} of {number} elements"

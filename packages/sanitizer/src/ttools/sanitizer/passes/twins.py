@@ -151,7 +151,7 @@ class Twins:
             return operands[0]
         combine = combined_by(op)
         if combine is not None:
-            return _combination(b, op, operands[0], combine)
+            return combination(b, op, operands[0], combine)
         types = [with_element(result.type, _LONG) for result in op.results]
         attributes = {k: v for k, v in op.attributes.items() if k not in _NOT_OF_TWINS}
         return b.operation(op.name, operands, types, attributes).results[index]
@@ -193,11 +193,10 @@ def counting(state: State) -> list[Wrapped]:
     return [key for key in state if isinstance(key, Wrapped) and key.counts]
 
 
-def _combination(b: Builder, op: Operation, twin: Value, combine: str) -> Value:
+def combination(b: Builder, op: Operation, twin: Value, combine: str) -> Value:
     """A reduction or scan of twins like `op`."""
-    axis, reverse = op.attributes["axis"], bool(op.attributes.get("reverse"))
-    assert isinstance(axis, int)
-    return b.combine(op.name, twin, axis, combine.removeprefix("arith."), reverse=reverse)
+    reverse, name = bool(op.attributes.get("reverse")), combine.removeprefix("arith.")
+    return b.combine(op.name, twin, op.axis, name, reverse=reverse)
 
 
 def _handed_on(op: Operation, state: State) -> Iterator[Key]:

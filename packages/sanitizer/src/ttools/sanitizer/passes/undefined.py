@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.analysis.positions import Position, position_of
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Module, Operation, PointerType, Value, shape_of
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
-from ttools.sanitizer.analysis.pointer_tables import Position, position_of, tables_of
+from ttools.sanitizer.analysis.pointer_tables import tables_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
 from ttools.sanitizer.passes.lanes import lane_builder, outside, within
@@ -33,7 +34,6 @@ from ttools.sanitizer.passes.undefined_lanes import (
     Source,
     SourceKind,
     UndefinedLanes,
-    gathered_axis,
     mask_of,
     may_leave_axis,
 )
@@ -321,7 +321,7 @@ class _Instrument:
 def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect:
     where = f" at line {location.line}" if location is not None and location.line else ""
     if source.kind == "gathered":
-        axis = gathered_axis(source.op)
+        axis = source.op.axis
         extent = shape_of(source.op.operands[0].type)[axis]
         return Defect(
             check="initcheck",

@@ -108,13 +108,6 @@ def mask_of(op: Operation) -> Value | None:
     return None if data is not None and data.is_splat and data.bits[0] else mask
 
 
-def gathered_axis(op: Operation) -> int:
-    """The axis along which a gather takes elements."""
-    axis = op.attributes["axis"]
-    assert isinstance(axis, int)
-    return axis
-
-
 def may_leave_axis(op: Operation) -> bool:
     """Whether an operation gathers, and its indices have bits enough to leave the axis."""
     if not op.has(GATHERS):
@@ -122,13 +115,13 @@ def may_leave_axis(op: Operation) -> bool:
     source, indices = op.operands
     element = element_type(indices.type)
     assert isinstance(element, IntegerType)
-    return shape_of(source.type)[gathered_axis(op)] < 1 << element.width
+    return shape_of(source.type)[op.axis] < 1 << element.width
 
 
 def _beyond_axis(b: Builder, op: Operation) -> Value:
     """Where an index is negative or beyond the axis of what is gathered from."""
     source, indices = op.operands
-    extent = shape_of(source.type)[gathered_axis(op)]
+    extent = shape_of(source.type)[op.axis]
     return b.compare("uge", indices, b.constant(indices.type, extent))
 
 

@@ -5,7 +5,7 @@ Owns the wording. Must not know where it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import PurePath
 from typing import Any
@@ -24,14 +24,9 @@ _FIRST = 6
 SCHEMA = "ttools.watched/1"
 
 
-def text_lines(recording: Recording, most: int = MOST_LINES) -> Iterator[str]:
-    """The values as text.
-
-    Args:
-        recording: what was recorded.
-        most: how many of them are shown.
-    """
-    shown = [recording[n] for n in range(min(most, len(recording)))]
+def text_lines(recording: Recording) -> Iterator[str]:
+    """The first `MOST_LINES` values as text."""
+    shown = recording[:MOST_LINES]
     last: tuple[int, int] | None = None
     rows = [_row(record) for record in shown]
     widths = [max((len(row[n]) for row in rows), default=0) for n in range(4)]
@@ -45,8 +40,8 @@ def text_lines(recording: Recording, most: int = MOST_LINES) -> Iterator[str]:
         *columns, values = row
         padded = "  ".join(text.ljust(width) for text, width in zip(columns, widths, strict=True))
         yield f"    {padded}  {values}".rstrip()
-    if len(recording) > most:
-        rest = len(recording) - most
+    if len(recording) > MOST_LINES:
+        rest = len(recording) - MOST_LINES
         yield (
             f"and {rest:,} more values: choose with --programs and --only, or keep all of them "
             "with --trace FILE"
@@ -164,16 +159,15 @@ def target_text(name: str, offset: int) -> str:
     return f"{name} - {-offset}" if offset < 0 else f"{name} + {offset}"
 
 
-def as_data(recording: Recording, most: int | None = None) -> dict[str, Any]:
+def as_data(recording: Recording) -> dict[str, Any]:
     """The values as data for JSON; all figures, and the first elements."""
-    records: Iterable[Record] = recording if most is None else recording[:most]
     return {
         "schema": SCHEMA,
         "launches": [
             {"index": launch.index, "kernel": launch.kernel, "grid": list(launch.grid)}
             for launch in recording.launches.values()
         ],
-        "values": [_record_data(record) for record in records],
+        "values": [_record_data(record) for record in recording],
         "complete": recording.complete and not recording.refused,
     }
 
