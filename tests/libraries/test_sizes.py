@@ -66,7 +66,7 @@ def test_a_script_is_proved_and_its_proofs_are_attacked(tmp_path: Path) -> None:
     assert "what `index_ptr` holds is from 0 to n - 1" in script[2]["assumptions"]
     (defect,) = script[3]["defects"]
     assert (defect["kind"], defect["sizes"]) == ("oob_store", {"x_ptr_0": 1})
-    assert defect["confirmed"]
+    assert defect["witness"] == "confirmed"
     text = sizes.table({"tritonbench": [broken, script]})
     assert "| tritonbench | 2 | 1 | 4 | 1 | 1 | 1 | 1 | 0 |" in text
     assert not sizes.is_refuted(script)
@@ -95,7 +95,6 @@ def test_attacks_on_large_sizes_need_no_memory() -> None:
     assert (attack.done.computed, attack.done.refuted) == (1, [])
     attack._compute({"n": (1 << 31) + 1})
     assert "int_overflow" in attack.done.refuted[0]
-    assert attack.confirm({"n": (1 << 31) + 1}, "int_overflow", None) is None
 
 
 def test_attacks_keep_what_is_promised() -> None:
@@ -105,9 +104,6 @@ def test_attacks_keep_what_is_promised() -> None:
         kernels.gather_kernel[(2,)](*args, BLOCK=64)
     (general,) = general_launches(seen, {}, 1 << 20)
     attack = Attack(general, {"index_ptr": (0, "n - 1", "distinct")}, seed=0)
-    seen_index = general.launch.tensors["index_ptr"]
-    drawn = attack._content(seen_index, 50, "index_ptr", {"n": 50})
-    assert sorted(drawn.tolist()) == [*range(50)]
     attack._make([{"n": 50}], math.inf)
     assert (attack.done.made, attack.done.refuted) == (1, [])
     impossible = Attack(general, {"index_ptr": (0, "n - 2", "distinct")}, seed=0)

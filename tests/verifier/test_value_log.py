@@ -149,7 +149,7 @@ def test_the_turn_of_a_loop_is_told() -> None:
 def branching(*entries: tuple[int, float]) -> list[Any]:
     """The log of one program: blocks by number and the value of each."""
     site = {"name": "arith.addf", "where": "", "element": "f32", "shape": []}
-    blocks = [{"size": 32, "items": [{"value": [n, 16]}]} for n in range(3)]
+    blocks: list[dict[str, Any]] = [{"size": 32, "items": [{"value": [n, 16]}]} for n in range(3)]
     blocks[0]["items"].append({"inner": [2, 3]})
     data = b"".join(
         number.to_bytes(16, "little") + np.float32(value).tobytes() + bytes(12)

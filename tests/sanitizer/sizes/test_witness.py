@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -53,7 +54,7 @@ def test_a_launch_at_the_least_size_confirms_the_finding() -> None:
     ids=lambda run: str(run.__name__),
 )
 def test_small_findings_of_each_kind_are_confirmed(run: Callable[..., None]) -> None:
-    sizes = dict.fromkeys(inspect.signature(run).parameters, range(1, 1 << 14))
+    sizes: dict[str, Any] = dict.fromkeys(inspect.signature(run).parameters, range(1, 1 << 14))
     findings = check_sizes(run, **sizes).findings
     assert findings
     assert {finding.witness for finding in findings} == {"confirmed"}

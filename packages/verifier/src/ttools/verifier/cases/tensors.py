@@ -50,10 +50,11 @@ def memory_bytes(tensor: torch.Tensor) -> bytes:
     storage, item = tensor.untyped_storage(), tensor.element_size()
     if not tensor.numel() or not storage.data_ptr():
         return b""
-    memory = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
+    memory = memoryview((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr()))
     strides = [stride * item for stride in tensor.stride()]
     offset = tensor.storage_offset() * item
-    return np.ndarray(tuple(tensor.shape), f"V{item}", memory, offset, strides).tobytes()
+    elements = np.ndarray(tuple(tensor.shape), np.dtype(f"V{item}"), memory, offset, strides)
+    return bytes(elements.tobytes())
 
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
