@@ -15,8 +15,8 @@ from typing import Any
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.facts import FactFinder
 from ttools.interpreter.abi.module import EmitOptions, Facts, Instruments
-from ttools.interpreter.run.emit_options import emit_options
-from ttools.interpreter.run.interpretation import Run
+from ttools.interpreter.native import jit
+from ttools.interpreter.run.interpretation import Run, dot_mode
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -72,8 +72,13 @@ class LaunchableKernel:
         key = run.emits if run else None
         options = self._options.get(key)
         if options is None:
-            options = emit_options(run=run, fp_fusion=self.fp_fusion, debug=self.debug)
-            self._options[key] = options
+            options = self._options[key] = EmitOptions(
+                schedule=run.schedule if run else "fused",
+                fp_fusion=self.fp_fusion,
+                debug=self.debug,
+                lanes=jit.host_lanes(),
+                dot=dot_mode(run),
+            )
         return options
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
+from ttools.interpreter.ir import Module
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.hints.arguments import argument_hints
-from ttools.sanitizer.hints.source import ArgumentHint
+from ttools.sanitizer.hints.source import ArgumentHint, source_hints
 from ttools.sanitizer.passes.hints import bad_hint
 from ttools.sanitizer.passes.rewrites import Pass
 
@@ -47,7 +47,7 @@ class Hints(Check):
     def findings(self) -> Iterator[Finding]:
         """Arguments that are not divisible as their kernel says."""
         launch = self.checked.launch
-        given = self.checked.kernel.remember(argument_hints, self._given)
+        given = self.checked.kernel.remember(_argument_hints, self._given)
         values = launch.raw_parameters
         if any(values[each.parameter] % each.divisor for each in given):
             # Copies of device memory may lie at other addresses.
@@ -58,7 +58,7 @@ class Hints(Check):
 
     def _given(self) -> Sequence[ArgumentHint]:
         launch = self.checked.launch
-        return argument_hints(self.checked.kernel.module, launch.names, _known_names(launch))
+        return _argument_hints(self.checked.kernel.module, launch.names, _known_names(launch))
 
     def _wrong(self, hint: ArgumentHint, value: int) -> Finding:
         argument = self.checked.subject.argument(hint.parameter)
@@ -74,6 +74,23 @@ class Hints(Check):
             notes=(f"its {text} is not a multiple",),
             **fields,
         )
+
+
+def _argument_hints(
+    module: Module, names: Sequence[str], known: Mapping[str, object]
+) -> tuple[ArgumentHint, ...]:
+    """What Triton compiled a kernel for, and the hints in its source.
+
+    Triton compiles anew for every launch that needs it, unless the compiled kernel itself is
+    launched: `kernel.warmup(...)[grid](...)`.
+    """
+    location = module.kernel.location
+    compiled = (
+        ArgumentHint(index, divisor, location, "specialisation")
+        for index, divisor in bad_hint.specialised(module).items()
+    )
+    written = () if location is None else source_hints(location, names, known)
+    return (*compiled, *written)
 
 
 def _known_names(launch: ObservedLaunch) -> Mapping[str, object]:
