@@ -36,7 +36,9 @@ _TYPE = re.compile(r"(?:tensor<((?:\d+x)+))?(i1|i8|i16|i32|i64|f16|bf16|f32|f64|
 _DTYPES = {
     **{f"i{width}": f"int{width}" for width in (1, 8, 16, 32, 64)},
     **{f"f{width}": f"float{width}" for width in (16, 32, 64)},
-    **{"bf16": "bfloat16", "f8E5M2": "float8e5", "f8E4M3FN": "float8e4nv"},
+    "bf16": "bfloat16",
+    "f8E5M2": "float8e5",
+    "f8E4M3FN": "float8e4nv",
 }
 #: By what values are disturbed, relatively: about what a GPU's functions may be off by.
 _STEPS = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-22, "f64": 2.0**-51}
