@@ -34,15 +34,9 @@ FIRST, MOST, PROGRAMS, MODULE, COUNTERS = range(5)
 ALIGNED = 16
 _TYPE = re.compile(r"(?:tensor<((?:\d+x)+))?(i1|i8|i16|i32|i64|f16|bf16|f32|f64|f8E5M2|f8E4M3FN)>?")
 _DTYPES = {
-    "i1": "int1",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "f16": "float16",
+    **{f"i{width}": f"int{width}" for width in (1, 8, 16, 32, 64)},
+    **{f"f{width}": f"float{width}" for width in (16, 32, 64)},
     "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
     "f8E5M2": "float8e5",
     "f8E4M3FN": "float8e4nv",
 }
