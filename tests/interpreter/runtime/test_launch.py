@@ -12,6 +12,8 @@ import pytest
 from handmade_kernels import ADD, COUNT, LOG, WORK, Counters, kernel
 
 from ttools.core.errors import UsageError
+from ttools.interpreter.abi.launch_layout import Launch
+from ttools.interpreter.runtime import launch
 from ttools.interpreter.runtime.launch import run
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
@@ -154,3 +156,27 @@ def test_concurrent_launches_from_python_threads() -> None:
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_brief_launches_without_loops_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is known to end long before its limit: watching takes a part of a tiny launch."""
+    watched: list[float | None] = []
+
+    class Noting(launch.Running):
+        def __init__(self, address: int, of: Launch, seconds: float | None) -> None:
+            watched.append(seconds)
+            super().__init__(address, of, seconds)
+
+    monkeypatch.setattr(launch, "Running", Noting)
+    k, counters = kernel(COUNT, 1), Counters(4)
+    far = LaunchOptions(threads=1, seconds=600.0)
+    run(k, [counters.address], (4,), far)  # of unknown cost
+    assert watched == [600.0]
+    k.cost = 1e-6
+    run(k, [counters.address], (4,), far)
+    assert watched == [600.0]
+    k.cost = 1e-6
+    run(k, [counters.address], (4,), LaunchOptions(threads=1, seconds=0.5))
+    k.cost = 1.0
+    run(k, [counters.address], (4,), far)
+    assert watched == [600.0, 0.5, 600.0]
