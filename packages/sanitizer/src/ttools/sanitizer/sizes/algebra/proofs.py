@@ -327,7 +327,7 @@ def _shifted_nonneg(goal: Poly, box: Mapping[Symbol, tuple[int, int]]) -> bool:
             shift = _shift_symbol(symbol)
             ranges[shift] = (0, high - low)
             new[symbol] = as_poly(shift) + low if end == 0 else high - as_poly(shift)
-        low_end, _ = Space(ranges).range(substitute(goal, new))
+        low_end, _ = Ranges(ranges).range(substitute(goal, new))
         if low_end is not None and low_end >= 0:
             return True
     return False
