@@ -346,7 +346,10 @@ class UninitialisedMemory:
         if not may_be_missing(own[view.offset & ~1 :], pattern, view.grain):
             return None
         grain = common(self.grain_at(start), view.grain)
-        marks = view.marked(missing_bytes(own, view.item, pattern, grain))
+        cells, logged = missing_bytes(own, view.item, pattern, grain), self.logged_at(start)
+        if logged is not None:
+            cells &= ~logged.told[: view.end] | logged.left[: view.end]
+        marks = view.marked(cells)
         return marks if marks.any() else None
 
 
