@@ -174,3 +174,27 @@ def test_native_code_and_python_agree() -> None:
     with watch(compare="eager") as run:
         doubtful[(1,)](torch.zeros(16), torch.arange(16.0), 3, BLOCK=BLOCK)
     assert run.comparison.first is None, run.comparison.first
+
+
+@triton.jit
+def descriptor_product(x_ptr, y_ptr, out_ptr, K, N: tl.constexpr, B: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [N, K], [K, 1], [N, B])
+    y = tl.make_tensor_descriptor(y_ptr, [N, K], [K, 1], [N, B])
+    acc = tl.zeros((N, N), tl.float32)
+    for k in range(0, K, B):
+        acc = tl.dot(x.load([0, k]), y.load([0, k]).T, acc)
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i[:, None] * N + i[None, :], acc)
+
+
+def test_operands_of_descriptors_are_no_values_of_what_is_assigned() -> None:
+    x, y = torch.rand(16, 48, dtype=torch.float16), torch.rand(16, 48, dtype=torch.float16)
+    with watch(["acc"]) as run:
+        descriptor_product[(1,)](x, y, torch.empty(16, 16), 48, N=16, B=16)
+    line = line_of(descriptor_product, "acc = tl.dot(")
+    records = [each for each in run.recording.select("acc") if each.assignment.line == line]
+    assert [record.iteration for record in records] == [(0,), (1,), (2,)]
+    for (k,), values in ((record.iteration, record.values) for record in records):
+        until = slice(0, 16 * (k + 1))
+        expected = x[:, until].float() @ y[:, until].float().T
+        np.testing.assert_allclose(values, expected.numpy(), rtol=1e-3)

@@ -202,3 +202,24 @@ def buffers_are_larger_than_what_is_looked_at() -> None:
     buffer[:, 40:] = 0
     buffer[3] = 0
     buffer.sum()
+
+
+@triton.jit
+def strided_copy(x_ptr, o_ptr, n, s, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o_ptr + i * s, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def strided_total(x_ptr, o_ptr, n, s, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o_ptr, tl.sum(tl.load(x_ptr + i * s, mask=i < n, other=0).to(tl.float32)))
+
+
+@clean
+def bytes_of_any_value_lie_between_unwritten_ones() -> None:
+    x = torch.arange(1024, dtype=torch.int32).to(torch.uint8)
+    o = torch.empty(3 * 1024, dtype=torch.uint8)[::3]
+    strided_copy[(8,)](x, o, 1024, 3, B=128)
+    strided_total[(1,)](o, torch.empty(1), 1024, 3, B=1024)
+    assert o.float().sum().item() == x.float().sum().item()

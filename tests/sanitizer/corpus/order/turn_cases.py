@@ -177,3 +177,18 @@ def move_under_lock(x_ptr, lock_ptr, FIXED: tl.constexpr, B: tl.constexpr):
 @buggy("intra_program_race", "x_ptr")
 def queue_is_moved_up_under_a_lock(fixed: bool) -> None:
     move_under_lock[(2,)](torch.rand(17), torch.zeros(1, dtype=torch.int32), FIXED=fixed, B=16)
+
+
+@triton.jit
+def add_windows(x_ptr, o_ptr, n, HOP: tl.constexpr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    for frame in range(n):
+        x = tl.load(x_ptr + frame * B + i)
+        if FIXED:
+            tl.debug_barrier()
+        tl.store(o_ptr + frame * HOP + i, x)  # BUG: intra_program_race
+
+
+@buggy("intra_program_race", "o_ptr", missed="two executions of one store are not compared")
+def windows_overlap_that_one_loop_stores(fixed: bool) -> None:
+    add_windows[(1,)](torch.rand(4, 32), torch.zeros(80), 4, HOP=16, FIXED=fixed, B=32)

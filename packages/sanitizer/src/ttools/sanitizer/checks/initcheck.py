@@ -6,17 +6,20 @@ Owns which memory of a launch is tracked. How undefined lanes spread through a k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.analysis.positions import Position
 from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.checks.unwritten_output import watch_outputs
+from ttools.sanitizer.checks.unwritten_output import untouched_bytes, watch_outputs
+from ttools.sanitizer.memory.missing import Bools
 from ttools.sanitizer.memory.shadows import LaunchShadows
 from ttools.sanitizer.passes import bins, undefined
 from ttools.sanitizer.passes.rewrites import Pass
@@ -63,6 +66,7 @@ class Initcheck(Check):
     }
 
     _shadows: LaunchShadows | None = None
+    _untouched: Mapping[int, Bools] = MappingProxyType({})
 
     def passes(self) -> Sequence[Pass]:
         """The passes for undefined memory and lanes, and for histograms, where there may be any."""
@@ -100,6 +104,11 @@ class Initcheck(Check):
         names = self.checked.kernel.remember(decided, lambda: hidden_parameters(*decided))
         return shadows.hidden(names)
 
+    def prepare(self, options: LaunchOptions) -> LaunchOptions:
+        """Looks what of the outputs nobody has written yet."""
+        self._untouched = untouched_bytes(self)
+        return options
+
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
         """Undefined lanes that matter; of memory, with the elements that nobody has written."""
         for count in filter(self.is_own, counts):
@@ -113,7 +122,8 @@ class Initcheck(Check):
         """None yet: outputs that are not whole are judged when they are read."""
         if not self.checked.hung:
             shadows = self._shadows
-            watch_outputs(self, frozenset() if shadows is None else shadows.tracked)
+            tracked = frozenset() if shadows is None else shadows.tracked
+            watch_outputs(self, tracked, self._untouched)
         return ()
 
 

@@ -20,16 +20,22 @@ from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import WRITES
 from ttools.interpreter.ir import Module
-from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.analysis.dataflow import is_read
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.missing import Bools, Missing, View, missing_bytes
 from ttools.sanitizer.memory.outputs import Handed
-from ttools.sanitizer.memory.pattern import common
+from ttools.sanitizer.memory.pattern import Grain, common, grain_of
+from ttools.sanitizer.memory.unstored import (
+    LARGEST,
+    held_at,
+    is_untouched,
+    stored_bytes,
+    stores_to,
+    unstored,
+)
 from ttools.sanitizer.passes import undefined
-from ttools.sanitizer.races import Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +52,8 @@ _BESIDE = (
     "a copy, which is to be copied back"
 )
 
+#: Of elements so small the pattern tells only where several were left.
+_TELLS_LITTLE = frozenset({Grain.BYTES, Grain.PAIRS})
 #: In the place of a parameter: pointers that derive from none.
 _BEHIND = -1
 
@@ -71,18 +79,70 @@ def _places(module: Module, *, writes: bool) -> Iterator[tuple[int, SourceLocati
                 yield _BEHIND if root is None else root, location
 
 
-def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
+def untouched_bytes(check: Check) -> Mapping[int, Bools]:
+    """Called before a launch: bytes of outputs of small elements that nobody has written.
+
+    What is left of them only the log tells: see `memory.unstored`.
+
+    Returns:
+        By the address of a storage, a mark for each byte.
+    """
+    checked, found = check.checked, dict[int, Bools]()
+    if checked.is_trial or not checked.instruments.footprints:
+        return found
+    for index in checked.launch.variants.effects.written:
+        region = checked.regions[index]
+        start, end = region.storage
+        pattern = checked.memory.pattern_at(start)
+        if pattern is None or end - start > LARGEST:
+            continue
+        if grain_of(checked.launch.arguments[index]) not in _TELLS_LITTLE:
+            continue
+        logged = checked.memory.logged_at(start)
+        if start not in found and logged is not None:
+            found[start] = logged.left & held_at(start, end, pattern)
+        if is_untouched(region, pattern):
+            first, last = region.view
+            marks = found.setdefault(start, np.zeros(end - start, np.bool_))
+            marks[first - start : last - start] = True
+    return found
+
+
+def _learn(check: Check, before: Mapping[int, Bools], *, copies: bool) -> None:
+    """Takes over what the launch's log tells of the bytes that were unwritten before."""
+    checked = check.checked
+    effects = checked.launch.variants.effects
+    for start in {checked.regions[n].storage[0] for n in effects.written}:
+        marks, pattern = before.get(start), checked.memory.pattern_at(start)
+        left = None
+        if marks is not None and pattern is not None and checked.monitor and not copies:
+            pairs = checked.memory.grain_at(start) is Grain.PAIRS
+            left = unstored(checked.monitor, start, pattern, marks, pairs=pairs)
+        if marks is None or left is None:
+            checked.memory.forget_logged(start)
+        else:
+            checked.memory.learn(start, marks, left)
+    if effects.unknown_writes:
+        checked.memory.forget_logged(None)
+
+
+def watch_outputs(
+    check: Check, copied_from: frozenset[int], untouched: Mapping[int, Bools]
+) -> None:
     """Called when a launch has run: watches what it has left unwritten.
 
     Args:
         check: initcheck, of the launch.
         copied_from: parameters whose storages had unwritten elements that the kernel may copy.
+        untouched: as `untouched_bytes` had it.
     """
     checked = check.checked
     launch, regions, outputs = checked.launch, checked.regions, checked.outputs
     outputs.handed({region.storage[0] for region in regions})
     if outputs.any:
         outputs.consumed(regions[n].storage[0] for n in checked.kernel.fact(undefined.reads))
+    if not checked.is_trial:
+        _learn(check, untouched, copies=bool(copied_from))
     if any(found.kind == "uninit_read" for found in checked.findings):
         return  # what it left, or computed to be as if it had, is an effect of that
     for index in launch.variants.effects.written:
@@ -92,7 +152,9 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
             continue
         if not checked.is_trial:
             _watch_bystanders(check, index)
-        if outputs.is_whole(region, copies=bool(copied_from), is_trial=checked.is_trial):
+        if not _is_left(check, index) and outputs.is_whole(
+            region, copies=bool(copied_from), is_trial=checked.is_trial
+        ):
             continue
         tensor = next(iter(tensors_among([launch.arguments[index]])), None)
         if tensor is None or not hasattr(tensor, "untyped_storage"):
@@ -102,7 +164,7 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
             continue
         copied = None
         if copied_from and checked.monitor is not None and checked.instruments.footprints:
-            copied = _stored(checked.monitor, start, end)
+            copied = stored_bytes(checked.monitor, start, end)
         missing = None
         if checked.is_trial:
             grain = common(checked.memory.grain_at(start), view.grain)
@@ -113,6 +175,14 @@ def watch_outputs(check: Check, copied_from: frozenset[int]) -> None:
     if launch.variants.effects.unknown_writes:
         _watch_behind_pointers(check)
     outputs.settle()
+
+
+def _is_left(check: Check, index: int) -> bool:
+    """Whether the log tells of bytes of an output that nobody has written."""
+    region = check.checked.regions[index]
+    start, (first, last) = region.storage[0], region.view
+    logged = check.checked.memory.logged_at(start)
+    return logged is not None and bool(logged.left[first - start : last - start].any())
 
 
 def _watch_bystanders(check: Check, index: int) -> None:
@@ -136,7 +206,7 @@ def _watch_behind_pointers(check: Check) -> None:
             continue
         if outputs.is_whole(Region((start, end), (start, end))):
             continue
-        stored = _stores_to(monitor, start, end)
+        stored = stores_to(monitor, start, end)
         if len(stored):
             # Whoever took the address may have meant a part, of which nothing is known.
             item = int(monitor.sites[int(stored["site"][0])].size)
@@ -144,25 +214,6 @@ def _watch_behind_pointers(check: Check) -> None:
             tell = _sentence(check, _BEHIND, frozenset())
             outputs.watch(storage, Handed(view=view, tell=tell))
             outputs.consumed([start])  # which of it is an output only its reader knows
-
-
-def _stores_to(monitor: Monitor, start: int, end: int) -> Records:
-    """The accesses by which a launch has stored to a storage."""
-    records, _ = monitor.records()
-    writes = np.array([site.kind == "store" for site in monitor.sites], np.bool_)
-    inside = records[(records["start"] < end) & (records["end"] > start)]
-    stored: Records = inside[writes[inside["site"]]]
-    return stored
-
-
-def _stored(monitor: Monitor, start: int, end: int) -> Bools:
-    """The bytes of a storage that a launch has stored to."""
-    inside = _stores_to(monitor, start, end)
-    steps = np.zeros(end - start + 1, np.int32)
-    np.add.at(steps, np.maximum(inside["start"].astype(np.int64) - start, 0), 1)
-    np.add.at(steps, np.minimum(inside["end"].astype(np.int64), end) - start, -1)
-    stored: Bools = np.cumsum(steps[:-1]) > 0
-    return stored
 
 
 @dataclass(frozen=True)

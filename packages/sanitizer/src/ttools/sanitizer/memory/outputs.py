@@ -10,7 +10,6 @@ Owns which outputs are watched, and when they are judged. Must not know what a f
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -22,8 +21,10 @@ from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.host_reads import HostReads, How, Launching
+from ttools.sanitizer.memory.host_views import held_views, holds, start_of
 from ttools.sanitizer.memory.missing import Bools, Missing, View, may_be_missing, missing_bytes
-from ttools.sanitizer.memory.pattern import Grain, common
+from ttools.sanitizer.memory.pattern import Grain, common, held
+from ttools.sanitizer.memory.unstored import Logged
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
@@ -85,19 +86,23 @@ class _Output:
     handed: list[Handed] = field(default_factory=list)
     is_consumed: bool = False
 
-    def missing(self, each: Handed, looked_at: Bools | None) -> tuple[Bools, Bools]:
+    def missing(
+        self, each: Handed, looked_at: Bools | None, logged: Logged | None
+    ) -> tuple[Bools, Bools]:
         """Elements of an argument that are missing, and those of them that hold copies.
 
         Args:
             each: one of `handed`.
             looked_at: the bytes that count; all if None.
+            logged: what logs of launches tell of the storage.
         """
         marks = each.missing
         if marks is None:
             own = memory(self.start, self.start + self.nbytes)
-            marks = missing_bytes(
-                own, each.view.item, self.pattern, common(self.grain, each.view.grain)
-            )
+            grain = common(self.grain, each.view.grain)
+            marks = missing_bytes(own, each.view.item, self.pattern, grain)
+            if logged is not None:
+                marks = logged.among(marks, held(own, self.pattern, 1))
         if looked_at is not None:
             marks = marks & looked_at
         elements = each.view.marked(marks)
@@ -263,7 +268,7 @@ class UnwrittenOutputs:
         if output is None:
             return
         output.is_consumed = True
-        if result is not None and not _holds(result, output.pattern):
+        if result is not None and not holds(result, output.pattern):
             return
         view = View.of(tensor)
         if view.end > output.nbytes or not tensor.numel():
@@ -277,7 +282,7 @@ class UnwrittenOutputs:
     def copied(self, tensor: Any, copy: Any) -> None:
         """A copy of a bystander is as good as it."""
         output = self._output_of(tensor)
-        start = None if output is None else _start_of(copy)
+        start = None if output is None else start_of(copy)
         if output is None or start is None:
             return
         count, nbytes = int(copy.numel()), int(copy.untyped_storage().nbytes())
@@ -286,19 +291,22 @@ class UnwrittenOutputs:
                 self._watch_bystander(start, nbytes, count, each.tell, "copy")
 
     def writes(self, tensor: Any) -> None:
-        """What the host writes was not left to configurations that ran earlier."""
+        """What the host writes was not left, by configurations that ran earlier or otherwise."""
         output = self._output_of(tensor)
-        if output is None or not any(each.missing is not None for each in output.handed):
+        if output is None:
             return
-        view = View.of(tensor)
-        for each in output.handed:
-            if each.missing is not None and view.end <= output.nbytes:
-                view.elements(each.missing)[...] = False
+        view, logged = View.of(tensor), self._known.logged_at(output.start)
+        marks = [each.missing for each in output.handed]
+        if logged is not None:
+            marks.append(logged.left)
+        for each in marks:
+            if each is not None and view.end <= output.nbytes:
+                view.elements(each)[...] = False
 
     def _output_of(self, tensor: Any) -> _Output | None:
         if not self._outputs or getattr(self._own, "reads", False):
             return None
-        start = _start_of(tensor)
+        start = start_of(tensor)
         output = None if start is None else self._outputs.get(start)
         return None if output is None or output.reference.expired() else output
 
@@ -311,7 +319,7 @@ class UnwrittenOutputs:
             left = [each for each in self._outputs.values() if not each.is_consumed]
             self._outputs = {}
         if left:
-            held = _held_views({each.start for each in left})
+            held = held_views({each.start for each in left})
             for output in left:
                 looked_at = np.zeros(output.nbytes, np.bool_)
                 for view in held.get(output.start, ()):
@@ -322,10 +330,11 @@ class UnwrittenOutputs:
     def _judge(self, output: _Output, looked_at: Bools, how: How | None) -> bool:
         """Reports what is missing where it is read so, or not at all; whether anything is."""
         found, read = False, how is not None
+        logged = self._known.logged_at(output.start)
         for each in output.handed:
             if how is not None and not each.is_judged_by(how):
                 continue
-            missing, copied = output.missing(each, looked_at)
+            missing, copied = output.missing(each, looked_at, logged)
             for marks, of_copies in ((missing & ~copied, False), (copied, True)):
                 if marks.any():
                     found = True
@@ -335,57 +344,3 @@ class UnwrittenOutputs:
     def _forget_dead(self) -> None:
         for start in [k for k, each in self._outputs.items() if each.reference.expired()]:
             del self._outputs[start]
-
-
-def _start_of(tensor: Any) -> int | None:
-    """Where the storage of an ordinary tensor begins."""
-    import torch
-
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        return None
-    try:
-        with torch._C.DisableTorchFunction():
-            return int(tensor.untyped_storage().data_ptr())
-    except (NotImplementedError, RuntimeError):
-        return None  # sparse tensors and wrappers
-
-
-def _holds(result: Any, pattern: bytes) -> bool:
-    """Whether what an operator made of an output has elements that nobody wrote."""
-    import torch
-
-    tensors = result if isinstance(result, (list, tuple)) else (result,)
-    for each in tensors:
-        if type(each) is torch.Tensor and each.device.type == "cpu" and each.numel():
-            start = int(each.untyped_storage().data_ptr())
-            first = start + int(each.storage_offset()) * int(each.element_size())
-            view = View.of(each)
-            if may_be_missing(memory(first & ~1, start + view.end), pattern, view.grain):
-                return True
-    return False
-
-
-def _held_views(starts: set[int]) -> dict[int, list[View]]:
-    """The tensors of some storages that Python's objects hold, by the storage's address.
-
-    A tensor that others are views of is not counted: torch keeps it alive for them.
-    """
-    import torch
-
-    tensors = [
-        each for each in gc.get_objects() if type(each) in (torch.Tensor, torch.nn.Parameter)
-    ]
-    own = []
-    for each in tensors:
-        try:
-            start = int(each.untyped_storage().data_ptr())
-        except (NotImplementedError, RuntimeError):
-            continue
-        if start in starts:
-            own.append((start, each))
-    bases = {id(each._base) for _, each in own if each._base is not None}
-    views: dict[int, list[View]] = {}
-    for start, each in own:
-        if id(each) not in bases:
-            views.setdefault(start, []).append(View.of(each))
-    return views

@@ -70,13 +70,13 @@ class Grain(Enum):
         if self is Grain.WORD or len(memory) > _LARGEST:
             return none
         size, least, one_in = self.value
-        alone = _held(memory, marks, size) & ~known
+        alone = held(memory, marks, size) & ~known
         count = np.count_nonzero(alone) // size
         if count < least + (len(memory) // size // one_in if one_in else 0):
             return none
         if self is Grain.BYTES:
             # Data have these two bytes as often the other way around, and a channel only one.
-            turned = np.count_nonzero(_held(memory, marks[1::-1], 1))
+            turned = np.count_nonzero(held(memory, marks[1::-1], 1))
             even = np.count_nonzero(alone[::2])
             return none if turned * 8 > count or min(even, count - even) * 4 < count else alone
         return alone
@@ -134,7 +134,7 @@ def holds_run(memory: Bytes, pattern: bytes = PATTERN) -> bool:
     return holds_word(memory.ctypes.data, len(memory) * 2 // WORD, half)
 
 
-def _held(memory: Bytes, marks: bytes, size: int) -> NDArray[np.bool_]:
+def held(memory: Bytes, marks: bytes, size: int) -> NDArray[np.bool_]:
     """Which bytes hold the pattern `marks`, one by one or in aligned pairs, as `size` is 1 or 2."""
     found = np.zeros(len(memory), np.bool_)
     if size == 1:

@@ -39,6 +39,8 @@ from ttools.sanitizer.memory.pattern import (
     word_of,
 )
 from ttools.sanitizer.memory.storages import BareStorage
+from ttools.sanitizer.memory.unstored import Logged
+from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage, all_written
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.missing import Bools
@@ -52,51 +54,8 @@ _LARGE = 1 << 20
 _LARGEST_COPY = 1 << 20
 
 
-class _Storage:
-    """One storage that was handed out uninitialised.
-
-    Attributes:
-        pattern: marks its unwritten bytes.
-        grain: how much of it tells.
-        is_whole: whether all of it was found written once; copies may have come since.
-        is_output: whether reads of it are judged as those of an output.
-        shadow: 1 for each byte that is not known to be written; made when first asked for.
-    """
-
-    __slots__ = (
-        "first",
-        "grain",
-        "is_output",
-        "is_whole",
-        "nbytes",
-        "pattern",
-        "reference",
-        "shadow",
-        "start",
-    )
-
-    def __init__(
-        self, reference: Any, start: int, nbytes: int, first: int, pattern: bytes, grain: Grain
-    ) -> None:
-        self.reference, self.start, self.nbytes = reference, start, nbytes
-        self.first, self.pattern, self.grain = first, pattern, grain
-        self.is_whole = self.is_output = False
-        self.shadow: Bytes | None = None
-
-    def refresh(self, tensor: Any) -> Bytes:
-        """The shadow, less what was written since, perhaps through a tensor of another type."""
-        own = memory(self.start, self.start + self.nbytes)
-        self.grain = common(self.grain, grain_of(tensor))
-        kept = unwritten(own, self.pattern, self.grain)
-        if self.shadow is None:
-            self.shadow = _all_written(self.nbytes)
-            self.shadow[self.first :] = 1
-        np.bitwise_and(self.shadow, kept, out=self.shadow)
-        return self.shadow
-
-
 #: By address: a storage, and a copy of its shadow if it had one.
-Knowledge: TypeAlias = "dict[int, tuple[_Storage, Bytes | None]]"
+Knowledge: TypeAlias = "dict[int, tuple[UnwrittenStorage, Bytes | None]]"
 
 
 class UninitialisedMemory:
@@ -119,7 +78,7 @@ class UninitialisedMemory:
         self._poison = poison
         #: Operators, in order, that computed with unwritten elements.
         self._computing: dict[str, None] = {}
-        self._storages: dict[int, _Storage] = {}
+        self._storages: dict[int, UnwrittenStorage] = {}
         self._lock = threading.RLock()
         self._limit = 64
 
@@ -216,6 +175,30 @@ class UninitialisedMemory:
             if storage is not None:
                 storage.is_whole = True
 
+    def learn(self, start: int, told: Bools, left: Bools) -> None:
+        """Takes over that of the bytes `told`, unwritten before a launch, it has left those."""
+        with self._lock:
+            storage = self._find(start)
+            if storage is not None and storage.nbytes == len(told):
+                storage.known()[told] = left[told]
+                known = storage.logged
+                told = told if known is None else told | known.told
+                storage.logged = Logged(told=told, left=left)
+
+    def forget_logged(self, start: int | None) -> None:
+        """No log tells what is stored now to a storage, or to any if None."""
+        with self._lock:
+            for each in [start] if start is not None else list(self._storages):
+                storage = self._find(each)
+                if storage is not None:
+                    storage.logged = None
+
+    def logged_at(self, start: int) -> Logged | None:
+        """What logs of launches tell of a storage; None if nothing."""
+        with self._lock:
+            storage = self._find(start)
+            return None if storage is None else storage.logged
+
     def mark_output(self, start: int) -> None:
         """Remembers a storage of which reads of unwritten elements are reported."""
         with self._lock:
@@ -245,13 +228,13 @@ class UninitialisedMemory:
                     continue
                 if self._storages.setdefault(start, storage) is not storage:
                     continue  # other memory by now
-                storage.is_whole = False
+                storage.is_whole, storage.logged = False, None
                 if shadow is not None and storage.shadow is not None:
                     storage.shadow[:] = shadow
                 elif shadow is None:
                     storage.shadow = None
 
-    def _find(self, start: int) -> _Storage | None:
+    def _find(self, start: int) -> UnwrittenStorage | None:
         storage = self._storages.get(start)
         if storage is not None and storage.reference.expired():
             del self._storages[start]
@@ -289,7 +272,9 @@ class UninitialisedMemory:
     ) -> Any:
         reference = _weak_reference()(storage)
         with self._lock:
-            self._storages[start] = _Storage(reference, start, nbytes, first, pattern, grain)
+            self._storages[start] = UnwrittenStorage(
+                reference, start, nbytes, first, pattern, grain
+            )
             # What is left of a dead storage may keep the allocator from reusing its memory.
             if nbytes >= _LARGE or len(self._storages) > self._limit:
                 self._forget_dead()
@@ -365,7 +350,10 @@ class UninitialisedMemory:
         if not may_be_missing(own[view.offset & ~1 :], pattern, view.grain):
             return None
         grain = common(self.grain_at(start), view.grain)
-        marks = view.marked(missing_bytes(own, view.item, pattern, grain))
+        cells, logged = missing_bytes(own, view.item, pattern, grain), self.logged_at(start)
+        if logged is not None:
+            cells &= ~logged.told[: view.end] | logged.left[: view.end]
+        marks = view.marked(cells)
         return marks if marks.any() else None
 
 
@@ -399,11 +387,6 @@ def _most_filled() -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _FREE_PART
 
 
-def _all_written(nbytes: int) -> Bytes:
-    # Kernels address a shadow by words, as they do the storage.
-    return np.zeros((nbytes + WORD - 1) // WORD, np.uint64).view(np.uint8)[:nbytes]
-
-
 def _copied(start: int, nbytes: int, tensor: Any, pattern: bytes) -> Bytes | None:
     """The shadow of initialised memory of a tensor that holds copies of unwritten elements."""
     if not WORD <= nbytes <= _LARGEST_COPY:
@@ -417,6 +400,6 @@ def _copied(start: int, nbytes: int, tensor: Any, pattern: bytes) -> Bytes | Non
     words = held[: nbytes // WORD * WORD].view(np.uint64)
     if not (words == word_of(pattern)).any():
         return None
-    shadow = _all_written(nbytes)
+    shadow = all_written(nbytes)
     shadow[:] = unwritten(held, pattern)
     return shadow

@@ -237,7 +237,8 @@ def _is_part(
     value: Value, chain: Sequence[SourceLocation], positions: dict[Operation, int]
 ) -> bool:
     """Whether a value is only part of what the statement at `chain[0]` assigns."""
-    location = chain[0]
+    # What is computed from a descriptor's shape stands between parts of a statement, too.
+    location, unrolled = chain[0], is_unrolled(chain)
     for user, first in _consumers(value):
         if user.location is None:
             continue
@@ -250,7 +251,7 @@ def _is_part(
             if (
                 same
                 and whole.line <= location.line
-                and not _apart(value, user, location, positions)
+                and not (unrolled and _apart(value, user, location, positions))
             ):
                 return True
     return False
