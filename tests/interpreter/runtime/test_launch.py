@@ -16,6 +16,7 @@ from ttools.interpreter.abi.launch_layout import Launch
 from ttools.interpreter.runtime import launch
 from ttools.interpreter.runtime.launch import run
 from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.interpreter.runtime.stopping import Running
 
 Order = Literal["natural", "reverse", "random"]
 
@@ -162,7 +163,7 @@ def test_brief_launches_without_loops_are_not_watched(monkeypatch: pytest.Monkey
     """Only what is known to end long before its limit: watching takes a part of a tiny launch."""
     watched: list[float | None] = []
 
-    class Noting(launch.Running):
+    class Noting(Running):
         def __init__(self, address: int, of: Launch, seconds: float | None) -> None:
             watched.append(seconds)
             super().__init__(address, of, seconds)
