@@ -127,3 +127,12 @@ def test_few_elements_and_integers_are_preparation(filled: list[object], count: 
             "`k` gets 16 elements that neither a kernel nor an operator of torch has written, "
             "in a call with 16"
         )
+
+
+def test_memory_of_other_devices_is_not_read() -> None:
+    """A GPU's memory has addresses, too, and reading there would end the process."""
+    filled = Filled(frozenset(("cuda",)))
+    x = torch.zeros(16)
+    filled.use("here", [x])
+    filled.use("here", [poke(x)])
+    assert filled.found == []

@@ -57,6 +57,8 @@ class Candidate:
     _log_device = "cpu"
     #: The bytes of a tensor.
     _read = staticmethod(memory_bytes)
+    #: Types of the devices whose memory is the host's; None if that of all is.
+    _host_devices: frozenset[str] | None = None
 
     def __init__(self, word: str, timeout: float, device: str = "cpu", number: int = 0) -> None:
         self._word, self._timeout, self._device = word, timeout, device
@@ -119,7 +121,7 @@ class Candidate:
         tensors = _tensors(arguments)
         given = Given((each for _, each in tensors), self._left, self._read)
         touched = Touched(tensors)
-        filled = Filled()
+        filled = Filled(self._host_devices)
         filled.use("", (each for _, each in tensors))
         work = Seen(filled)
         found: Any = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import torch
@@ -20,12 +20,17 @@ from torch.multiprocessing.reductions import StorageWeakRef
 class Filled:
     """Follows the contents of storages on the host.
 
+    Args:
+        devices: types of the devices whose memory is the host's; None if that of all is, as where
+            the CPU stands in for a GPU.
+
     Attributes:
         found: where the memory of a tensor was met that something unknown has filled, how many
             elements it has, and whether they are floats.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, devices: Container[str] | None = None) -> None:
+        self._devices = devices
         self.found: list[tuple[str, int, bool]] = []
         self._known: dict[StorageWeakRef, bytes] = {}
 
@@ -37,7 +42,7 @@ class Filled:
             tensors: others than ordinary ones are passed over.
         """
         for each in tensors:
-            storage = _storage(each)
+            storage = self._storage(each)
             if storage is None:
                 continue
             key, digest = _key(storage), _digest(storage)
@@ -49,13 +54,25 @@ class Filled:
     def change(self, tensors: Iterable[Any]) -> None:
         """Takes what is in tensors now for what a kernel or an operator has left there."""
         for each in tensors:
-            storage = _storage(each)
+            storage = self._storage(each)
             if storage is not None:
                 self._known[_key(storage)] = _digest(storage)
 
     def change_all(self) -> None:
         """The same for all tensors, of which any may have been written to."""
         self._known.clear()
+
+    def _storage(self, tensor: Any) -> Any:
+        """The storage of a tensor in the host's memory; None for all that are no ordinary ones."""
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+            return None
+        if self._devices is not None and tensor.device.type not in self._devices:
+            return None
+        try:
+            storage = tensor.untyped_storage()
+            return storage if storage.nbytes() and storage.data_ptr() else None
+        except (RuntimeError, NotImplementedError):  # of a tensor without memory
+            return None
 
 
 def written_by(func: Any, args: Any, kwargs: Any) -> list[Any]:
@@ -68,17 +85,6 @@ def written_by(func: Any, args: Any, kwargs: Any) -> list[Any]:
             elif position < len(args):
                 found.append(args[position])
     return found
-
-
-def _storage(tensor: Any) -> Any:
-    """The storage of a tensor in the host's memory; None if it has none, or is no ordinary one."""
-    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
-        return None
-    try:
-        storage = tensor.untyped_storage()
-        return storage if storage.nbytes() and storage.data_ptr() else None
-    except (RuntimeError, NotImplementedError):  # of a tensor without memory
-        return None
 
 
 def _key(storage: Any) -> StorageWeakRef:
