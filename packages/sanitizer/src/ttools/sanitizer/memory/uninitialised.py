@@ -175,15 +175,15 @@ class UninitialisedMemory:
             if storage is not None:
                 storage.is_whole = True
 
-    def learn(self, start: int, told: Bools, left: Bools) -> None:
-        """Takes over that of the bytes `told`, unwritten before a launch, it has left those."""
+    def learn(self, start: int, covered: Bools, left: Bools) -> None:
+        """Takes over which of the bytes `covered`, unwritten before a launch, it has left so."""
         with self._lock:
             storage = self._find(start)
-            if storage is not None and storage.nbytes == len(told):
-                storage.known()[told] = left[told]
+            if storage is not None and storage.nbytes == len(covered):
+                storage.known()[covered] = left[covered]
                 known = storage.logged
-                told = told if known is None else told | known.told
-                storage.logged = Logged(told=told, left=left)
+                covered = covered if known is None else covered | known.covered
+                storage.logged = Logged(covered=covered, left=left)
 
     def forget_logged(self, start: int | None) -> None:
         """No log tells what is stored now to a storage, or to any if None."""
@@ -352,7 +352,7 @@ class UninitialisedMemory:
         grain = common(self.grain_at(start), view.grain)
         cells, logged = missing_bytes(own, view.item, pattern, grain), self.logged_at(start)
         if logged is not None:
-            cells &= ~logged.told[: view.end] | logged.left[: view.end]
+            cells &= ~logged.covered[: view.end] | logged.left[: view.end]
         marks = view.marked(cells)
         return marks if marks.any() else None
 

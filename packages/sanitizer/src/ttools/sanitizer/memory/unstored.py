@@ -29,11 +29,11 @@ class Logged:
     """What logs tell of a storage, a mark for each byte.
 
     Attributes:
-        told: the bytes of which they do.
+        covered: the bytes of which they do.
         left: those of them that nobody has stored to.
     """
 
-    told: Bools
+    covered: Bools
     left: Bools
 
     def among(self, marks: Bools, own: Bools) -> Bools:
@@ -43,7 +43,7 @@ class Logged:
             marks: as the pattern tells.
             own: which bytes hold it.
         """
-        return np.where(self.told, self.left & own, marks)
+        return np.where(self.covered, self.left & own, marks)
 
 
 def is_untouched(region: Region, pattern: bytes) -> bool:

@@ -1,7 +1,7 @@
 """Memory of tensors that neither a kernel nor an operator of torch has filled.
 
-Whatever fills it computes outside of both: C that is given an address, NumPy on memory that it was
-told of, operators that run while torch's modes are off. The contents of each storage that an
+Whatever fills it computes outside of both: C that is given an address, NumPy on memory whose
+address it has, operators that run while torch's modes are off. The contents of each storage that an
 operator or a launch was seen to make or change are known by a digest, and compared where the
 storage is used again. Memory that is not of torch's making is known from its first use on only.
 """
