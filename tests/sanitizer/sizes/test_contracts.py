@@ -208,7 +208,7 @@ def test_a_promise_of_two_sizes_and_where_it_wraps() -> None:
         assert finding.sizes is not None
         n, m = finding.sizes["n"], finding.sizes["m"]
         assert (m - 1) * n >= 1 << 31
-        assert f"`first_ptr` holds {m - 1:,} everywhere" in finding.notes[-1]
+        assert f"`first_ptr` holds {m - 1:,} everywhere" in "".join(finding.notes)
 
 
 @triton.jit
@@ -240,7 +240,7 @@ def test_promised_ends_are_tried(promise: Any, found: list[tuple[str, int]]) -> 
     told = {(f.kind, f.sizes["n"]) for f in result.findings if f.sizes is not None}
     assert told == set(found)
     for finding in result.findings:
-        assert "`index_ptr` holds " in finding.notes[-1]
+        assert "`index_ptr` holds " in "".join(finding.notes)
 
 
 def test_which_numbers_belong_together_is_not_guessed() -> None:
