@@ -95,6 +95,13 @@ def test_launches_of_a_script_are_made_at_other_sizes() -> None:
     assert found["int_overflow"].witness == "too large"
 
 
+def test_tables_of_a_script_are_tried_at_their_promised_ends() -> None:
+    result = check_launches(_looked_up(torch.arange(200)), assume={"index_ptr": (0, "n")})
+    (found,) = (f for f in result.findings if f.kind == "oob_store")
+    assert found.sizes == {"n": 1}
+    assert found.witness == "confirmed"
+
+
 @pytest.mark.parametrize("words", [(), ("distinct",), ("sorted",), ("distinct", "sorted")])
 def test_random_tensors_are_as_promised(words: tuple[str, ...]) -> None:
     (launch,) = _looked_up(torch.arange(200)).launches

@@ -137,7 +137,7 @@ def check_launch(
         if counting is not None:
             best = min(best, judged(counting), key=_wrong)
     general, found = best
-    found.defects = with_witnesses(found.defects, RandomTensors(general, promised).launch)
+    found.defects = with_witnesses(found.defects, RandomTensors(general, promised).launch_at_ends)
     return general, found
 
 

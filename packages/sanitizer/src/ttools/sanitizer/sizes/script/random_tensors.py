@@ -37,8 +37,24 @@ class RandomTensors:
         self._contracts = {c.parameter: c for c in contracts(promised, symbols)}
         self._names = {seen: name for name, seen in general.launch.tensors.items()}
 
-    def launch(self, sizes: Mapping[str, int]) -> bool:
+    def launch_at_ends(self, sizes: Mapping[str, int]) -> None:
+        """Makes the launch with random numbers, and with all tables at either promised end.
+
+        Raises:
+            NoSuchNumbersError: nothing can be as promised.
+        """
+        self.launch(sizes)
+        if self._contracts:
+            self.launch(sizes, end=0)
+            self.launch(sizes, end=1)
+
+    def launch(self, sizes: Mapping[str, int], end: int | None = None) -> bool:
         """Makes the launch at sizes; whether there is one.
+
+        Args:
+            sizes: by name.
+            end: tables hold nothing but what they hold at least (0) or at most (1), if this is
+                promised and they may hold a number twice.
 
         Raises:
             NoSuchNumbersError: nothing can be as promised.
@@ -49,12 +65,14 @@ class RandomTensors:
             seen: SeenTensor, elements: int, shape: list[int], strides: list[int]
         ) -> torch.Tensor:
             if seen.storage not in storages:
-                storages[seen.storage] = self._content(seen, elements, sizes)
+                storages[seen.storage] = self._content(seen, elements, sizes, end)
             return torch.as_strided(storages[seen.storage], shape, strides, seen.offset)
 
         return self._general.make(make, sizes)
 
-    def _content(self, seen: SeenTensor, elements: int, sizes: Mapping[str, int]) -> torch.Tensor:
+    def _content(
+        self, seen: SeenTensor, elements: int, sizes: Mapping[str, int], end: int | None = None
+    ) -> torch.Tensor:
         kind, numbers = seen.dtype, self._numbers
         if kind.is_floating_point or kind.is_complex or kind == torch.bool:
             return torch.rand(elements, generator=numbers, device="cpu").to(kind)
@@ -68,6 +86,8 @@ class RandomTensors:
             if contract.bounds is not None:
                 values = {symbol: sizes[each] for each, symbol in self._symbols.items()}
                 low, high = (evaluate(bound, values) for bound in contract.bounds)
+                if end is not None and low <= high and "distinct" not in words:
+                    return torch.full((elements,), (low, high)[end], dtype=kind, device="cpu")
         distinct = "distinct" in words
         if high < low or (distinct and elements > high - low + 1):
             raise NoSuchNumbersError(f"nothing that `{name}` may hold is as promised at {sizes}")
