@@ -56,7 +56,7 @@ def held_views(starts: set[int]) -> dict[int, list[View]]:
         try:
             start = int(each.untyped_storage().data_ptr())
         except (NotImplementedError, RuntimeError):
-            continue
+            continue  # sparse tensors and wrappers have no storage
         if start in starts:
             own.append((start, each))
     bases = {id(each._base) for _, each in own if each._base is not None}
