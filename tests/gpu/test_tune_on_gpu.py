@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -135,15 +136,29 @@ def test_a_captured_launch_is_refused_until_it_was_tuned(tmp_path: Path) -> None
     assert recalled.results == []
 
 
-def test_workers_see_the_gpu_that_the_program_has_chosen(
+def test_workers_run_on_the_gpu_that_the_program_has_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = triton.autotune([config(256), config(1024)], key=["n"])(scale_kernel)
+    """On a machine of several GPUs the last one, which no process takes by itself."""
+    seen = tmp_path / "seen"
+
+    def note_gpu(arguments) -> None:
+        gpu = torch.cuda.get_device_properties(arguments["x_ptr"].device)
+        with seen.open("a") as file:
+            file.write(f"{os.getpid()} {gpu.uuid}\n")
+
+    configs = [config(256, pre_hook=note_gpu), config(1024, pre_hook=note_gpu)]
+    kernel = triton.autotune(configs, key=["n"])(scale_kernel)
     last = torch.cuda.device_count() - 1
     with TuningRun(TuneOptions(), on="gpu") as run, torch.cuda.device(last):
         # As if the program had set it before it asked for a GPU: the workers, awake, have not.
         monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         assert launch(kernel)
+        x = torch.rand(4, device="cuda")
+        assert x.device.index == last, "the program's choice is left as it was"
     (result,) = run.results
     assert result.notes == []
     assert [each.status for each in result.trials.values()] == ["ok", "ok"]
+    processes, gpus = zip(*(line.split() for line in seen.read_text().splitlines()), strict=True)
+    assert set(gpus) == {str(torch.cuda.get_device_properties(last).uuid)}
+    assert set(processes) - {str(os.getpid())}, "a worker ran it"
