@@ -28,12 +28,12 @@ KINDS = frozenset(
     ("int_overflow", "oob_load", "oob_store", "oob_atomic", "view_oob", "race", "overlapping_store")
 )
 _CHECKS = "memcheck,racecheck,overflow"
-#: Elements of the tensors of launches that are made.
-_SMALL = 1 << 14
-#: Programs of launches that are made.
-_PROGRAMS = 1 << 10
-#: Of that many, one is large.
-_LARGE_EVERY = 8
+#: Elements of the tensors and programs of launches that are made: of most, and of one in eight.
+#: What fails at the ends of blocks fails at small sizes, which take a tenth of the time.
+_TINY, _SMALL = (1 << 11, 1 << 6), (1 << 14, 1 << 10)
+_SMALL_EVERY = 8
+#: Of that many, one is large. It takes a hundred times as long as one that is made.
+_LARGE_EVERY = 64
 #: Launches between two looks at what was found.
 _TOGETHER = 64
 
@@ -86,7 +86,8 @@ class Attack:
             for _ in range(large):
                 if time.monotonic() <= ends:
                     self._compute(self._drawn(self._general.most, None))
-            self._make([self._drawn(_SMALL, _PROGRAMS) for _ in range(_TOGETHER - large)], ends)
+            limits = [_TINY if n % _SMALL_EVERY else _SMALL for n in range(_TOGETHER - large)]
+            self._make([self._drawn(*each) for each in limits], ends)
         return done
 
     def _drawn(self, elements: int, programs: int | None) -> dict[str, int]:
