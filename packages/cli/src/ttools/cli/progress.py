@@ -88,7 +88,6 @@ class Ticker:
             self._write(f"note: {self._told(state, now)} after {now - self._began:.0f} s\n")
 
     def clear(self) -> None:
-        """Takes the bar away."""
         if self._drawn:
             self._write(_CLEAR)
             self._drawn = False

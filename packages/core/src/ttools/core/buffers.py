@@ -52,7 +52,6 @@ class ArrayBuffer:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
         return tuple(self.array.shape)
 
     @property
@@ -65,7 +64,6 @@ class ArrayBuffer:
         return self.strides if dimension is None else self.strides[dimension]
 
     def numel(self) -> int:
-        """How many elements there are."""
         return self.array.size
 
     def element_size(self) -> int:

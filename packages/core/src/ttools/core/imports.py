@@ -103,7 +103,6 @@ class _Waiting(importlib.abc.MetaPathFinder):
         return spec
 
     def withdraw(self) -> None:
-        """Stops waiting."""
         _waiting.pop(self._name, None)
         if self in sys.meta_path:
             sys.meta_path.remove(self)

@@ -167,7 +167,6 @@ class _Attribute:
             raise
 
     def remove(self, layer: _Layer) -> None:
-        """Takes a layer out, wherever it is."""
         self._notice_strangers()
         index = self._layers.index(layer)
         del self._layers[index]

@@ -52,12 +52,10 @@ class Element:
 
     @property
     def low(self) -> int:
-        """The least value of an integer type."""
         return -(2 ** (self.bits - 1)) if self.kind == "signed" else 0
 
     @property
     def high(self) -> int:
-        """The greatest value of an integer type."""
         return int(2 ** (self.bits - (self.kind == "signed"))) - 1
 
     @property

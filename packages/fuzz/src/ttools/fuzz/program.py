@@ -37,7 +37,6 @@ class Type:
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
         return math.prod(self.shape)
 
 
@@ -62,7 +61,6 @@ class Expr:
     more: tuple[tuple[Type, Fact], ...] = ()
 
     def walk(self) -> Iterator[Expr]:
-        """This expression and all inside it."""
         yield self
         for arg in self.args:
             yield from arg.walk()
@@ -226,7 +224,6 @@ class Program:
     helpers: tuple[Helper, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
-        """The buffer of that name."""
         return next(buffer for buffer in self.buffers if buffer.name == name)
 
 

@@ -38,7 +38,6 @@ class Outcome:
     first: int = 0
 
     def add(self, verdict: Verdict) -> None:
-        """Counts a kernel."""
         self.kernels += 1
         self.launches.update(verdict.variants)
         self.rejected += any(failure.kind == "rejected" for failure in verdict.failures)

@@ -117,7 +117,6 @@ class Examiner:
         self._worker = _Worker(work, self._folder / "0")
 
     def examine(self, program: Program, variant: str) -> Verdict:
-        """The verdict on a program in one variant."""
         self._worker.give(Task(program.seed, program, (variant,)))
         while True:
             ready = wait([self._worker.connection], timeout=0.5)

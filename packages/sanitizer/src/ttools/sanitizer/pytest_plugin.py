@@ -282,7 +282,6 @@ def _text(report: Report) -> str:
 
 
 def _attach(item: pytest.Item, report: Report) -> None:
-    """Attaches a report to the result of its test."""
     if report.findings:
         item.add_report_section("call", TITLE, _text(report))
 

@@ -71,7 +71,6 @@ class TuningResult(ShowsItself):
         return shown_tuning(self.entry(), self.space, self.notes)
 
     def entry(self) -> TuningEntry:
-        """The entry as it is stored."""
         return TuningEntry(
             problem=self.problem,
             trials=list(self.trials.values()),

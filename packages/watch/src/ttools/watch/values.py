@@ -95,7 +95,6 @@ class WatchedValues:
 
     @property
     def recording(self) -> Recording:
-        """All that was recorded so far."""
         self.recorder.writer.flush()
         if self._path is not None:
             return open_trace(self._path)
@@ -104,7 +103,6 @@ class WatchedValues:
 
     @property
     def compares(self) -> bool:
-        """Whether the run is compared with anything."""
         return self._against is not None
 
     @property

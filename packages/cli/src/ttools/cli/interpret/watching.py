@@ -67,7 +67,6 @@ class Wanted:
 
     @property
     def any(self) -> bool:
-        """Whether anything is recorded."""
         given = (self.trace, self.compare)
         return bool(self.watch) or self.picture or given != (None, None)
 

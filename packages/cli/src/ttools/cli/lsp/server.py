@@ -66,7 +66,6 @@ class Server(LanguageServer):
             self.show(str(error), types.MessageType.Error)
 
     def show(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
-        """Shows a sentence to the user."""
         self.window_show_message(types.ShowMessageParams(type=kind, message=f"ttools: {message}"))
 
     def publish(self) -> None:
@@ -91,7 +90,6 @@ class Server(LanguageServer):
             await asyncio.sleep(_POLL)
 
     def read_reports(self) -> None:
-        """Reads the report files that have changed."""
         paths = [self.root / name for name in self.settings.reports]
         changed = list(self._watched.changed(paths))
         for path, there in changed:
@@ -158,7 +156,6 @@ class Server(LanguageServer):
             self.work_done_progress.end(token, types.WorkDoneProgressEnd())
 
     def end_runs(self) -> None:
-        """Ends all runs, and the looking at files."""
         for task in list(self._runs.values()):
             task.cancel()
         if self._poll is not None:

@@ -48,17 +48,14 @@ class Inspection(ShowsItself):
 
     @property
     def source(self) -> KernelSource:
-        """What was compiled."""
         return self.compilation.source
 
     @property
     def target(self) -> Target:
-        """For what."""
         return self.compilation.target
 
     @cached_property
     def resources(self) -> Resources:
-        """Registers, spills, shared memory."""
         return resources_of(self.compilation)
 
     @cached_property
@@ -78,12 +75,10 @@ class Inspection(ShowsItself):
 
     @cached_property
     def accesses(self) -> list[GlobalAccess]:
-        """Accesses to global memory, by line."""
         return global_accesses(self.compilation)
 
     @cached_property
     def matrix(self) -> list[MatrixInstructions]:
-        """Instructions of the matrix units, by line."""
         return matrix_instructions(self.compilation)
 
     @cached_property

@@ -106,7 +106,6 @@ class _Machine:
         return total & _WORD
 
     def value(self, text: str) -> Lanes:
-        """An operand's value."""
         text = text.strip().removesuffix(".reuse")
         if text.startswith("-"):
             own = self.value(text[1:])
@@ -127,7 +126,6 @@ class _Machine:
         return own if own is None or not text.strip().startswith("!") else ~own
 
     def step(self, instruction: Instruction) -> None:
-        """Carries out an instruction."""
         operands = [each.strip() for each in instruction.operands.split(",")]
         kind = instruction.opcode.removeprefix("U").split(".")
         if kind[0] == "ISETP":

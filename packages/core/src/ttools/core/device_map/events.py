@@ -20,7 +20,6 @@ class Event:
 
     @property
     def device(self) -> Any:
-        """The mapped device."""
         import torch
 
         return torch.device("cuda", 0)

@@ -54,7 +54,6 @@ class DeviceGenerator(Generator):
 
     @property
     def device(self) -> Any:
-        """The mapped device."""
         return torch.device("cuda", 0)
 
     def get_state(self) -> Any:
@@ -87,12 +86,10 @@ class DeviceGenerator(Generator):
         return self._offset
 
     def set_offset(self, offset: int) -> None:
-        """Goes to another offset of this seed."""
         _refuse_captured("set_offset")
         self._begin(self.initial_seed(), offset)
 
     def clone_state(self) -> Any:
-        """Another generator with this one's state."""
         other = Generator("cuda")
         other.set_state(self.get_state())
         return other
@@ -113,7 +110,6 @@ class DeviceGenerator(Generator):
     graphsafe_get_state = clone_state
 
     def graphsafe_set_state(self, other: Any) -> Any:
-        """Goes to another generator's state."""
         if capturing() is not None:
             raise UnsupportedError(
                 "`graphsafe_set_state` while a CUDA graph is captured on a mapped device",

@@ -106,7 +106,6 @@ class Stream(_TorchStream):  # type: ignore[misc]
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """The least and the greatest priority."""
         return 0, -1
 
     @property
@@ -125,7 +124,6 @@ class Stream(_TorchStream):  # type: ignore[misc]
         return True
 
     def is_capturing(self) -> bool:
-        """Whether what it does is captured for a graph."""
         capture = underway()
         return capture is not None and capture.has(self)
 

@@ -60,7 +60,6 @@ class Ran:
 
     @property
     def kernels(self) -> frozenset[str]:
-        """The names of the kernels launched."""
         return frozenset(entry.kernel for entry in self.launches)
 
 
@@ -155,7 +154,6 @@ class Rule:
     location: SourceLocation
 
     def matches(self, finding: Finding) -> bool:
-        """Whether the rule speaks of this finding."""
         return (
             (self.kind is None or self.kind in names(finding))
             and (self.kernel is None or fnmatchcase(finding.kernel, self.kernel))

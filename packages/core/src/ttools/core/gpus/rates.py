@@ -42,7 +42,6 @@ class Device:
 
     @property
     def target(self) -> Target:
-        """The target to compile for."""
         return read_target(self.architecture)
 
     def peak(self, unit: str) -> float | None:

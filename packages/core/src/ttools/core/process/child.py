@@ -36,7 +36,6 @@ class Ending:
 
     @property
     def signal(self) -> str | None:
-        """The name of the signal that ended it."""
         return signal.Signals(-self.code).name if self.code < 0 else None
 
 

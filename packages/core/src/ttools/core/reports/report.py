@@ -62,7 +62,6 @@ class Report:
 
     @property
     def failing(self) -> tuple[Finding, ...]:
-        """The findings that fail the run."""
         return tuple(f for f in self.findings if at_least(f.severity, self.fail_on))
 
     def path(self, file: str) -> str:

@@ -79,11 +79,9 @@ class SizesVerdict:
 
     @property
     def summary(self) -> str:
-        """The range and the verdict in a few words."""
         return f"all sizes {ranges_text(self.checked)}: {self.verdict}"
 
     def as_data(self) -> dict[str, Any]:
-        """It as plain data."""
         return {
             "checked": {name: list(ends) for name, ends in self.checked.items()},
             "verdict": self.verdict,
@@ -103,7 +101,6 @@ class SizesVerdict:
         }
 
     def text(self, root: Path) -> str:
-        """It as lines of a report."""
         lines = list(self.sentences)
         for each in self.abstained:
             where = "" if each.file is None else f"{shown_path(each.file, root)}:{each.line}: "

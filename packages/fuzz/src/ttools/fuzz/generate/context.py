@@ -87,19 +87,15 @@ class Context:
     # ---- chance
 
     def chance(self, probability: float) -> bool:
-        """True so often."""
         return self.rng.random() < probability
 
     def choose(self, items: Sequence[T]) -> T:
-        """One of them."""
         return items[self.rng.randrange(len(items))]
 
     def weighted(self, items: dict[T, int]) -> T:
-        """One of them, by weight."""
         return self.rng.choices(list(items), list(items.values()))[0]
 
     def element(self, *, arithmetic: bool = False) -> Element:
-        """An element type."""
         while True:
             found = self.weighted(_WEIGHTS)
             if not (arithmetic and (found is I1 or (found.is_float and found.bits == 8))):
@@ -131,7 +127,6 @@ class Context:
         return f"{prefix}{count}"
 
     def add(self, statement: Statement) -> None:
-        """Adds to the block."""
         self.block.append(statement)
 
     def bind(self, value: Expr, *, visible: bool = True) -> list[Expr]:
@@ -167,7 +162,6 @@ class Context:
     def buffer(
         self, element: Element, size: int, role: Role, data: str, fact: Fact | None = None
     ) -> Buffer:
-        """A new buffer."""
         name = self.fresh({"in": "in", "out": "out", "both": "io"}[role])
         # Triton specialises on addresses divisible by 16.
         margin = self.weighted({64: 8, 16: 2, 3: 2})

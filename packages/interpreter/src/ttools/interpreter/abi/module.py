@@ -60,7 +60,6 @@ class Instruments:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to observe."""
         return self.guards or self.footprints or self.synchronised or bool(self.rewrites)
 
     @property
@@ -70,7 +69,6 @@ class Instruments:
 
     @property
     def logs(self) -> bool:
-        """Whether accesses are logged."""
         return self.footprints or self.synchronised or self.compares
 
 

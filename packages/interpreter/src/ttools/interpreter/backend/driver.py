@@ -69,7 +69,6 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 
     @cached_property
     def launcher_cls(self) -> Callable[..., Any]:
-        """Makes the callable that launches one compiled kernel."""
         from ttools.interpreter.backend.launcher import CPULauncher
 
         return CPULauncher

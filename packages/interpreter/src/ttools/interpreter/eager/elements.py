@@ -36,7 +36,6 @@ class Element:
 
     @property
     def is_pointer(self) -> bool:
-        """Whether it is an address."""
         return self.pointee is not None
 
     @property

@@ -190,7 +190,6 @@ class Memory:
         raise KernelError(message, location())
 
     def storage_named(self, name: str | None) -> Storage | None:
-        """The storage behind an argument."""
         return next((s for s in self.storages if s.name == name), None)
 
     def name_of(self, tensor: Any, variable: str | None) -> str:

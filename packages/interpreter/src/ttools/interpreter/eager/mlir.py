@@ -85,7 +85,6 @@ class SingleOp(NamedTuple):
     form: str
 
     def run(self, operands: Sequence[Handle]) -> list[Handle]:
-        """Computes the operation."""
         held = [np.ascontiguousarray(operand.data) for operand in operands]
         results = [np.empty(r.shape, r.element.dtype) for r in self.results]
         addresses = [array.ctypes.data for array in (*held, *results)]
@@ -100,7 +99,6 @@ class OpResults:
         self._handles = handles
 
     def get_result(self, index: int) -> Handle:
-        """One of its results."""
         return self._handles[index]
 
 

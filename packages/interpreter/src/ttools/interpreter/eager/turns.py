@@ -72,7 +72,6 @@ class Turns:
 
     @property
     def waiting(self) -> list[Program]:
-        """The programs that are parked."""
         return [each.program for each in self._parked]
 
     def run(self) -> None:

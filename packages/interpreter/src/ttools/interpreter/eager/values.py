@@ -116,7 +116,6 @@ class EagerTensor(tl.tensor):  # type: ignore[misc]
 
     @property
     def T(self) -> Any:
-        """The transposed matrix."""
         return lift(current().semantic.permute(lower(self), (1, 0)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -205,7 +204,6 @@ class _Generator:
     def call_JitFunction(  # noqa: N802 - Triton's name
         self, function: Any, arguments: Any, kwargs: Any = None, **_: Any
     ) -> Any:
-        """Calls a jit function on lowered values."""
         twin = current().language.wrap(function)
         result = twin(*(lift(a) for a in arguments), **(kwargs or {}))
         return lower(result)

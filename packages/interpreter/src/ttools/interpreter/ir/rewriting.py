@@ -134,7 +134,6 @@ class Builder:
         attributes: Mapping[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
     ) -> Operation:
-        """Any operation."""
         op = Operation(
             name,
             attributes=dict(attributes or {}),
@@ -187,7 +186,6 @@ class Builder:
         return first
 
     def negate(self, condition: Value) -> Value:
-        """A condition's opposite."""
         return self.binary("xori", condition, self.constant(condition.type, 1))
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:

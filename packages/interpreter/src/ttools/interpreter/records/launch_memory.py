@@ -39,7 +39,6 @@ class LaunchMemory:
         self._remainders: list[int] = []
 
     def value(self, index: int) -> Value:
-        """The argument of a parameter."""
         argument = self._launch.arguments[index]
         if index not in self._launch.plan.pointers:
             if isinstance(argument, (bool, int, float)):

@@ -93,7 +93,6 @@ class LaunchRecorder(ShowsItself):
 
     @property
     def recorded(self) -> int:
-        """How many launches are recorded so far."""
         return len(self._taken)
 
     def _shown(self) -> Iterator[Part]:
@@ -132,7 +131,6 @@ class LaunchRecorder(ShowsItself):
             write_record(self.record(), self.path)
 
     def record(self) -> Record:
-        """What is recorded so far."""
         return Record(
             launches=tuple(self._taken),
             storages=tuple(self._storages),

@@ -151,7 +151,6 @@ class CPUDeviceInterface:
 
     @staticmethod
     def is_available() -> bool:
-        """The CPU is always there."""
         return True
 
     @staticmethod

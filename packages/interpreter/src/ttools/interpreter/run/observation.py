@@ -111,7 +111,6 @@ class ObservedLaunch:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters' names."""
         return self.plan.names
 
     @property

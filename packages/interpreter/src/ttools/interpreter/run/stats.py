@@ -54,7 +54,6 @@ class Statistics:
         return found
 
     def count_launch(self, kernel: str, programs: int, seconds: float) -> None:
-        """Adds a launch."""
         entry = self.of(kernel)
         with self._lock:
             entry.launches += 1

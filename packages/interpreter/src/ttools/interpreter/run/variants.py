@@ -118,7 +118,6 @@ class Variants:
 
     @property
     def ttir(self) -> str:
-        """Text of the kernel's module."""
         return self._ttir
 
     @property

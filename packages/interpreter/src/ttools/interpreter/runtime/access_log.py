@@ -38,7 +38,6 @@ class Footprints:
     lanes: NDArray[np.int64]
 
     def take(self, chosen: NDArray[np.int64]) -> Footprints:
-        """The chosen records."""
         return Footprints(
             # np.take copies whole records, several times faster than indexing does.
             self.records.take(chosen),

@@ -297,7 +297,6 @@ class Monitor:
     # ---- read after it
     @property
     def fails(self) -> bool:
-        """Whether any lane has failed a test."""
         return bool(self._witnesses)
 
     def lanes(self, site: int) -> int:

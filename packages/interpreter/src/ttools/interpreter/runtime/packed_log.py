@@ -69,7 +69,6 @@ class PackedLog:
         return (np.broadcast_to(np.asarray(block[name]), length) for length, block in self._blocks)
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """A column of all records."""
         import numpy as np
 
         column, start = np.empty(self._length, np.int64), 0
@@ -79,7 +78,6 @@ class PackedLog:
         return column
 
     def records(self) -> NDArray[Any]:
-        """All records as they were added."""
         import numpy as np
 
         records, start = np.empty(self._length, access_dtype()), 0

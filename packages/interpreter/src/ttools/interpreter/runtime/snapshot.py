@@ -34,6 +34,5 @@ class Snapshot:
         return sum(end - start for start, end, _ in self._copies)
 
     def restore(self) -> None:
-        """Puts the contents back."""
         for start, end, copy in self._copies:
             memory(start, end)[:] = copy

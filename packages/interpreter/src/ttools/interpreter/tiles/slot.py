@@ -53,11 +53,9 @@ class Slot:
         return prod(self.shape) * self.stored_bytes
 
     def to_stored(self, b: Builder, value: SSAValue) -> SSAValue:
-        """Converts register values to what this slot holds."""
         return (widen if self.widened else to_memory)(b, value, self.element)
 
     def from_stored(self, b: Builder, raw: SSAValue) -> SSAValue:
-        """Converts what this slot holds to register values."""
         return (narrow if self.widened else from_memory)(b, raw, self.element)
 
     def lane_offsets(self, at: Coords) -> tuple[int, ...]:

@@ -42,7 +42,6 @@ class _Kernel:
 
     @cached_property
     def plan(self) -> CountingPlan:
-        """What is counted of it."""
         return _rewrite(parse_module(self._ttir), whole=False)
 
 

@@ -174,7 +174,6 @@ class CountedLaunches:
 
     @property
     def made(self) -> int:
-        """How many launches there are so far."""
         return len(self._made.launches)
 
     @property

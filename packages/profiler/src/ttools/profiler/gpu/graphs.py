@@ -35,7 +35,6 @@ class GraphLaunches(Generic[L]):
 
     @property
     def capturing(self) -> bool:
-        """Whether launches are captured instead of being made."""
         return self._open is not None
 
     @contextmanager

@@ -59,7 +59,6 @@ class LaunchedKernel:
 
     @property
     def needs_memory(self) -> bool:
-        """Whether what a launch does depends on what is in memory."""
         return self.decides is None or self.decides.memory
 
     def code(self, *, counts: bool) -> LaunchCode:

@@ -54,7 +54,6 @@ class Node:
             yield from each.walk(depth + 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
         return {
             "name": self.name,
             "kind": self.kind,

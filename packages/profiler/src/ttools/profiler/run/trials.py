@@ -39,7 +39,6 @@ class Trials:
     seconds: float = 0.0
 
     def add(self, samples: Iterable[Timed], *, libraries: bool = False) -> None:
-        """Adds launches."""
         for each in samples:
             self.seconds += each.seconds
             if libraries:

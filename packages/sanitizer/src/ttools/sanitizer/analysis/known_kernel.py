@@ -71,7 +71,6 @@ class KnownKernel:
 
     @cached_property
     def waits(self) -> bool:
-        """Whether its programs may wait for each other."""
         functions = self.module.functions
         loops = (op for f in functions.values() for op in f.walk() if op.name == "scf.while")
         return any(waits(loop, functions) for loop in loops)
@@ -85,7 +84,6 @@ class KnownKernels:
         self._latest: tuple[weakref.ref[Variants], KnownKernel] | None = None
 
     def of(self, variants: Variants) -> KnownKernel:
-        """What is known of a kernel."""
         latest = self._latest
         if latest is not None and latest[0]() is variants:
             return latest[1]

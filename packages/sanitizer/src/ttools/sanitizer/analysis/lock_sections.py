@@ -149,7 +149,6 @@ def _gives_back(op: Operation, free: int) -> bool:
 
 
 def _number(value: Value | None) -> int | None:
-    """The constant that a scalar is."""
     constant = None if value is None else constant_of(value)
     return constant.bits[0] if constant is not None and constant.is_splat else None
 

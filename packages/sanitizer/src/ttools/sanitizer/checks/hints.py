@@ -41,7 +41,6 @@ class Hints(Check):
     }
 
     def passes(self) -> Sequence[Pass]:
-        """The pass for kernels that have hints."""
         return (_PASS,) if self.checked.kernel.fact(bad_hint.may_report) else ()
 
     def findings(self) -> Iterator[Finding]:

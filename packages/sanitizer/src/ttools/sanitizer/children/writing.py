@@ -82,7 +82,6 @@ class Writer:
                 self._write_launches()
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """Writes new findings."""
         self._write(Entry(findings=list(findings)))
 
     def end(self) -> None:

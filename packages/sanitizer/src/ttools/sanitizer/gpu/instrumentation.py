@@ -45,7 +45,6 @@ class TritonTool(GpuTool):
 
     @property
     def title(self) -> str:
-        """What messages call it."""
         return f"Triton's {self.name}"
 
     def environment(self) -> dict[str, str]:

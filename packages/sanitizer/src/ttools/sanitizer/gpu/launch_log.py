@@ -46,7 +46,6 @@ class LoggedArgument:
     value: int | float | bool | None = None
 
     def holds(self, address: int) -> bool:
-        """Whether an address is known to be in its storage."""
         return self.start is not None and self.end is not None and self.start <= address < self.end
 
 

@@ -92,12 +92,10 @@ class CheckedLaunch:
     # Few launches have findings: what describes them is not made for each.
     @cached_property
     def subject(self) -> Subject:
-        """The launch as findings describe it."""
         return Subject.of(self.launch)
 
     @cached_property
     def addresses(self) -> Addresses:
-        """What is known of addresses."""
         return Addresses(self.regions, self.book)
 
     @property

@@ -47,7 +47,6 @@ class Subject:
         )
 
     def program(self, linear: int) -> tuple[int, int, int]:
-        """The coordinates of a program."""
         x, y, _ = self.grid
         return linear % x, linear // x % y, linear // (x * y)
 

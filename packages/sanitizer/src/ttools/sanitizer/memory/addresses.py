@@ -37,7 +37,6 @@ class AddressBook:
         self._most_known = _MOST_FREED
 
     def note(self, tensor: Any) -> None:
-        """Remembers the storage of a tensor."""
         storage = tensor.untyped_storage()
         start, size = int(storage.data_ptr()), int(storage.nbytes())
         if not size:
@@ -172,7 +171,6 @@ class Addresses:
         return self._regions[parameter].storage[0]
 
     def freed(self, address: int) -> str | None:
-        """What was at an address that is freed now."""
         return self._book.freed(address)
 
     def near(self, address: int) -> str | None:

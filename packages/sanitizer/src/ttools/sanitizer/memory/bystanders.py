@@ -52,7 +52,6 @@ class Bystanders:
         self._lock = threading.Lock()
 
     def add(self, storage: Bystander) -> None:
-        """Takes one that was just made."""
         if storage.nbytes < WORD:
             return
         with self._lock:

@@ -131,7 +131,6 @@ class HostReads:
             _take_out(self._mode)
 
     def close(self) -> None:
-        """Ends all of it."""
         self.end()
         if self._patched:
             self._patched = False

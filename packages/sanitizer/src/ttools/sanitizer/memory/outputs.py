@@ -258,7 +258,6 @@ class UnwrittenOutputs:
 
     @property
     def any(self) -> bool:
-        """Whether any output is watched."""
         return bool(self._outputs)
 
     # ---- what the host does

@@ -107,7 +107,6 @@ def _extent(b: Builder, n: int, extent: Value) -> Iterator[_Found]:
 
 
 def _number(value: Value) -> int | None:
-    """The integer that a value is known to be."""
     data, type = constant_of(value), value.type
     if not isinstance(data, Constant) or not isinstance(type, IntegerType):
         return None

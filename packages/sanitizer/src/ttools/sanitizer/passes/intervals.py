@@ -68,7 +68,6 @@ class Intervals:
         self._solve(list(operations(kernel)))
 
     def of(self, value: Value) -> Interval:
-        """What an integer value may hold."""
         return self._known.get(value, full(width_of(value)))
 
     def _solve(self, ops: list[Operation]) -> None:

@@ -99,7 +99,6 @@ class Tracking:
         self._solve()
 
     def state(self, value: Value) -> State:
-        """What may reach a value."""
         return self._states.get(value, _NOTHING)
 
     def shadow(self, value: Value, key: Key) -> Value | None:

@@ -351,7 +351,6 @@ def _outlives(target: Value, mask: MovedMask) -> bool:
 
 
 def _is_inside(value: Value, op: Operation) -> bool:
-    """Whether a value is made within the regions of an operation."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     while block is not None and (holder := holder_of(block)) is not None:
         if holder is op:

@@ -25,7 +25,6 @@ class Rows(NamedTuple):
     release: Ints
 
     def take(self, chosen: Ints | Bools) -> "Rows":
-        """The chosen rows."""
         return Rows(*(column[chosen] for column in self))
 
 

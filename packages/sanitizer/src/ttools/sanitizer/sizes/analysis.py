@@ -314,7 +314,6 @@ def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
 
 
 def _with(launch: Launch, new: Mapping[Symbol, Poly]) -> Launch:
-    """The launch with sizes replaced."""
     if not new:
         return launch
 

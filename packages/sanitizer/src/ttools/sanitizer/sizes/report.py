@@ -60,7 +60,6 @@ def _unproved(a: Abstention) -> Unproved:
 
 
 def _kernels(result: Result) -> Iterator[KernelSizes]:
-    """What is known of each kernel."""
     about = [a.kernel for a in result.abstained if a.kernel is not None]
     kernels = dict.fromkeys([*(each.kernel for each in result.launches), *about])
     for kernel in kernels or (["no launch"] if result.abstained else []):

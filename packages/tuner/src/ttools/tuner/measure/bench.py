@@ -85,7 +85,6 @@ class Bench:
         return pointees_of(self._launch.arguments)
 
     def restore(self) -> None:
-        """Puts memory back."""
         self._before.restore()
 
     def facts(self) -> Mapping[str, StaticFacts | None]:
@@ -276,7 +275,6 @@ class Bench:
         return observed
 
     def _outputs(self, candidate: Candidate) -> dict[str, Any]:
-        """What a run writes."""
         _, last = self._observed(candidate)
         if last is None:
             raise CannotTuneError(f"`{self._launch.kernel}` launched nothing in a trial")

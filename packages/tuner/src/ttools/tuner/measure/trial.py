@@ -61,7 +61,6 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """The key of the configuration."""
         return config_key(self.values)
 
     @property

@@ -116,7 +116,6 @@ class KernelRules:
                 raise ValueError(f"no configuration {number} among {len(self.configs)}")
 
     def choose(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The configuration for a launch."""
         return self.configs[chosen(self.tree, facts)]
 
     def __str__(self) -> str:

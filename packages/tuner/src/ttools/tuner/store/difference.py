@@ -54,7 +54,6 @@ class TuningChange:
 
     @property
     def is_one(self) -> bool:
-        """Whether anything of note differs."""
         return self.sure or self.old != self.new or bool(self.statuses)
 
 

@@ -65,7 +65,6 @@ class FakeTensor:
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
         return len(self.shape)
 
     def data_ptr(self) -> int:
@@ -77,7 +76,6 @@ class FakeTensor:
         return self.storage.size
 
     def dim(self) -> int:
-        """How many dimensions it has."""
         return self.ndim
 
     def size(self, dim: int | None = None) -> Any:
@@ -89,7 +87,6 @@ class FakeTensor:
         return self.strides if dim is None else self.strides[dim]
 
     def numel(self) -> int:
-        """How many elements it has."""
         return math.prod(self.shape)
 
     def element_size(self) -> int:

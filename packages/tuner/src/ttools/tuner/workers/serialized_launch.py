@@ -253,8 +253,6 @@ def _view(storage: Any, element: ElementType, size: Any, stride: Any, offset: in
 
 @dataclass(frozen=True)
 class _StorageNumber:
-    """Stands for a storage in the payload."""
-
     number: int
 
 
@@ -308,7 +306,6 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         return _view, (storage_number, element, size, stride, tensor.storage_offset())
 
     def number(self, tensor: Any) -> int:
-        """The number of the storage of a tensor that was written."""
         return list(self.memory).index(_address(tensor.untyped_storage()))
 
     def _keep_source(self, function: Any) -> None:

@@ -122,7 +122,6 @@ class Pools:
     triton_hash: Callable[[], str] = lambda: ""
 
     def close(self) -> None:
-        """Ends all processes."""
         for pool in (self.measures, self.compiles):
             if pool is not None:
                 pool.close()

@@ -53,7 +53,6 @@ class Cluster:
         self._ask(self._idle.pop(), file, again=False)
 
     def next(self) -> tuple[Path, Verification]:
-        """Waits for one of those that were begun."""
         while True:
             (ready,), _ = self._ray.wait(list(self._running), num_returns=1)
             file, actor, again = self._running.pop(ready)

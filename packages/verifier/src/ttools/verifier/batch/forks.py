@@ -50,7 +50,6 @@ class Forks:
             os._exit(status)
 
     def next(self) -> tuple[Path, Verification]:
-        """Waits for one of those that were begun."""
         ready, _, _ = select.select([pipe for _, pipe in self._running.values()], [], [])
         pid = next(pid for pid, (_, pipe) in self._running.items() if pipe in ready)
         file, pipe = self._running.pop(pid)

@@ -150,12 +150,10 @@ class Processes:
         return worker, _loaded(worker)
 
     def end(self, worker: Worker) -> None:
-        """Ends a process."""
         worker.end()
         self._workers.remove(worker)
 
     def end_all(self) -> None:
-        """Ends all of them."""
         for each in self._workers:
             each.end()
 

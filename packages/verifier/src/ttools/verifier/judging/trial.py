@@ -63,7 +63,6 @@ class Trial:
 
     @property
     def classes(self) -> set[str]:
-        """The classes of its problems."""
         return {each.failure for each in self.problems}
 
 

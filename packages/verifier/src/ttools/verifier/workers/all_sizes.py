@@ -55,7 +55,6 @@ class AllSizes:
             channel.send(answer)
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Loads the files."""
         if self._device == "cuda":
             map_for_good()
             put_all_on(torch.device("cuda", 0))

@@ -89,7 +89,6 @@ class Candidate:
             channel.send(answer)
 
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Loads the file."""
         if self._device == "cuda":
             map_for_good()
         custom_operators.follow()
@@ -111,7 +110,6 @@ class Candidate:
         }
 
     def do_call(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Calls the candidate."""
         self._calls += 1
         arguments = self._arguments(request)
         owners = results.owners_of(arguments)
@@ -201,7 +199,6 @@ class Candidate:
         return held
 
     def _made(self, image: TensorImage) -> torch.Tensor:
-        """A new tensor on the device."""
         tensor = tensor_of(image)
         if self._device == "cpu":
             return tensor
@@ -299,7 +296,6 @@ class Candidate:
 
     # ---- autotuners
     def _tuners(self) -> list[Any]:
-        """The autotuners of the candidate's module."""
         kind = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
         found = (
             []

@@ -90,12 +90,10 @@ class Worker:
             raise WorkerSlowError(f"no answer within {self.limits.seconds:g} s") from None
 
     def ask(self, request: dict[str, Any]) -> Any:
-        """Sends a request and waits for its answer."""
         self.send(request)
         return self.receive()
 
     def _obituary(self) -> str:
-        """How the process ended."""
         if not self._alive:
             return "the process has ended"
         with contextlib.suppress(ProcessLookupError):

@@ -74,7 +74,6 @@ class Reference:
         }
 
     def do_draw(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Draws inputs."""
         try:
             arguments = dict(request["sizes"])
             for name, number in request["choices"].items():

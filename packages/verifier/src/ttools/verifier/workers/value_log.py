@@ -87,7 +87,6 @@ class _Logs:
         )
 
     def begin(self) -> None:
-        """Empties the logs."""
         words = np.zeros(COUNTERS, np.int64)
         words[[FIRST, MOST]] = self._first, self._most
         with _disable_current_modes():

@@ -159,6 +159,5 @@ class Channel:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Closes both pipes."""
         os.close(self.reads)
         os.close(self.writes)

@@ -47,7 +47,6 @@ class AccessBook:
         self._drawn: Counter[str] = Counter()
 
     def wants(self, launch: ObservedLaunch) -> bool:
-        """Whether a launch is drawn."""
         kernel = launch.kernel
         enough = self._drawn[kernel] >= MOST_OF_A_KERNEL or self._drawn.total() >= MOST_LAUNCHES
         (self.left_out if enough else self._drawn)[kernel] += 1

@@ -138,6 +138,5 @@ class EagerRecorder:
         return number
 
     def finish(self) -> None:
-        """Marks the trace as complete."""
         self.writer.describe("end", {"refused": self.writer.refused})
         self.writer.flush()

@@ -238,7 +238,6 @@ class Recorder:
         return [sentence for sentence in sentences if sentence]
 
     def finish(self) -> None:
-        """Marks the trace as complete."""
         self.writer.describe("end", {"refused": self.writer.refused})
         self.writer.flush()
         if self._twin is not None:

@@ -72,7 +72,6 @@ class Launch:
         return program % x, program // x % y, program // (x * y)
 
     def linear(self, program: int | Sequence[int]) -> int:
-        """The linear id of a program."""
         if isinstance(program, int):
             return program
         px, py, pz = (*program, 0, 0)[:3]
@@ -142,7 +141,6 @@ class Record:
 
     @property
     def name(self) -> str:
-        """The variable."""
         return self.assignment.name
 
     @property

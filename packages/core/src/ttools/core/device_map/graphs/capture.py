@@ -62,7 +62,6 @@ class Capture:
         self._lock = threading.Lock()
 
     def has(self, stream: Any) -> bool:
-        """Whether work of a stream is captured."""
         return stream.stream_id in self._reached
 
     def add(self, name: str, run: Callable[[], object]) -> None:

@@ -76,7 +76,6 @@ class CUDAGraph:
         self._pool = pool or (next(_pools), 0)
 
     def capture_end(self) -> None:
-        """Ends recording."""
         begun = self._capture
         if begun is None:
             raise cuda_error(capture.ILLEGAL_STATE)
@@ -132,7 +131,6 @@ class CUDAGraph:
 
     @staticmethod
     def get_currently_capturing_graph() -> Any:
-        """The graph that the current stream is captured for."""
         found = capturing()
         if found is None:
             raise RuntimeError("The current stream is not currently capturing.")

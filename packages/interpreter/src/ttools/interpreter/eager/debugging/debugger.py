@@ -53,7 +53,6 @@ class Debugger(pdb.Pdb):
                 self.interaction(None, frames or error.__traceback__)
 
     def stop_here(self, frame: FrameType) -> bool:
-        """Whether stepping stops in a frame."""
         return not is_hidden(frame) and bool(super().stop_here(frame))
 
     def get_stack(

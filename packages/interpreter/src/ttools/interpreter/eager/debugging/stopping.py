@@ -92,7 +92,6 @@ class StoppingDebugger(Debugger):
     # ---- what bdb asks
 
     def stop_here(self, frame: FrameType) -> bool:
-        """Whether stepping stops in a frame."""
         return not self._seeks and super().stop_here(frame)
 
     def dispatch_call(self, frame: FrameType, arg: None) -> Any:
@@ -196,7 +195,6 @@ class _Iterations:
         self._before = 0
 
     def came_to(self, line: int) -> None:
-        """Notes the next line."""
         for loop in self._loops:
             if loop.head == line:
                 self._counts[loop] = self._counts[loop] + 1 if self._before in loop.body else 0

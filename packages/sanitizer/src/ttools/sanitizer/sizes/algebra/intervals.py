@@ -26,11 +26,9 @@ class Ranges:
         self._ranges: dict[Symbol, Interval] = dict(box)
 
     def declare(self, symbol: Symbol, low: int | None, high: int | None) -> None:
-        """Says between which numbers a symbol is."""
         self._ranges[symbol] = (low, high)
 
     def range_of(self, symbol: Symbol) -> Interval:
-        """The values of a symbol."""
         known = self._ranges.get(symbol)
         if known is None:
             known = self._ranges[symbol] = self._atom_range(symbol)

@@ -115,7 +115,6 @@ class _Question:
         return said + self._said
 
     def sizes(self, model: Any) -> dict[Symbol, int]:
-        """The sizes of a model."""
         return {
             symbol: model.eval(variable, model_completion=True).as_long()
             for symbol, variable in self._variables.items()

@@ -53,7 +53,6 @@ class ConcreteRun(Accesses):
     _iterations = 0
 
     def run(self) -> Outcome:
-        """Runs the programs."""
         if not len(self.programs):
             return self.outcome
         entry = self._module.kernel.regions[0].entry
@@ -123,7 +122,6 @@ class ConcreteRun(Accesses):
         return block.terminator
 
     def branch(self, op: Operation) -> None:
-        """Runs a structured branch."""
         condition = self.get(op.operands[0])
         known, before = self._known(condition, op), self._active
         chosen = np.asarray(condition.data, bool)
@@ -140,7 +138,6 @@ class ConcreteRun(Accesses):
             self._values[result] = select(condition, one, other)
 
     def counted_loop(self, op: Operation) -> None:
-        """Runs a loop over a range."""
         if op.attributes.get("unsignedCmp"):
             raise NotModelledError("a loop over unsigned integers")
         lower, upper, step = (self.get(v) for v in op.operands[:3])

@@ -110,11 +110,9 @@ class State:
         return len(self.programs)
 
     def get(self, value: Value) -> Lanes:
-        """A value in all of them."""
         return self._values[value]
 
     def order(self, op: Operation) -> int:
-        """The position of an operation in the kernel."""
         return self._order[op]
 
     def _known(self, condition: Lanes, op: Operation) -> Bools:

@@ -88,7 +88,6 @@ class Trial:
         return event.kind, self.launch.kernel, str(event.op.location)
 
     def has(self, key: Key) -> bool:
-        """Whether a defect is seen."""
         return any(self.key(event) == key for event in self.events)
 
 

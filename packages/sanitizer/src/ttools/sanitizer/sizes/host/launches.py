@@ -147,7 +147,6 @@ class Recorder:
         self._real: dict[int, Storage] = {}
 
     def launch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Notes one launch."""
         grid = kwargs.pop("grid")
         kwargs.pop("warmup", None)
         config = kwargs.pop("_config", None)

@@ -46,7 +46,6 @@ class Known:
                 self.defects[own] = Defect(event, trial.launch, sizes, is_least)
 
     def trial(self, launch: Launch, point: Point) -> Trial:
-        """A run of a launch at one size."""
         return Trial(launch, self.kernels.module(launch), point, self.kernels.storages(launch))
 
     def settled(self, box: Box) -> frozenset[Key]:

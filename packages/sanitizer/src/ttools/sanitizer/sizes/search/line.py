@@ -48,7 +48,6 @@ class LineSearch:
         return self._proofs[key]
 
     def trial(self, point: Point) -> Trial:
-        """The run at a size."""
         key = tuple(point.values())
         if key not in self._trials:
             self._trials[key] = self._known.trial(self.launch, point)

@@ -54,7 +54,6 @@ class Evaluator(Accesses):
     """Evaluates one launch; see `State`."""
 
     def run(self) -> Evaluated:
-        """Evaluates the whole kernel."""
         self.result = Evaluated(programs=tuple(self.programs))
         # A program runs only where there are some along each axis.
         self.context = tuple(
@@ -96,7 +95,6 @@ class Evaluator(Accesses):
             self.context = before
 
     def enter(self, target: Block, values: Sequence[Value]) -> None:
-        """Goes on in a block."""
         if len(target.operations) > 1 or target.terminator.has(BRANCH):
             if len(self.context) > 24:
                 raise NotModelledError("branches between blocks that may go round")
@@ -122,7 +120,6 @@ class Evaluator(Accesses):
 
     # ---- structured control flow
     def branch(self, op: Operation) -> None:
-        """Evaluates a structured branch."""
         condition = self.logic(op.operands[0])
         outcomes: list[tuple[Facts, list[AnyValue]]] = []
         before = self.context
@@ -154,7 +151,6 @@ class Evaluator(Accesses):
         return self.havoc(result)
 
     def counted_loop(self, op: Operation) -> None:
-        """Evaluates a loop over a range."""
         if op.attributes.get("unsignedCmp"):
             raise NotModelledError("a loop over unsigned integers")
         lower, upper, step = (self.number(v) for v in op.operands[:3])

@@ -66,7 +66,6 @@ class State:
         return as_poly(symbol)
 
     def get(self, value: Value) -> AnyValue:
-        """What is known of a value."""
         return self._values.get(value, _NOTHING)
 
     def number(self, value: Value) -> Number:
