@@ -5,24 +5,14 @@ What is known of an operand's elements is known of the result's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ttools.fuzz.elements import Array
 from ttools.fuzz.facts import either
-from ttools.fuzz.operations.table import Frame, operation
+from ttools.fuzz.operations.table import Write, operation
 from ttools.fuzz.program import Expr, Shape, Type
-
-
-@operation("flip", "tl.flip({0}, {axis})")
-def _flip(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.flip(args[0], expr.attrs["axis"])
-
-
-def flip(x: Expr, axis: int) -> Expr:
-    """`tl.flip` along an axis."""
-    return Expr("flip", x.type, (x,), {"axis": axis}, x.fact)
 
 
 def _write_permute(expr: Expr, args: Sequence[str]) -> str:
@@ -32,9 +22,54 @@ def _write_permute(expr: Expr, args: Sequence[str]) -> str:
     return f"tl.{form}({args[0]}, {', '.join(map(str, axes))})"
 
 
-@operation("permute", _write_permute)
-def _permute(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.transpose(args[0], expr.attrs["axes"])
+def _write_expand(expr: Expr, args: Sequence[str]) -> str:
+    axis, rank = expr.attrs["axis"], len(expr.type.shape)
+    if expr.attrs["form"] == "expand_dims":
+        return f"tl.expand_dims({args[0]}, {axis})"
+    return f"{args[0]}[{', '.join('None' if i == axis else ':' for i in range(rank))}]"
+
+
+def _write_along(expr: Expr, args: Sequence[str]) -> str:
+    axis, rank = expr.attrs["axis"], len(expr.type.shape)
+    return f"{args[0]}[{', '.join(':' if i == axis else 'None' for i in range(rank))}]"
+
+
+_FORMS: dict[str, tuple[str | Write, Callable[..., Any]]] = {
+    "flip": ("tl.flip({0}, {axis})", lambda e, x: np.flip(x, e.attrs["axis"])),
+    "permute": (_write_permute, lambda e, x: np.transpose(x, e.attrs["axes"])),
+    "reshape": ("tl.{form}({0}, {shape})", lambda e, x: x.reshape(e.type.shape)),
+    "item": ("{0}.item()", lambda e, x: x.reshape(())),
+    "ravel": ("tl.ravel({0})", lambda e, x: x.reshape(-1)),
+    "expand_dims": (_write_expand, lambda e, x: np.expand_dims(x, e.attrs["axis"])),
+    "along": (_write_along, lambda e, x: x.reshape(e.type.shape)),
+    "broadcast_to": (
+        "tl.broadcast_to({0}, {shape})",
+        lambda e, x: np.broadcast_to(x, e.type.shape),
+    ),
+    "join": ("tl.join({0}, {1})", lambda e, *ab: np.stack(np.broadcast_arrays(*ab), axis=-1)),
+    "interleave": (
+        "tl.interleave({0}, {1})",
+        lambda e, *ab: np.stack(ab, axis=-1).reshape(e.type.shape),
+    ),
+    "split": ("tl.split({0})", lambda e, x: (x[..., 0], x[..., 1])),
+    "cat": ("tl.cat({0}, {1}, can_reorder=True)", lambda e, *ab: np.concatenate(ab)),
+    "cat_along": (
+        "tl.cat({0}, {1}, dim={axis})",
+        lambda e, *ab: np.concatenate(ab, axis=e.attrs["axis"]),
+    ),
+    "gather": (
+        "tl.gather({0}, {1}, {axis})",
+        lambda e, x, at: np.take_along_axis(x, at.astype(np.int64), e.attrs["axis"]),
+    ),
+    "pair": ("{0}, {1}", lambda e, a, b: (a, b)),
+}
+for _name, (_text, _move) in _FORMS.items():
+    operation(_name, _text)(lambda expr, args, frame, f=_move: f(expr, *args))  # type: ignore[misc]
+
+
+def flip(x: Expr, axis: int) -> Expr:
+    """`tl.flip` along an axis."""
+    return Expr("flip", x.type, (x,), {"axis": axis}, x.fact)
 
 
 def permute(x: Expr, axes: Sequence[int], form: str = "permute") -> Expr:
@@ -44,19 +79,9 @@ def permute(x: Expr, axes: Sequence[int], form: str = "permute") -> Expr:
     return Expr("permute", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
 
 
-@operation("reshape", "tl.{form}({0}, {shape})")
-def _reshape(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return args[0].reshape(expr.type.shape)
-
-
 def reshape(x: Expr, shape: Shape, form: str = "reshape") -> Expr:
     """`tl.reshape`, row by row."""
     return Expr("reshape", Type(x.type.element, tuple(shape)), (x,), {"form": form}, x.fact)
-
-
-@operation("item", "{0}.item()")
-def _item(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return args[0].reshape(())
 
 
 def item(x: Expr) -> Expr:
@@ -64,26 +89,9 @@ def item(x: Expr) -> Expr:
     return Expr("item", Type(x.type.element), (x,), fact=x.fact)
 
 
-@operation("ravel", "tl.ravel({0})")
-def _ravel(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return args[0].reshape(-1)
-
-
 def ravel(x: Expr) -> Expr:
     """`tl.ravel`."""
     return Expr("ravel", Type(x.type.element, (x.type.size,)), (x,), {}, x.fact)
-
-
-def _write_expand(expr: Expr, args: Sequence[str]) -> str:
-    axis, rank = expr.attrs["axis"], len(expr.type.shape)
-    if expr.attrs["form"] == "expand_dims":
-        return f"tl.expand_dims({args[0]}, {axis})"
-    return f"{args[0]}[{', '.join('None' if i == axis else ':' for i in range(rank))}]"
-
-
-@operation("expand_dims", _write_expand)
-def _expand_dims(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.expand_dims(args[0], expr.attrs["axis"])
 
 
 def expand_dims(x: Expr, axis: int, form: str = "index") -> Expr:
@@ -91,16 +99,6 @@ def expand_dims(x: Expr, axis: int, form: str = "index") -> Expr:
     shape = (*x.type.shape[:axis], 1, *x.type.shape[axis:])
     attrs = {"axis": axis, "form": form}
     return Expr("expand_dims", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
-
-
-def _write_along(expr: Expr, args: Sequence[str]) -> str:
-    axis, rank = expr.attrs["axis"], len(expr.type.shape)
-    return f"{args[0]}[{', '.join(':' if i == axis else 'None' for i in range(rank))}]"
-
-
-@operation("along", _write_along)
-def _along(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return args[0].reshape(expr.type.shape)
 
 
 def along(x: Expr, axis: int, rank: int) -> Expr:
@@ -111,19 +109,9 @@ def along(x: Expr, axis: int, rank: int) -> Expr:
     return Expr("along", Type(x.type.element, shape), (x,), {"axis": axis}, x.fact)
 
 
-@operation("broadcast_to", "tl.broadcast_to({0}, {shape})")
-def _broadcast_to(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.broadcast_to(args[0], expr.type.shape)
-
-
 def broadcast_to(x: Expr, shape: Shape) -> Expr:
     """`tl.broadcast_to`."""
     return Expr("broadcast_to", Type(x.type.element, tuple(shape)), (x,), {}, x.fact)
-
-
-@operation("join", "tl.join({0}, {1})")
-def _join(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.stack(np.broadcast_arrays(*args), axis=-1)
 
 
 def join(a: Expr, b: Expr) -> Expr:
@@ -132,20 +120,10 @@ def join(a: Expr, b: Expr) -> Expr:
     return Expr("join", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
 
 
-@operation("interleave", "tl.interleave({0}, {1})")
-def _interleave(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.stack(args, axis=-1).reshape(expr.type.shape)
-
-
 def interleave(a: Expr, b: Expr) -> Expr:
     """`tl.interleave` of two values of one type."""
     shape = (*a.type.shape[:-1], 2 * a.type.shape[-1]) if a.type.shape else (2,)
     return Expr("interleave", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
-
-
-@operation("split", "tl.split({0})")
-def _split(expr: Expr, args: Sequence[Array], frame: Frame) -> tuple[Array, Array]:
-    return args[0][..., 0], args[0][..., 1]
 
 
 def split(x: Expr) -> Expr:
@@ -154,20 +132,10 @@ def split(x: Expr) -> Expr:
     return Expr("split", half, (x,), {}, x.fact, ((half, x.fact),))
 
 
-@operation("cat", "tl.cat({0}, {1}, can_reorder=True)")
-def _cat(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.concatenate(args)
-
-
 def cat(a: Expr, b: Expr) -> Expr:
     """`tl.cat` of two vectors, in an order that is not said: only for what no order changes."""
     shape = (a.type.shape[0] + b.type.shape[0],)
     return Expr("cat", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
-
-
-@operation("cat_along", "tl.cat({0}, {1}, dim={axis})")
-def _cat_along(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.concatenate(args, axis=expr.attrs["axis"])
 
 
 def cat_along(a: Expr, b: Expr, axis: int) -> Expr:
@@ -179,20 +147,10 @@ def cat_along(a: Expr, b: Expr, axis: int) -> Expr:
     return Expr("cat_along", element, (a, b), attrs, either(a.fact, b.fact))
 
 
-@operation("gather", "tl.gather({0}, {1}, {axis})")
-def _gather(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.take_along_axis(args[0], args[1].astype(np.int64), expr.attrs["axis"])
-
-
 def gather(x: Expr, index: Expr, axis: int) -> Expr:
     """`tl.gather` along an axis; the index has the shape of `x` except there."""
     attrs = {"axis": axis}
     return Expr("gather", Type(x.type.element, index.type.shape), (x, index), attrs, x.fact)
-
-
-@operation("pair", "{0}, {1}")
-def _pair(expr: Expr, args: Sequence[Array], frame: Frame) -> tuple[Array, Array]:
-    return args[0], args[1]
 
 
 def pair(a: Expr, b: Expr) -> Expr:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from ttools.interpreter.dialects.traits import (
     BARRIER,
@@ -17,6 +18,18 @@ from ttools.sanitizer.sizes.host.paths import NotModelledError
 
 Rule = TypeVar("Rule")
 
+#: Which method of a walk over a kernel goes on at control flow: an operation whose regions are code
+#: of the kernel, or the last one of a block; none where nothing comes after it.
+_CONTROL = {
+    "scf.for": "counted_loop",
+    "scf.while": "loop",
+    "scf.if": "branch",
+    "cf.br": "enter",
+    "cf.cond_br": "enter_either",
+    "tt.return": None,
+    "ub.unreachable": None,
+}
+
 
 class Rules(dict[str, Rule]):
     """Rules by the names of the operations that they are for."""
@@ -29,6 +42,19 @@ class Rules(dict[str, Rule]):
             return rule
 
         return register
+
+    def each(self, lower: Callable[..., Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Registers for each name what `lower` makes of an operation by its function."""
+        for name, function in functions.items():
+            self(name)(cast(Rule, partial(lower, function)))
+
+
+def goes_on(walk: object, op: Operation) -> bool:
+    """Has a walk run an operation if it is control flow; whether it is."""
+    method = _CONTROL.get(op.name)
+    if method is not None:
+        getattr(walk, method)(op)
+    return op.name in _CONTROL
 
 
 def require_modelled(op: Operation) -> None:

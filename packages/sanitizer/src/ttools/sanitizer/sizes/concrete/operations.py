@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +30,8 @@ from ttools.sanitizer.sizes.concrete.lanes import (
 from ttools.sanitizer.sizes.concrete.state import State
 from ttools.sanitizer.sizes.rules import Rules, require_modelled
 
-if TYPE_CHECKING:
-    from ttools.sanitizer.sizes.concrete.run import ConcreteRun
-
 #: The result of an operation that neither accesses memory nor has control flow.
 rule: Rules[Callable[[State, Operation], Lanes]] = Rules()
-#: Runs an operation whose regions are code of the kernel, or the last one of a block.
-control: Rules[Callable[[ConcreteRun, Operation], None]] = Rules()
 #: Of operations with several results.
 several: Rules[Callable[[State, Operation], list[Lanes]]] = Rules()
 #: What an operation adds to one of its operands; None if it does anything else.
@@ -111,7 +106,7 @@ def with_wraps(
     return Lanes(data, exact, merged(wraps), unknown)
 
 
-def arithmetic(run: State, op: Operation, function: Callable[[Any, Any], Any]) -> Lanes:
+def arithmetic(function: Callable[[Any, Any], Any], run: State, op: Operation) -> Lanes:
     """An operation whose exact result is computed beside it."""
     a, b = (run.get(v) for v in op.operands)
     width = width_of(op.results[0])
@@ -122,7 +117,7 @@ def arithmetic(run: State, op: Operation, function: Callable[[Any, Any], Any]) -
     return with_wraps(op, data, exact, (a, b), either(a.unknown, b.unknown))
 
 
-def plain(run: State, op: Operation, function: Callable[..., Any]) -> Lanes:
+def plain(function: Callable[..., Any], run: State, op: Operation) -> Lanes:
     """An operation at which a twin ends."""
     parts = [run.get(v) for v in op.operands]
     data = function(*fit(*(p.data for p in parts)))

@@ -37,6 +37,7 @@ from ttools.sanitizer.sizes.concrete.lanes import (
 from ttools.sanitizer.sizes.concrete.state import Bools, Outcome
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
+from ttools.sanitizer.sizes.rules import goes_on
 
 _MOST_ITERATIONS = 96
 #: Iterations at the begin and end of a loop that is longer.
@@ -78,10 +79,8 @@ class ConcreteRun(Accesses):
     # ---- control
     def _function(self, block: Block) -> None:
         before, last = self._active, self._block(block)
-        known = operations.control.get(last.name)
-        if known is None:
+        if not goes_on(self, last):
             raise NotModelledError(f"`{last.name}` of the kernel")
-        known(self, last)
         self._active = before
 
     def enter(self, last: Operation) -> None:
@@ -111,10 +110,9 @@ class ConcreteRun(Accesses):
 
     def _block(self, block: Block) -> Operation:
         for op in block.operations[:-1]:
-            known = operations.control.get(op.name)
-            if known is not None:
-                known(self, op)
-            elif op.has(READS, WRITES):
+            if goes_on(self, op):
+                continue
+            if op.has(READS, WRITES):
                 self._access(op)
             else:
                 for result, value in zip(op.results, operations.evaluate(self, op), strict=True):

@@ -27,6 +27,13 @@ def _float_binary(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     return forward, backward
 
 
+def _of_float(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: HostFloat, *arguments: Any) -> Any:
+        return function(float(self), *arguments)
+
+    return method
+
+
 class HostFloat:
     """A float that depends on the sizes; asked for its value, it has that of the pilot."""
 
@@ -49,43 +56,14 @@ class HostFloat:
     def __neg__(self) -> HostFloat:
         return HostFloat(lambda: -float(self))
 
-    def __eq__(self, other: object) -> bool:
-        return float(self) == other
-
-    def __lt__(self, other: Any) -> bool:
-        return bool(float(self) < other)
-
-    def __le__(self, other: Any) -> bool:
-        return bool(float(self) <= other)
-
-    def __gt__(self, other: Any) -> bool:
-        return bool(float(self) > other)
-
-    def __ge__(self, other: Any) -> bool:
-        return bool(float(self) >= other)
-
-    def __hash__(self) -> int:
-        return hash(float(self))
-
-    def __repr__(self) -> str:
-        return repr(float(self))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(float(self), name)
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(float(self), digits)
-
-    def __int__(self) -> Any:
-        return int(float(self))
-
-    def __ceil__(self) -> Any:
-        return math.ceil(float(self))
-
-    def __floor__(self) -> Any:
-        return math.floor(float(self))
-
-    __trunc__ = __int__
+    __eq__ = _of_float(operator.eq)
+    __lt__, __le__ = _of_float(operator.lt), _of_float(operator.le)
+    __gt__, __ge__ = _of_float(operator.gt), _of_float(operator.ge)
+    __hash__, __repr__ = _of_float(hash), _of_float(repr)
+    __getattr__ = _of_float(getattr)
+    __round__, __ceil__ = _of_float(round), _of_float(math.ceil)
+    __floor__ = _of_float(math.floor)
+    __int__ = __trunc__ = _of_float(int)
 
 
 class Ratio(HostFloat):

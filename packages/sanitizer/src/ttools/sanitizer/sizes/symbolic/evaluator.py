@@ -26,6 +26,7 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
+from ttools.sanitizer.sizes.rules import goes_on
 from ttools.sanitizer.sizes.symbolic import operations
 from ttools.sanitizer.sizes.symbolic.accesses import Accesses, Evaluated
 from ttools.sanitizer.sizes.symbolic.induction import Growth, growths, inductive
@@ -78,10 +79,8 @@ class Evaluator(Accesses):
     # ---- control
     def _function(self, block: Block) -> None:
         last = self._block(block)
-        known = operations.control.get(last.name)
-        if known is None:
+        if not goes_on(self, last):
             raise NotModelledError(f"`{last.name}` of the kernel")
-        known(self, last)
 
     def enter_either(self, last: Operation) -> None:
         """Goes on in both blocks of a conditional branch."""
@@ -91,10 +90,14 @@ class Evaluator(Accesses):
         for (target, values), way in zip(last.successors, ways, strict=True):
             for facts in alternatives(way):
                 self.context = (*before, *facts)
-                self.enter(target, values)
+                self._enter(target, values)
             self.context = before
 
-    def enter(self, target: Block, values: Sequence[Value]) -> None:
+    def enter(self, last: Operation) -> None:
+        ((target, values),) = last.successors
+        self._enter(target, values)
+
+    def _enter(self, target: Block, values: Sequence[Value]) -> None:
         if len(target.operations) > 1 or target.terminator.has(BRANCH):
             if len(self.context) > 24:
                 raise NotModelledError("branches between blocks that may go round")
@@ -108,10 +111,9 @@ class Evaluator(Accesses):
         return block.terminator
 
     def _operation(self, op: Operation) -> None:
-        known = operations.control.get(op.name)
-        if known is not None:
-            known(self, op)
-        elif op.has(READS, WRITES):
+        if goes_on(self, op):
+            return
+        if op.has(READS, WRITES):
             self._access(op)
         else:
             results = operations.evaluate(self, op)

@@ -7,7 +7,7 @@ where no rule is, the result is a number of which only the range is known. Must 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ttools.interpreter.ir import (
     IntegerType,
@@ -32,14 +32,8 @@ from ttools.sanitizer.sizes.symbolic.values import (
     needs_of,
 )
 
-if TYPE_CHECKING:
-    from ttools.sanitizer.sizes.symbolic.evaluator import Evaluator
-
 #: The result of an operation that neither accesses memory nor has control flow.
 rule: Rules[Callable[[State, Operation], AnyValue]] = Rules()
-#: Evaluates an operation whose regions are code of the kernel, or the last one of a block.
-control: Rules[Callable[[Evaluator, Operation], None]] = Rules()
-
 #: Of operations with several results.
 several: Rules[Callable[[State, Operation], list[AnyValue]]] = Rules()
 

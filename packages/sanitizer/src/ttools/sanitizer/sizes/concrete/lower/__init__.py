@@ -2,7 +2,6 @@
 
 import ttools.sanitizer.sizes.concrete.lower.bits
 import ttools.sanitizer.sizes.concrete.lower.casts
-import ttools.sanitizer.sizes.concrete.lower.control
 import ttools.sanitizer.sizes.concrete.lower.integer
 import ttools.sanitizer.sizes.concrete.lower.program
 import ttools.sanitizer.sizes.concrete.lower.reduce

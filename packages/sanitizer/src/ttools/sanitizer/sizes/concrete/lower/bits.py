@@ -15,10 +15,11 @@ from ttools.sanitizer.sizes.concrete.operations import combination, plain, rule
 from ttools.sanitizer.sizes.concrete.state import State
 
 
-def _logic(run: State, op: Operation, function: Callable[[Any, Any], Any], decisive: bool) -> Lanes:
+def _logic(function: Callable[[Any, Any], Any], run: State, op: Operation) -> Lanes:
     """Of conditions a known operand may decide alone."""
+    decisive = function is np.bitwise_or
     a, b = (run.get(v) for v in op.operands)
-    found = plain(run, op, function)
+    found = plain(function, run, op)
     if width_of(op.results[0]) != 1 or found.unknown is None:
         return found
     settled = [
@@ -31,27 +32,9 @@ def _logic(run: State, op: Operation, function: Callable[[Any, Any], Any], decis
     return Lanes(np.where(sure, decisive, found.data), unknown=unknown & ~sure)
 
 
-@rule("arith.andi")
-def _and(run: State, op: Operation) -> Lanes:
-    return _logic(run, op, np.bitwise_and, False)
-
-
-@rule("arith.ori")
-def _or(run: State, op: Operation) -> Lanes:
-    return _logic(run, op, np.bitwise_or, True)
-
-
+rule.each(_logic, {"arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or})
+rule.each(plain, {"arith.xori": np.bitwise_xor, "arith.shrsi": np.right_shift})
 combination("arith.xori")(np.bitwise_xor)
-
-
-@rule("arith.xori")
-def _xor(run: State, op: Operation) -> Lanes:
-    return plain(run, op, np.bitwise_xor)
-
-
-@rule("arith.shrsi")
-def _shift_right(run: State, op: Operation) -> Lanes:
-    return plain(run, op, np.right_shift)
 
 
 @rule("arith.cmpi")

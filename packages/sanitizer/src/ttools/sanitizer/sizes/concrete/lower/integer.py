@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,35 +21,24 @@ from ttools.sanitizer.sizes.concrete.operations import (
 )
 from ttools.sanitizer.sizes.concrete.state import State
 
-combination("arith.addi")(np.add)
-combination("arith.minsi")(np.minimum)
-combination("arith.maxsi")(np.maximum)
+_EXTREMES = {"arith.minsi": np.minimum, "arith.maxsi": np.maximum}
 
-
-@rule("arith.addi")
-def _sum(run: State, op: Operation) -> Lanes:
-    return arithmetic(run, op, np.add)
+combination.update({"arith.addi": np.add, **_EXTREMES})
+rule.each(
+    arithmetic,
+    {
+        "arith.addi": np.add,
+        "arith.subi": np.subtract,
+        "arith.muli": np.multiply,
+        "arith.shli": np.left_shift,
+    },
+)
 
 
 @addition("arith.addi", "tt.addptr")
 def _added(op: Operation, to: Value) -> Value | None:
     others = [v for v in op.operands if v is not to]
     return others[0] if len(others) == 1 else None
-
-
-@rule("arith.subi")
-def _difference(run: State, op: Operation) -> Lanes:
-    return arithmetic(run, op, np.subtract)
-
-
-@rule("arith.muli")
-def _product(run: State, op: Operation) -> Lanes:
-    return arithmetic(run, op, np.multiply)
-
-
-@rule("arith.shli")
-def _shift_left(run: State, op: Operation) -> Lanes:
-    return arithmetic(run, op, np.left_shift)
 
 
 def _quotients(a: Any, b: Any) -> Any:
@@ -58,21 +48,14 @@ def _quotients(a: Any, b: Any) -> Any:
 
 
 def _divided(
-    run: State, op: Operation, function: Callable[[Any, Any], Any], *, widens: bool = False
+    function: Callable[[Any, Any], Any], run: State, op: Operation, compute: Callable[..., Lanes] = plain
 ) -> Lanes:
-    """A quotient or remainder, unknown where the divisor is 0.
-
-    Args:
-        run: the run.
-        op: the operation.
-        function: of dividend and divisor.
-        widens: whether a wrapped operand makes it wrong, as the `overflow` check has it.
-    """
+    """A quotient or remainder, unknown where the divisor is 0."""
 
     def by_some(a: Any, b: Any) -> Any:
         return function(a, np.where(b == 0, 1, b))
 
-    found = (arithmetic if widens else plain)(run, op, by_some)
+    found = compute(by_some, run, op)
     zero = run.get(op.operands[1]).data == 0
     if not zero.any():
         return found
@@ -80,53 +63,31 @@ def _divided(
     return replace(found, unknown=unknown)
 
 
-@rule("arith.divsi")
-def _quotient(run: State, op: Operation) -> Lanes:
-    return _divided(run, op, _quotients, widens=True)
-
-
-@rule("arith.floordivsi")
-def _quotient_below(run: State, op: Operation) -> Lanes:
-    return _divided(run, op, np.floor_divide, widens=True)
-
-
-@rule("arith.remsi")
-def _remainder(run: State, op: Operation) -> Lanes:
-    return _divided(run, op, lambda a, b: a - _quotients(a, b) * b)
+# A wrapped operand makes a quotient wrong, as the `overflow` check has it.
+rule.each(
+    partial(_divided, compute=arithmetic),
+    {"arith.divsi": _quotients, "arith.floordivsi": np.floor_divide},
+)
+rule.each(_divided, {"arith.remsi": lambda a, b: a - _quotients(a, b) * b})
 
 
 def _unsigned(value: Any, width: int) -> Any:
     return value.astype(np.uint64) & np.uint64((1 << width) - 1)
 
 
-def _divided_unsigned(run: State, op: Operation, function: Callable[[Any, Any], Any]) -> Lanes:
+def _of_unsigned(
+    function: Callable[[Any, Any], Any], run: State, op: Operation, compute: Callable[..., Lanes] = _divided
+) -> Lanes:
     width = width_of(op.results[0])
 
     def signed(a: Any, b: Any) -> Any:
-        found = function(_unsigned(a, width), _unsigned(b, width))
-        return found.astype(np.int64)
+        return function(_unsigned(a, width), _unsigned(b, width)).astype(np.int64)
 
-    return _divided(run, op, signed)
-
-
-@rule("arith.divui")
-def _quotient_unsigned(run: State, op: Operation) -> Lanes:
-    return _divided_unsigned(run, op, np.floor_divide)
+    return compute(signed, run, op)
 
 
-@rule("arith.remui")
-def _remainder_unsigned(run: State, op: Operation) -> Lanes:
-    return _divided_unsigned(run, op, np.remainder)
-
-
-@rule("arith.shrui")
-def _shift_right_unsigned(run: State, op: Operation) -> Lanes:
-    width = width_of(op.results[0])
-
-    def shifted(a: Any, b: Any) -> Any:
-        return (_unsigned(a, width) >> _unsigned(b, width)).astype(np.int64)
-
-    return plain(run, op, shifted)
+rule.each(_of_unsigned, {"arith.divui": np.floor_divide, "arith.remui": np.remainder})
+rule.each(partial(_of_unsigned, compute=plain), {"arith.shrui": np.right_shift})
 
 
 @rule("tt.mulhiui")
@@ -141,10 +102,10 @@ def _high_product(run: State, op: Operation) -> Lanes:
         carry = (c * b + (middle & low)) >> half
         return (a * b + (middle >> half) + carry).astype(np.int64)
 
-    return plain(run, op, high)
+    return plain(high, run, op)
 
 
-def _extreme(run: State, op: Operation, function: Callable[[Any, Any], Any]) -> Lanes:
+def _extreme(function: Callable[[Any, Any], Any], run: State, op: Operation) -> Lanes:
     a, b = (run.get(v) for v in op.operands)
     data = function(*fit(a.data, b.data))
     if not (a.wraps or b.wraps):
@@ -153,11 +114,4 @@ def _extreme(run: State, op: Operation, function: Callable[[Any, Any], Any]) -> 
     return Lanes(data, exact, merged((*a.wraps, *b.wraps)), either(a.unknown, b.unknown))
 
 
-@rule("arith.minsi")
-def _minimum(run: State, op: Operation) -> Lanes:
-    return _extreme(run, op, np.minimum)
-
-
-@rule("arith.maxsi")
-def _maximum(run: State, op: Operation) -> Lanes:
-    return _extreme(run, op, np.maximum)
+rule.each(_extreme, _EXTREMES)

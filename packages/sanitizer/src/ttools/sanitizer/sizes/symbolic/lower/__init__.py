@@ -2,7 +2,6 @@
 
 import ttools.sanitizer.sizes.symbolic.lower.bits
 import ttools.sanitizer.sizes.symbolic.lower.casts
-import ttools.sanitizer.sizes.symbolic.lower.control
 import ttools.sanitizer.sizes.symbolic.lower.integer
 import ttools.sanitizer.sizes.symbolic.lower.program
 import ttools.sanitizer.sizes.symbolic.lower.shape  # noqa: F401

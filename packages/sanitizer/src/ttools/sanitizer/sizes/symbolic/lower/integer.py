@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from functools import partial
 
 from ttools.interpreter.ir import Operation
 from ttools.sanitizer.sizes.algebra.polynomials import (
@@ -40,23 +42,14 @@ _SIGNED = frozenset({"arith.divsi", "arith.remsi"})
 _MOST_PARTED = 4
 
 
-def _linear(kernel: State, op: Operation, function: Function) -> AnyValue:
+def _linear(function: Function, kernel: State, op: Operation) -> AnyValue:
     return UNKNOWN if is_condition(op.results[0]) else combined(kernel, op, function)
 
 
-@rule("arith.addi")
-def _sum(kernel: State, op: Operation) -> AnyValue:
-    return _linear(kernel, op, lambda p, q: p + q)
-
-
-@rule("arith.subi")
-def _difference(kernel: State, op: Operation) -> AnyValue:
-    return _linear(kernel, op, lambda p, q: p - q)
-
-
-@rule("arith.muli")
-def _product(kernel: State, op: Operation) -> AnyValue:
-    return _linear(kernel, op, lambda p, q: p * q)
+rule.each(
+    _linear,
+    {"arith.addi": operator.add, "arith.subi": operator.sub, "arith.muli": operator.mul},
+)
 
 
 @rule("arith.shli")
@@ -68,7 +61,7 @@ def _shift_left(kernel: State, op: Operation) -> AnyValue:
     return combined(kernel, op, lambda p, _: p * (1 << amount))
 
 
-def _divided(kernel: State, op: Operation, function: Callable[[Poly, Poly], Poly]) -> AnyValue:
+def _divided(function: Callable[[Poly, Poly], Poly], kernel: State, op: Operation) -> AnyValue:
     """A quotient or remainder by what is above 0; below 0 it is the opposite of the opposite's."""
     combinations = joined(*(kernel.number(v) for v in op.operands))
     if combinations is None or is_condition(op.results[0]):
@@ -99,36 +92,22 @@ def _divided(kernel: State, op: Operation, function: Callable[[Poly, Poly], Poly
     return Number(tuple(cases))
 
 
-@rule("arith.divsi", "arith.divui", "arith.floordivsi")
-def _quotient(kernel: State, op: Operation) -> AnyValue:
-    return _divided(kernel, op, floordiv)
+rule("arith.divsi", "arith.divui", "arith.floordivsi")(partial(_divided, floordiv))
+rule("arith.remsi", "arith.remui")(partial(_divided, modulo))
 
 
-@rule("arith.remsi", "arith.remui")
-def _remainder(kernel: State, op: Operation) -> AnyValue:
-    return _divided(kernel, op, modulo)
-
-
-@rule("arith.minsi")
-def _minimum(kernel: State, op: Operation) -> AnyValue:
-    def smaller(p: Poly, q: Poly) -> Poly:
+def _extreme(function: Callable[[Poly, Poly], Poly], kernel: State, op: Operation) -> AnyValue:
+    def chosen(p: Poly, q: Poly) -> Poly:
         low, high = kernel.space.range(p - q)
-        if high is not None and high <= 0:
-            return p
-        return q if low is not None and low >= 0 else minimum(p, q)
+        less, more = (p, q) if high is not None and high <= 0 else (q, p)
+        if less is q and (low is None or low < 0):
+            return function(p, q)
+        return less if function is minimum else more
 
-    return combined(kernel, op, smaller)
+    return combined(kernel, op, chosen)
 
 
-@rule("arith.maxsi")
-def _maximum(kernel: State, op: Operation) -> AnyValue:
-    def larger(p: Poly, q: Poly) -> Poly:
-        low, high = kernel.space.range(p - q)
-        if low is not None and low >= 0:
-            return p
-        return q if high is not None and high <= 0 else maximum(p, q)
-
-    return combined(kernel, op, larger)
+rule.each(_extreme, {"arith.minsi": minimum, "arith.maxsi": maximum})
 
 
 @rule("math.absi")
