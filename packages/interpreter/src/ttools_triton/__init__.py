@@ -19,7 +19,6 @@ def find(half: str, name: str, base: type) -> type:
 
     Args:
         half: `compiler` or `driver`.
-        name: the class of that module.
         base: Triton's abstract class of it.
     """
     try:

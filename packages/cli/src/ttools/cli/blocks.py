@@ -52,7 +52,6 @@ def table(
     """What differs between rows; what is the same in all of them is said once.
 
     Args:
-        names: of the columns.
         rows: a cell for each of them.
         left: names of columns of text; the others have numbers.
     """

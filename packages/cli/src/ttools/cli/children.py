@@ -13,7 +13,6 @@ def say_child_launches(kernels: Sequence[str], launched_here: bool, report: str)
     """A note on the kernels that children launched; nothing if they launched none.
 
     Args:
-        kernels: their names.
         launched_here: whether this process launched any.
         report: what they are not in.
     """

@@ -22,7 +22,6 @@ def defaults(commands: Mapping[str, Any], settings: Settings | None) -> dict[str
 
     Args:
         commands: typer's, by name.
-        settings: of the project.
 
     Raises:
         UsageError: something is set for a command or an option that there is not.

@@ -11,11 +11,7 @@ from ttools.cli.ttir import show_outputs
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """The launches of a record.
-
-    Attributes:
-        path: the file.
-    """
+    """The launches of a record."""
 
     path: str
 
@@ -27,7 +23,6 @@ def run_replay(work: Replay, dump: Path | None = None, quiet: bool = False) -> i
     """Makes the launches again and saves or shows their tensors; returns the exit status.
 
     Args:
-        work: what to make again.
         dump: where to save the tensors; they are listed on standard output without it.
         quiet: whether not to list them.
 

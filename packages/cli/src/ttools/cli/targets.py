@@ -76,7 +76,6 @@ def separate(
     """Inserts `--` where the script's own arguments begin.
 
     Args:
-        arguments: The command's arguments.
         takes_value: For each option of the command, whether it is followed by a value.
         reserved: Words that are no scripts.
     """
@@ -127,7 +126,6 @@ def kernels_path(words: Sequence[str], suffix: str) -> str | None:
     """The file with kernels that the command line names, or None when it names something else.
 
     Args:
-        words: Of the command line.
         suffix: Of the wanted kind of files, `TTIR_SUFFIX` or `RECORD_SUFFIX`.
 
     Raises:

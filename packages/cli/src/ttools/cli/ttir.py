@@ -30,7 +30,6 @@ class Launch:
     """One launch of the kernel of a file.
 
     Attributes:
-        path: The file.
         grid: Programs along x, y, z.
         arguments: What each argument is, in the interpreter's notation.
     """
@@ -87,7 +86,6 @@ def run_launch(launch: Launch, dump: Path | None = None, quiet: bool = False) ->
     """Launches the kernel of a file and saves or shows its tensors; returns the exit status.
 
     Args:
-        launch: what to launch.
         dump: where to save the tensors; they are listed on standard output without it.
         quiet: whether not to list them.
 

@@ -18,7 +18,6 @@ class Variable:
     """An environment variable that changes what ttools does.
 
     Attributes:
-        name: Its name.
         meaning: One sentence for `ttools doctor`.
         choices: The values it may have; empty means any.
     """

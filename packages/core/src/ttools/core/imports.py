@@ -30,7 +30,6 @@ def after_import(name: str, action: Action) -> Callable[[], None]:
     Several of one module are called in the order in which they were given.
 
     Args:
-        name: the module's.
         action: what is called; the import waits for it, and raises what it raises.
 
     Returns:

@@ -109,7 +109,6 @@ def named_arguments(autotuner: Any, args: Sequence[Any]) -> dict[str, Any]:
     """What a launch passes, by parameter, with constants that are no configuration's.
 
     Args:
-        autotuner: what is launched.
         args: of the call of its `run`; behind those of the kernel are numbers for the grid only.
     """
     function = jit_function(autotuner)
@@ -194,7 +193,6 @@ def launch_by_triton(autotuner: Any, args: Sequence[Any]) -> None:
     """Launches as Triton does, by its own autotuner and jit function.
 
     Args:
-        autotuner: what is launched.
         args: of the call of its `run`.
     """
     named = named_arguments(autotuner, args)

@@ -83,7 +83,6 @@ def read_json_document(
     """Reads a file of a schema as an object.
 
     Args:
-        path: the file.
         schema: what its `schema` must be, such as `ttools.profile/1`.
         kind: what to call such files, such as `lock file`.
         content: the type of what it holds; other fields are ignored.

@@ -43,7 +43,6 @@ class Step:
 
     Attributes:
         owner: gives its class; None while Triton has not made that.
-        method: its name.
         module: what has to be imported before that, if the program imports it at all.
     """
 
@@ -122,7 +121,6 @@ def observe(
 
     Args:
         patches: undo it.
-        step: what is observed.
         before: called first; what it raises is raised instead.
         after: called at the end, however that came about.
     """

@@ -10,7 +10,6 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
     """The `__getattr__` of a package.
 
     Args:
-        package: its name.
         modules: by public name the module of the package that has it; `""` for a module itself.
     """
 

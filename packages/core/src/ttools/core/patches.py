@@ -142,7 +142,6 @@ class _Attribute:
 
     Args:
         owner: a class, module or other object; kept, so that its `id` stays its own.
-        name: of the attribute.
     """
 
     def __init__(self, owner: Any, name: str) -> None:

@@ -17,7 +17,6 @@ class Mismatch:
     """A buffer that differs.
 
     Attributes:
-        buffer: its name.
         indices: elements that differ, counted from the start of what the kernel was given;
             negative ones, and those past its size, are in the margins.
         expected: what they must be, as text.

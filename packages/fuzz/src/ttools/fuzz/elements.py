@@ -23,7 +23,6 @@ class Element:
     Attributes:
         name: short, as in MLIR, except that unsigned types have names of their own.
         kind: what arithmetic it has.
-        bits: its width.
         triton: its name in `triton.language`.
         torch: its name in torch.
         numpy: how the oracle holds it.

@@ -35,7 +35,6 @@ class Runner:
     """A program's kernel, ready to be launched in any variant.
 
     Args:
-        program: what to run.
         folder: where its source goes.
         cpu: what code is made for in variants that name no CPU.
         ordered: `tl.view`, which may reorder elements and on a GPU does, is written `tl.reshape`.

@@ -47,9 +47,7 @@ class Expr:
     Attributes:
         op: its name in `operations.OPERATIONS`.
         type: of the result; of the first if there are several.
-        args: operands.
         attrs: everything else.
-        fact: what is known of the result.
         more: types and facts of further results.
     """
 
@@ -174,8 +172,6 @@ class Parameter:
     """A number that the kernel takes.
 
     Attributes:
-        name: of the parameter.
-        value: what a launch passes.
         constexpr: whether it is a compile-time constant.
     """
 
@@ -189,10 +185,7 @@ class Helper:
     """A function that the kernel calls.
 
     Attributes:
-        name: of the function.
         parameters: names, types and facts.
-        body: statements.
-        results: what it returns.
         noinline: whether it stays a function.
     """
 
@@ -209,11 +202,7 @@ class Program:
 
     Attributes:
         seed: what it was made from.
-        grid: extents.
-        buffers: memory.
         parameters: numbers.
-        body: statements.
-        helpers: functions that it calls.
     """
 
     seed: int

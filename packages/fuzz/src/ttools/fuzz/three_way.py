@@ -38,7 +38,6 @@ def examine_three_ways(
     """Runs a kernel on both and compares the three results.
 
     Args:
-        program: the kernel.
         folder: where its source goes.
         device: of the tensors, for torch.
         announce: called with each side before it runs.

@@ -38,8 +38,6 @@ class Failure:
     """A kernel that did not do as it should.
 
     Attributes:
-        seed: of the kernel.
-        kind: what happened.
         variant: how it was run.
         message: what is wrong, in a line or more.
         mismatch: the first buffer that is wrong.
@@ -66,9 +64,7 @@ class Verdict:
     """What became of a kernel.
 
     Attributes:
-        seed: of the kernel.
         variants: those that ran.
-        failures: those that failed.
         seconds: of CPU time, of this thread.
     """
 
@@ -89,7 +85,6 @@ def examine(
     """Runs a kernel in every variant.
 
     Args:
-        program: the kernel.
         variants: how to run it.
         folder: where its source goes.
         cpu: what code is made for in variants that name none.

@@ -106,7 +106,6 @@ def environment(variant: Variant, cpu: str = "") -> AbstractContextManager[None]
     """The environment variables that a variant is selected by.
 
     Args:
-        variant: what is run.
         cpu: the CPU of variants that name none.
     """
     return in_environment({"TTOOLS_OPT": str(variant.opt), "TTOOLS_CPU": variant.cpu or cpu})

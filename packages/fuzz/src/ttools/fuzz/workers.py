@@ -61,7 +61,6 @@ class Task:
     """What a worker is to examine.
 
     Attributes:
-        seed: of the kernel.
         program: the kernel itself, if it is not the seed's.
         variants: names of those to run; as the work says if there are none.
     """

@@ -32,10 +32,7 @@ def tensor_maps(
     """A map for each tensor that an error or warning of one launch concerns.
 
     Args:
-        findings: of the launch.
         monitor: what was recorded; no maps if accesses were not.
-        subject: the launch.
-        regions: of its parameters.
         known: names of the arguments that need none.
     """
     wanted = {f.argument.name for f in findings if f.argument and f.severity != "note"} - known

@@ -28,11 +28,7 @@ def attach(result: Any, report: Report, *, whole: bool) -> None:
 
 
 class RunReport:
-    """All results so far.
-
-    Args:
-        options: of the run.
-    """
+    """All results so far."""
 
     def __init__(self, options: PluginOptions) -> None:
         self._options = options

@@ -42,7 +42,6 @@ class TuningResult(ShowsItself):
         location: file and line of the kernel.
         trials: by key of the configuration, known ones included, in the order of the search.
         new: keys of those that were tried in this run.
-        winner: the candidate that is used.
         final: samples of the last interleaved comparison, by key.
         reference: key of the configuration that outputs were compared with.
         complete: whether the search ended by itself.
@@ -87,8 +86,6 @@ class Tuning:
 
     Args:
         result: filled as it goes on, so that nothing is lost when it is interrupted.
-        space: the candidates.
-        bench: runs them.
         options: what is tried, and for how long.
         known: what the store has of the problem.
         save: takes each new trial.

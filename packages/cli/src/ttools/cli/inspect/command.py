@@ -105,7 +105,6 @@ class _Inspected:
     Attributes:
         folder: for files that are needed while it is compiled.
         signature: of a kernel in a file.
-        launch: options of the launch.
         only: names of kernels.
         counted: whether launches of a script are counted.
     """

@@ -42,8 +42,6 @@ def lock_or_check(found: Sequence[Inspection], path: Path, check: bool, costs: C
     """Does as `--lock` and `--check` say; returns the exit status.
 
     Args:
-        found: what was compiled.
-        path: of the lock.
         check: whether to compare with it.
         costs: of a launch of each, None where it has none that can be compared.
 

@@ -18,11 +18,7 @@ from ttools.core.process.child_launches import child_launches
 
 
 class _Chosen:
-    """The kernels that `--only` names, and those that were launched.
-
-    Args:
-        names: of kernels.
-    """
+    """The kernels that `--only` names, and those that were launched."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names

@@ -107,9 +107,7 @@ def report(run: WatchedRun, wanted: Wanted, target: str) -> bool:
     """Writes the values that were watched or how they differ, and says where a trace is.
 
     Args:
-        run: that recorded them.
         wanted: how to report.
-        target: what was run.
 
     Returns:
         Whether values were compared and differ.

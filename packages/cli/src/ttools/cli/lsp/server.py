@@ -37,9 +37,7 @@ class Server(LanguageServer):
     """A language server with the reports that it shows.
 
     Attributes:
-        settings: the editor's.
         given: those that came with its first message, as they came.
-        reports: what is shown.
     """
 
     def __init__(self, own_version: str) -> None:

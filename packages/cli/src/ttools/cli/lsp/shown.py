@@ -78,8 +78,6 @@ def hover(reports: Reports, file: str, line: int, root: Path) -> str:
     """What is known of a line, in Markdown; empty for nothing.
 
     Args:
-        reports: all that are shown.
-        file: its path.
         line: counted from 1.
         root: the folder that paths are shown relative to.
     """

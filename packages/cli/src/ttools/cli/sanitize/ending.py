@@ -34,10 +34,8 @@ class SanitizeEnding:
     """The end of one run.
 
     Attributes:
-        checked: the run.
         target: what was run, as the user named it.
         only: the kernels that were to be checked; all if empty.
-        form: of the report.
         output: where it goes; standard output if None.
         fail_on: from which severity on findings fail the run.
         require_launches: whether a run that saw no kernel fails.

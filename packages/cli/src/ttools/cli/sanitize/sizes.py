@@ -44,7 +44,6 @@ def sanitize_sizes(
         assume: what tensors are promised to hold, `index=0:n-1,sorted`.
         words: what the command line names.
         given: values of the options that cannot be used with it.
-        form: of the report.
         output: where it goes; standard output if None.
         fail_on: from which severity on findings fail the run.
 
@@ -82,12 +81,10 @@ def sanitize_all_sizes(
     """Runs a script, checks what it launched for all sizes and writes the report.
 
     Args:
-        work: the script.
         sizes: ranges of sizes by the names that the report has for them.
         assume: what tensors are promised to hold, `index=0:n-1,sorted`.
         given: values of the options that cannot be used with it.
         device_map: what becomes of the CUDA devices that a script names.
-        form: of the report.
         output: where it goes; standard output if None.
         fail_on: from which severity on findings fail the run.
 

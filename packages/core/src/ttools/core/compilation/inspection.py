@@ -34,7 +34,6 @@ class Inspection(ShowsItself):
     """A kernel compiled for a target, and what can be read off it.
 
     Attributes:
-        compilation: the stages.
         recompiled: why it was compiled although the kernel had been before; empty the first time.
     """
 
@@ -159,8 +158,6 @@ def inspect_sources(
     """Compiles kernels for a target, in order, and says why later ones were compiled at all.
 
     Args:
-        sources: of the kernels.
-        target: that they are compiled for.
         found: takes each as soon as it is compiled; a new list by default.
 
     Raises:

@@ -25,7 +25,6 @@ class GlobalAccess:
     Attributes:
         kind: `load`, `store`, `atomic`, `async copy` (to shared memory), `bulk copy` (by the TMA).
         bits: one thread accesses at once; 0 for a bulk copy, which is a block's.
-        location: in the source.
         count: of instructions.
     """
 
@@ -41,8 +40,6 @@ class MatrixInstructions:
 
     Attributes:
         name: `mma.sync.m16n8k16`, `wgmma`, `tcgen05.mma`, `v_mfma_f32_32x32x8_f16`.
-        location: in the source.
-        count: of instructions.
     """
 
     name: str

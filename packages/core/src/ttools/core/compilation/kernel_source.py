@@ -30,7 +30,6 @@ class KernelSource:
     """A kernel, specialised as one launch would have it.
 
     Attributes:
-        name: of the kernel.
         function: the `JITFunction`; None for a file.
         signature: Triton's type of each parameter, `constexpr` where it is a constant.
         constants: values of constants by path of parameter indices.
@@ -104,7 +103,6 @@ def source_of_signature(function: Any, signature: str, options: Mapping[str, Any
         function: a `JITFunction`.
         signature: one entry per parameter, separated by commas: a type as `*fp32` or `i32`, with
             `:16` for values divisible by 16 or `:1` for the value 1; else the value of a constant.
-        options: of the launch.
 
     Raises:
         UsageError: an entry cannot be read, or there are too few or too many.

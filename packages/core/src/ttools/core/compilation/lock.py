@@ -67,11 +67,8 @@ class Entry:
     """What a compiled kernel cost.
 
     Attributes:
-        kernel: its name.
-        target: the GPU it was compiled for.
         triton: the version that compiled it.
         parameters: how it was specialised.
-        options: of the launch.
         figures: by name, see `LIMITS`.
         lines: instructions by the text of the source line.
         costs: the same of figures of launches, by the figure's name.

@@ -39,8 +39,6 @@ class Regression:
 
     Attributes:
         kernel: its name; several where others were in their place.
-        target: the GPU that it is compiled for.
-        figure: which.
         before: as locked.
         now: as compiled.
         beside: figures that do not decide and are beyond their limits, too, as text.

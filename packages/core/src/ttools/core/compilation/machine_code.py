@@ -35,7 +35,6 @@ class Instruction:
         opcode: with its modifiers, `LDG.E.128`.
         operands: as they are printed.
         guard: the predicate that it depends on, `!P0`; empty if there is none.
-        line: of the source.
         rare: whether it is of a detour that a function of a library makes for extreme values.
     """
 

@@ -106,12 +106,7 @@ def _amd(compilation: Compilation) -> tuple[int, int, int]:
 
 
 def occupancy(resources: Resources, limits: Limits) -> Occupancy:
-    """How many blocks of a kernel fit on one multiprocessor.
-
-    Args:
-        resources: of the kernel.
-        limits: of the multiprocessor.
-    """
+    """How many blocks of a kernel fit on one multiprocessor."""
     warps = resources.warps
     per_warp = resources.registers * resources.threads // max(1, warps)
     per_warp = -(-per_warp // limits.register_unit) * limits.register_unit

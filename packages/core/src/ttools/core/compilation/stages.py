@@ -39,10 +39,7 @@ class Compilation:
     """A kernel compiled for a target.
 
     Attributes:
-        source: what was compiled.
-        target: for what.
         texts: of Triton's own stages, by name.
-        binary: the object for the GPU.
         assemble: makes the same from PTX whose lines are repaired (see `line_table`).
         metadata: of Triton's compiler: shared, num_warps, …
     """

@@ -34,7 +34,6 @@ class Suppressed:
     """A finding that was suppressed.
 
     Attributes:
-        finding: what was found.
         by: an inline comment, a rule of a file, a baseline, or the marker of a test.
         reason: as its author gave it.
     """
@@ -49,7 +48,6 @@ class Ran:
     """What a run could have found something in: separates unused suppressions from idle ones.
 
     Attributes:
-        launches: the kernels launched.
         active: whether the run looked for findings of this kind or check.
         kinds: of findings that there are, to recognise a mistyped one.
     """

@@ -44,7 +44,6 @@ def in_child(function: str, *arguments: str, seconds: int, keep_errors: bool = F
 
     Args:
         function: `module:name`; returns the exit status.
-        arguments: what it is given.
         seconds: after which the child is ended.
         keep_errors: whether its standard error is kept for the caller, not shown.
 

@@ -65,7 +65,6 @@ def wait(
     """`concurrent.futures.wait`, but Ctrl-C ends it.
 
     Args:
-        waiting: the futures.
         return_when: as there.
         timeout: seconds; None for any time.
 

@@ -76,7 +76,6 @@ def run_target(target: Target, execute: Execute = exec, *, on_error: OnError | N
     and the folder that the process is in are restored.
 
     Args:
-        target: What to run.
         execute: Runs its code in the namespace of `__main__`.
         on_error: Called with an uncaught exception of the script's once it is printed.
 

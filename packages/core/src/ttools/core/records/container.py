@@ -50,7 +50,6 @@ class Parts:
     """The parts of an open file.
 
     Args:
-        archive: of the file.
         name: of the file, for messages.
     """
 
@@ -102,7 +101,6 @@ class Parts:
         """A part that is an array of bytes.
 
         Args:
-            part: its name.
             size: how many they must be.
 
         Raises:

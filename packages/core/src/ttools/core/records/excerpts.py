@@ -67,7 +67,6 @@ def show(excerpts: Sequence[Excerpt], files: Iterable[str]) -> None:
     """Makes recorded lines, and no others, what findings and errors show.
 
     Args:
-        excerpts: of a record.
         files: that its kernels name; lines of these that are not recorded are none of its business.
     """
     recorded = {each.file: each.lines for each in excerpts}

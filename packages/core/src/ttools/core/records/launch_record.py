@@ -61,7 +61,6 @@ class TensorArgument:
     Attributes:
         storage: which of the record's.
         offset: of its first element, in bytes.
-        shape: extents.
         strides: in elements.
         dtype: of an element, as torch names it without the module.
         itemsize: bytes of an element.
@@ -86,7 +85,6 @@ class Parameter:
     Attributes:
         name: as in the source; parts of tuples are `name[0]`.
         type: Triton's: `*fp32`, `i32`.
-        value: of this launch.
     """
 
     name: str
@@ -99,9 +97,7 @@ class LaunchRecord:
     """A launch.
 
     Attributes:
-        kernel: its name.
         ttir: text of its module, as the interpreter's front end leaves it.
-        grid: three extents.
         parameters: in order, without constants.
         specialisation: for each parameter of the source how it was compiled, as text.
         fp_fusion: whether a product and a sum may be one operation.

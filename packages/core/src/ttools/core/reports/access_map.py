@@ -50,7 +50,6 @@ class AccessMap:
     """The map of one tensor.
 
     Args:
-        shape: of the tensor.
         strides: in elements, none negative.
         followed: linear ids of programs whose own cells are kept apart.
 

@@ -32,7 +32,6 @@ class Code:
     """Lines in a font of fixed width.
 
     Attributes:
-        text: the lines.
         summary: what is shown of them until they are unfolded; None to show them at once.
     """
 
@@ -45,7 +44,6 @@ class Table:
     """Rows under headings.
 
     Attributes:
-        title: above the table.
         columns: headings; those that begin with `>` are of numbers, those with `|` of code.
         rows: a cell for each column.
     """

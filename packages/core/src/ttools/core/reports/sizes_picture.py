@@ -89,7 +89,6 @@ def picture(kernels: Sequence[KernelSizes], root: Path) -> Picture | None:
     """The picture of what is known of kernels; None where there is no size.
 
     Args:
-        kernels: what is known of each.
         root: paths are shown relative to it.
     """
     ends = [end for each in kernels for end in each.checked.values()]

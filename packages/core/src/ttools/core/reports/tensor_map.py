@@ -37,8 +37,6 @@ class TensorMap:
     """Who touched what of one argument's storage in the launches of one kernel.
 
     Attributes:
-        kernel: its name.
-        argument: the tensor.
         elements: how many elements the storage has.
         elements_per_cell: how many of them one cell stands for; the last may stand for fewer.
         cells: row by row, in the order of the elements: a program's linear id, `UNTOUCHED`,
@@ -80,8 +78,6 @@ def fold(kernel: str, argument: Argument, elements: int, touches: Touches) -> Te
     elements share a cell without colliding.
 
     Args:
-        kernel: its name.
-        argument: the tensor.
         elements: of the storage.
         touches: of dtype `TOUCH`, in any order.
     """

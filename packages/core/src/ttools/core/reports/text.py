@@ -28,7 +28,6 @@ def finding_text(finding: Finding, root: Path) -> str:
     """One finding as a block of lines.
 
     Args:
-        finding: what to report.
         root: the folder that paths are shown relative to.
     """
     location = f"kernel {finding.kernel}" if finding.kernel else "ttools"

@@ -37,7 +37,6 @@ def begin_function(builder: Any, name: str, parameters: list[Any]) -> tuple[Any,
 
     Args:
         builder: a new one.
-        name: of the function.
         parameters: their MLIR types.
     """
     module = builder.create_module()

@@ -57,8 +57,6 @@ def offsets(context: Context, shape: Shape, *, distinct: bool) -> tuple[Expr, in
     """Offsets of a tile's lanes and how many elements they span.
 
     Args:
-        context: the kernel.
-        shape: the tile's.
         distinct: no two lanes have the same offset.
     """
     form = context.weighted({"linear": 5, "strided": 6, "scaled": 3, "overlapping": 2})

@@ -172,8 +172,6 @@ def binary(op: str, a: Expr, b: Expr, element: Element | None = None) -> Expr:
 
     Args:
         op: an operation of `_BINARY` or a comparison.
-        a: left operand.
-        b: right operand.
         element: the type in which they are combined; by default what Triton promotes to.
     """
     element = element or _computation(op, a, b)

@@ -25,11 +25,9 @@ class Frame:
     Attributes:
         variables: values by name.
         memory: elements by buffer, margins included.
-        buffers: descriptions of the memory.
         parameters: numbers by name.
         program: its id.
         helpers: functions by name.
-        call: evaluates a helper.
         owners: for each element of a buffer the number of the program that stored it, or -1.
         number: this program's.
     """
@@ -73,7 +71,6 @@ def operation(
     """Registers the decorated function as what evaluates `name`.
 
     Args:
-        name: of the operation.
         text: a format of the operands, by number, of attributes, by name, and of the result's
             `shape` and `element`; or a function.
         effect: whether it writes to memory.

@@ -96,7 +96,6 @@ class ArgumentPlan:
     """How the arguments of one compiled kernel become its parameters.
 
     Args:
-        names: the kernel's parameter names, for messages.
         signature: Triton's type of each.
 
     Attributes:

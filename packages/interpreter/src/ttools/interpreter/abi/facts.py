@@ -67,11 +67,7 @@ class FactFinder:
         self._known: dict[tuple[Extent, ...], Facts] = {}
 
     def facts(self, arguments: Sequence[Any]) -> Facts:
-        """The facts of one launch.
-
-        Args:
-            arguments: the launch's arguments, one for each parameter.
-        """
+        """The facts of one launch."""
         if not self._candidates:
             return _NOTHING
         extents = tuple(map(storage_extent, map(arguments.__getitem__, self._looked_at)))

@@ -191,7 +191,6 @@ class ProbeSite:
     Attributes:
         kind: `load`, `store`, `atomic`, or `check`.
         operation: number of the operation in its function, so that probes of one can be united.
-        location: of the operation.
         size: bytes of an element; 0 for a check.
         shape: of the tile, `()` for a scalar.
         order: axes from the slowest to the fastest in memory; row-major if empty.
@@ -261,7 +260,6 @@ class EmittedModule:
     """Native code as LLVM IR text and what is needed to run it.
 
     Attributes:
-        name: the kernel's name.
         llvm_ir: a module that defines `void @ttools_run(ptr launch, ptr arena)`.
         arena_bytes: scratch memory each thread must pass, 64-byte aligned.
         parameters: MLIR text of each parameter's type, in the order of the 8-byte slots.

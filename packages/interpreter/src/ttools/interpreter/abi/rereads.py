@@ -19,7 +19,6 @@ class Synchronised(NamedTuple):
         site: number of its probe.
         size: bytes of the word.
         value: what it returned, without a sign; 0 where that is no integer.
-        address: of the word.
         flags: bits of `probe_layout.ACQUIRES` and the following.
         seq: its place in the order of all.
     """

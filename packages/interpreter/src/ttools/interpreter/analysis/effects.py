@@ -82,9 +82,7 @@ def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Proven
     """Whether a load reads what no program of the launch writes, so that it may run at any time.
 
     Args:
-        op: a load.
         readonly: the parameters whose storages the launch never writes.
-        provenance: of its function.
     """
     return not op.attributes.get("isVolatile") and all(
         root is not None and root in readonly for root in provenance.of(op.operands[0])
@@ -107,7 +105,6 @@ def waits(loop: Operation, functions: Mapping[str, Operation]) -> bool:
     A loop that stores, or takes work with a counting atomic, makes progress of its own.
 
     Args:
-        loop: the loop.
         functions: those that it may call, by name.
     """
     inner = [op for op in _executed(loop, functions) if op is not loop]

@@ -34,7 +34,6 @@ def tile_order(value: Value, stored: Callable[[Value], bool]) -> tuple[int, ...]
     """In which order to compute a tile so that the loads it is made of run along memory.
 
     Args:
-        value: the tile to compute.
         stored: whether a tile is read from its slot, row-major, rather than computed.
     """
     rank = len(shape_of(value.type))

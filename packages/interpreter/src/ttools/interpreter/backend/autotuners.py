@@ -26,7 +26,6 @@ def tuned_on_cpu(
     """The replacement of `Autotuner.run`.
 
     Args:
-        original: what is replaced.
         is_default: whether the CPU's driver is Triton's active one.
         twin_of: a copy of an autotuner with its own choices and timer.
         routed: a context in which launches go to the CPU, or not.
@@ -80,8 +79,6 @@ class _Choice:
     Args:
         original: `Autotuner.run`.
         twin: of the autotuner; its cache holds the keys it would have tuned for.
-        args: of the call.
-        kwargs: of the call.
 
     Attributes:
         config: the first configuration that ran, or the one chosen.

@@ -30,8 +30,6 @@ class LoadedKernel:
     """One compiled kernel as Triton's `CompiledKernel.function` and `.module`.
 
     Attributes:
-        name: the kernel's symbol.
-        ttir: text of the module.
         variants: filled by the launcher, see `variants.py`.
     """
 

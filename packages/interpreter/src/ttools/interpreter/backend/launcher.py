@@ -52,7 +52,6 @@ class CPULauncher:
 
     Args:
         src: what Triton compiled: it has the signature, and the function if made from Python.
-        metadata: the kernel's metadata.
     """
 
     def __init__(self, src: Any, metadata: Any) -> None:

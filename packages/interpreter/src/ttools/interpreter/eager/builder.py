@@ -43,11 +43,7 @@ _attributes: dict[object, Any] = {}
 
 
 class EagerBuilder:
-    """The builder of one launch.
-
-    Args:
-        session: the launch.
-    """
+    """The builder of one launch."""
 
     def __init__(self, session: Session) -> None:
         self.options = session.options

@@ -161,7 +161,6 @@ class BlockPointer:
     """A block of a tensor that can be moved.
 
     Attributes:
-        tensor: what it is a block of.
         offsets: indices of its first element.
     """
 

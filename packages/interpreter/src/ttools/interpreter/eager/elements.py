@@ -27,7 +27,6 @@ class Element:
     Attributes:
         text: as MLIR writes it.
         dtype: how NumPy holds it; integers are signed, pointers are addresses.
-        pointee: what a pointer points to.
     """
 
     text: str

@@ -261,7 +261,6 @@ class _Arguments:
         """The value of a parameter.
 
         Args:
-            argument: what the user passed.
             type: Triton's type of it.
         """
         if isinstance(type, tuple):

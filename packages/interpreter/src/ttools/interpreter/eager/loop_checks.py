@@ -21,7 +21,6 @@ def carrying(iterations: Iterable[Any], *names: str) -> Iterator[Any]:
     """The iterations of a loop; at the end of each, names must have the types they began with.
 
     Args:
-        iterations: of the loop.
         names: that its body assigns and that were assigned before.
 
     Raises:

@@ -78,8 +78,6 @@ class Memory:
         """Adds the storage behind a pointer argument.
 
         Args:
-            name: the parameter's.
-            argument: what the user passed.
             value: what the launch works on: the same, or a host copy.
             address: of its first element.
         """
@@ -132,9 +130,7 @@ class Memory:
         """Notices a program that waits for another, and lets that one run.
 
         Args:
-            name: the operation.
             pointer: where it was done.
-            result: what it gave.
             where: the program, for messages.
 
         Raises:
@@ -197,7 +193,6 @@ class Memory:
 
         Args:
             tensor: of torch.
-            variable: what the user calls it.
         """
         address = int(tensor.data_ptr())
         found = self.holding(address)

@@ -76,7 +76,6 @@ class SingleOp(NamedTuple):
 
     Attributes:
         kernel: takes the addresses of operands, then those of results.
-        results: their types.
         form: whether the builder gives a value, several, an operation with results, or nothing.
     """
 
@@ -113,7 +112,6 @@ def compile_op(
 
     Args:
         name: of the operation, for the cache and for messages.
-        operands: their types.
         write: makes the operation with a builder and the operands' MLIR values; returns what the
             builder's method did.
         options: see `new_builder`.

@@ -33,13 +33,11 @@ class Session:
     """A launch as its programs see it.
 
     Attributes:
-        kernel: its name.
         grid: how many programs there are along each dimension.
         memory: what they may access.
         options: the launch options, as the backend parsed them.
         codegen: what the front end leaves to the backend.
         language: what names stand for.
-        program: the ids of the program that runs.
         semantic: Triton's semantic layer over the eager builder, or over MLIR's own while a
             combine function is written down.
         iteration: tells the iterations of loops apart, of the innermost loop that runs here.

@@ -33,7 +33,6 @@ class _Parked:
     """A program that waits.
 
     Attributes:
-        program: its ids.
         address: of what it reads again and again.
         seen: what it read there.
         baton: given to it when it is to go on.
@@ -54,7 +53,6 @@ class Turns:
     """Runs the programs of a launch.
 
     Args:
-        session: the launch.
         programs: their ids, in the order in which they begin.
         run: runs the session's current program.
     """

@@ -23,7 +23,6 @@ def convert_fp8e4b15(
     """Converts a tensor to or from `fp8e4b15`, through fp16.
 
     Args:
-        arg: the tensor.
         dst_ty: the type wanted, of the same shape.
         fp_downcast_rounding: ignored, as the nvidia backend does.
         _semantic: Triton's builder of operations.

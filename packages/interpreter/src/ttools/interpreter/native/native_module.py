@@ -26,8 +26,6 @@ def native_module(text: str, exports: Sequence[str], *, name: str, opt: int) -> 
     """The module's functions, compiled or read from the object cache.
 
     Args:
-        text: of the module.
-        exports: the functions to look up in it.
         name: for messages.
         opt: as for `jit.compile_ir`.
     """

@@ -42,7 +42,6 @@ class Entry:
 
     Attributes:
         metadata: what its writer has to know of the object.
-        object_code: a native object.
     """
 
     metadata: bytes

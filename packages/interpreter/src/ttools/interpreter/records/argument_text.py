@@ -58,7 +58,6 @@ def make_array(text: str, name: str, element: str) -> Array:
         text: `rand:`, `randn:`, `zeros:`, `ones:`, `empty:`, `arange:` or `full(VALUE):` followed
             by `TYPE[SHAPE]`, or a path of a `.npy` file, or `FILE.npz:KEY`. Random numbers depend
             on the parameter's name only; `rand` gives floats in [0, 1), integers in [0, 100).
-        name: the parameter.
         element: MLIR text of its element type.
 
     Raises:

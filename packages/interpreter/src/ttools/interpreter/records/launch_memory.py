@@ -28,7 +28,6 @@ class LaunchMemory:
     """The storages of a launch, each once.
 
     Args:
-        launch: what is recorded.
         first: the number of its first storage in the record.
     """
 

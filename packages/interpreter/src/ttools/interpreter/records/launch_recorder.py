@@ -56,7 +56,6 @@ class LaunchRecorder(ShowsItself):
     """A run that is recorded, as a context manager; made by `record`. Leaving it writes the file.
 
     Args:
-        path: of the file.
         only: names of the kernels to record; all by default.
         launches: which of their launches, counted from 0, as in `0,3:5`; the first of each kernel
             by default.

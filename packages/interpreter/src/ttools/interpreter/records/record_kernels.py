@@ -29,7 +29,6 @@ def kernels_of_record(
     """The kernels of a record, each as it was compiled; excerpts of their source are shown.
 
     Args:
-        path: of the record.
         folder: where their TTIR is written to; the caller's.
         options: of the launch, which win over those of an autotuner's configuration.
         only: names of kernels; all by default.

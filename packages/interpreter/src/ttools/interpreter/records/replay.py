@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 class RecordedTensor:
     """A tensor of a record as a pointer argument.
 
-    Args:
-        argument: what the record says of it.
-        memory: of its storage.
-
     Attributes:
         dtype: of an element, as torch names it without the module.
         shape: extents.
@@ -88,7 +84,6 @@ class Replayed:
     """A launch that was made again.
 
     Attributes:
-        launch: what the record says of it.
         tensors: the arguments that are tensors, as the launch left them, by name.
     """
 

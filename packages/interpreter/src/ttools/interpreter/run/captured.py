@@ -23,8 +23,6 @@ def record_launch(
     """Has a launch made at each replay.
 
     Args:
-        capture: of the graph.
-        kernel: its name.
         arguments: of the launch, which is made with their memory as it then is.
         run: which the launch belongs to. One that is no other thread's business looks at launches
             before they are made: it sees those of the replays, too.

@@ -35,7 +35,6 @@ class LaunchableKernel:
     """A kernel that launches can be made of.
 
     Attributes:
-        name: of the kernel.
         plan: names and types of its parameters.
         variants: its module and effects.
         fp_fusion: the launch option `enable_fp_fusion`.
@@ -112,8 +111,6 @@ def make_launch(
     """Runs all programs of a launch, and returns when they are done.
 
     Args:
-        kernel: what is launched.
-        arguments: what it is given.
         run: which it belongs to, which counts it and takes its warnings; None outside of any.
 
     Raises:

@@ -54,16 +54,13 @@ class ObservedLaunch:
     """One launch: kernel, arguments, and how to run it.
 
     Attributes:
-        kernel: the kernel's name.
         function: its `JITFunction`; None for a module from a file.
         grid: as given.
         plan: names and types of the parameters.
         arguments: one per parameter, as the user passed them.
         values: the same as the launch works on them: GPU memory is replaced by host copies.
         variants: the kernel's module and effects.
-        facts: what the arguments decide.
         options: how the run emits kernels.
-        run: which the launch belongs to.
         config: what the autotuner that makes the launch has chosen; None without one.
         choices: how many configurations it had, after its own early pruning.
         eagerly: runs the given programs, in the language of `selection`, as Python on
@@ -161,7 +158,6 @@ class ObservedLaunch:
         """Runs all programs once; what they observed is then in `monitor`.
 
         Args:
-            instruments: what to observe.
             regions: of the parameters, for guards; NOWHERE for those that are no pointers.
             allocations: tells the memory that pointers of unknown origin may lead to, if there
                 are such.

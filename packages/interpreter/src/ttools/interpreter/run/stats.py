@@ -12,7 +12,6 @@ class KernelStats:
     """What one kernel did while an interpretation was active; times in seconds.
 
     Attributes:
-        kernel: the kernel's name.
         launches: how often it was launched.
         programs: how many programs ran, over all launches.
         front_end_s: Triton's front end, its passes and its cache.

@@ -16,8 +16,6 @@ class TunedLaunch:
     """One call of an autotuned kernel; at least one configuration is to run.
 
     Attributes:
-        kernel: the kernel's name.
-        tuner: the autotuner.
         configs: what its own early pruning leaves, in its order; at least one.
         arguments: all that was passed, by the name of the parameter or option.
         run: launches the kernel in one of the configurations, untimed, and returns what Triton

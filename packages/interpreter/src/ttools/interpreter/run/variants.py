@@ -34,10 +34,6 @@ from ttools.interpreter.runtime.launch import Kernel
 class Variants:
     """What was compiled of one kernel.
 
-    Args:
-        name: the kernel's name.
-        ttir: text of its module.
-
     Attributes:
         effects: which parameters it may write through.
         parameters: MLIR text of each parameter's type.

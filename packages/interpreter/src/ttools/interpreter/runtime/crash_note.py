@@ -87,7 +87,6 @@ def compiling(kernel: str, defined: SourceLocation | None) -> Iterator[None]:
     """Inside, a note is written if LLVM ends the process.
 
     Args:
-        kernel: the name of what is compiled.
         defined: where that is defined.
     """
     text = _text(_COMPILED.format(kernel=_named(kernel, defined)))

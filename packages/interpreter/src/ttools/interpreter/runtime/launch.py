@@ -54,8 +54,6 @@ class Kernel:
     """Loaded native code, the emitter's description of it, and what its programs cost so far.
 
     Args:
-        emitted: the emitter's description.
-        native: the code.
         lines: see below.
         defined: where the kernel is defined, for last words.
 
@@ -160,7 +158,6 @@ def run(
     """Runs the programs of `grid` and returns when all have ended.
 
     Args:
-        kernel: what to run.
         params: raw 64-bit values of the parameters, in order.
         grid: one to three extents.
         options: which programs run, in which order, on how many threads.

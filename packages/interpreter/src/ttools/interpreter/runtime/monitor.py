@@ -151,8 +151,6 @@ class Monitor:
     """The observations of one launch of an instrumented kernel.
 
     Args:
-        emitted: the kernel.
-        table: its probes.
         regions: one per parameter.
         allocations: first address and end of all memory that pointers of unknown origin may lead
             to.

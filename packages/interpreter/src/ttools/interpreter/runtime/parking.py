@@ -93,9 +93,7 @@ def run_waiting(
 
     Args:
         entry: address of the kernel's `ttools_run`.
-        emitted: its description.
         launch: address of the filled `Launch`, followed by the count of unfinished jobs.
-        callbacks: of this launch.
         threads: how many programs should make progress at once.
 
     Raises:

@@ -22,7 +22,6 @@ def lines(site: Site, program: tuple[int, int, int], payload: int) -> Iterator[s
     """The lines that one `device_print` of one program writes, without line ends.
 
     Args:
-        site: the print.
         program: where of the program.
         payload: address of an array of addresses, one per operand, of row-major elements.
     """

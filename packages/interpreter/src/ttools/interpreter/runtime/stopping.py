@@ -43,7 +43,6 @@ class Stop:
     """Where a launch was when it was stopped.
 
     Attributes:
-        kernel: its name.
         reason: `timeout`, `interrupt` for Ctrl-C, `end` where the process ends.
         seconds: since it began.
         program: coordinates of the first program that saw it in a loop; None between programs.

@@ -33,7 +33,6 @@ def fill_transposed(
 
     Args:
         ints: emits the index arithmetic.
-        slot: the tile to fill.
         axis: the axis along which chunks are computed.
         lanes: the longest chunk.
         stored_at: emits a chunk, converted to what the slot holds.

@@ -31,7 +31,6 @@ class AccessQuality:
     """How well an access suits the GPU that its kernel was compiled for.
 
     Attributes:
-        trace: the access.
         layout: of its tile, as TTGIR writes it.
         bits: that a thread accesses at once.
         possible_bits: what a thread could access at once, had the compiler known that its
@@ -235,7 +234,6 @@ def widest_group(trace: AccessTrace, registers: int) -> tuple[int, ...]:
     that every tile looked at consists of.
 
     Args:
-        trace: the access.
         registers: elements that a thread holds.
 
     Returns:

@@ -49,7 +49,6 @@ class AccessTrace:
 
     Attributes:
         kind: `load`, `store`, `atomic`.
-        location: in the source.
         shape: of the tile.
         size: bytes of an element.
         requested: bytes, by all programs.
@@ -112,7 +111,6 @@ def traffic(
     """What a launch accesses that left footprints.
 
     Args:
-        monitor: of the launch.
         stand_ins: what loads stand for that stand for others, see `counting.traffic`.
         following: loads whose addresses follow data, see there.
         atomics: MLIR's name of the element type of each operation that is atomic.
@@ -271,7 +269,6 @@ def tile_addresses(
 
     Args:
         records: of one access, sorted by program and site, those of a site in their order.
-        site: of the access.
     """
     start, total = records["start"], prod(site.shape)
     counts = (records["end"] - start) // site.size

@@ -135,7 +135,6 @@ def _observe(
     Args:
         launch: it stays as it is.
         name: of the rewrite: what is compiled is cached by it and the code that makes it.
-        rewrite: rewrites the kernel.
         footprints: whether all memory leaves footprints, not only what the launch writes.
     """
     rewrites = (name, fingerprint("ttools.profiler"))

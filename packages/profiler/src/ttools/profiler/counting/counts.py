@@ -108,7 +108,6 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> L
     Args:
         plan: what the counters mean.
         counters: of one launch, by number.
-        traffic: what is accessed.
     """
     lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))
     for executed, blocks in plan.executed.items():

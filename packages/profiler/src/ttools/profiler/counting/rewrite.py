@@ -41,8 +41,6 @@ class AccessSite:
     """An access to memory.
 
     Attributes:
-        kind: of the access.
-        location: in the source.
         item: bytes of an element.
         lanes: of the tile.
         block: number of the counter of its block.
@@ -64,7 +62,6 @@ class ComputeSite:
     """An operation that computes.
 
     Attributes:
-        location: in the source.
         cost: operations of one execution, by unit.
         block: number of the counter of its block.
     """
@@ -80,8 +77,6 @@ class CountingPlan:
 
     Attributes:
         executed: numbers of the counters of the blocks that have operations of a line, by line.
-        accesses: to memory.
-        computes: operations that compute.
         counters: how many there are; the first, of the kernel's own block, counts programs.
         reads: whether what runs depends on values in memory.
         depends_on_writes: whether it may depend on what the launch itself writes there; then only

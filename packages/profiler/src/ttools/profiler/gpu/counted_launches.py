@@ -47,8 +47,6 @@ class GpuLaunch:
     """A launch on the GPU.
 
     Attributes:
-        kernel: its name.
-        grid: its extents.
         counts: what it does; None where that cannot be counted or was not asked for.
         source: file and first line of the kernel.
     """
@@ -87,7 +85,6 @@ class _Alike:
     """Launches of a kernel that do the same.
 
     Attributes:
-        kernel: the compiled kernel.
         grid: their extents.
         forms: the arguments of the first, to count it later; None where that cannot be done.
         first: what the first does, where it was counted when it was made.

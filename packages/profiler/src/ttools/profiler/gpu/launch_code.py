@@ -65,7 +65,6 @@ class LaunchCode:
             get: tells the kind of a launch by its key; None for one that is new.
             first: tells it for one that is new, by its words.
             watch: its `note` takes the kind; looked up at every launch.
-            call: the launcher.
         """
         parameters = [
             f"{name}=missing" if n >= len(self._words) - self._optional else name

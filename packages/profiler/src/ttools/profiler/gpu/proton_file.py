@@ -22,7 +22,6 @@ class KernelTime:
     """How long a launch took on the GPU, or several that were not timed apart.
 
     Attributes:
-        kernel: its name.
         begin: seconds on the file's clock.
         seconds: it took.
         lane: the device and stream that ran it.

@@ -19,8 +19,6 @@ def repeated(
     """Yields as often as a launch is to be made; what it yields puts memory back after it.
 
     Args:
-        kernel: that is launched.
-        words: of the launch.
         times: how often to make it; not at all if it is unknown what it writes.
         notes: takes why it cannot be repeated.
     """

@@ -36,7 +36,6 @@ class GpuSession:
     Args:
         only: names of the kernels to profile; all by default.
         counts: whether to count what launches do.
-        options: Proton's.
         keep: where to keep the file that Proton writes.
         repetition: how often launches are made, and which of them only warm up.
         trials: whether trials of autotuners are launches like others.

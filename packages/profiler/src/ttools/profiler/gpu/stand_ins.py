@@ -17,7 +17,6 @@ class TensorForm:
 
     Attributes:
         dtype: torch's.
-        shape: of it.
         strides: in elements.
         offset: of its first element in the storage.
         storage: the storage's address on the GPU.

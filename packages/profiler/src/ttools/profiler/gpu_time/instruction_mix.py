@@ -69,7 +69,6 @@ def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
     """What a warp executes.
 
     Args:
-        code: of the kernel.
         turns: of each of its loops, see `loop_turns`.
     """
     units: Counter[str] = Counter()

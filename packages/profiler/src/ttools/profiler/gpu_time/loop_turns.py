@@ -23,8 +23,6 @@ def loop_turns(code: MachineCode, counts: LaunchCounts, warps: int) -> list[floa
     """Turns of a warp in each loop, over all turns of the loops around it.
 
     Args:
-        code: of the kernel.
-        counts: of the launch.
         warps: of a program.
     """
     lines = {

@@ -29,7 +29,6 @@ class Constants:
         step: cycles until a result of arithmetic is there.
         near: until one of shared memory or a special function is.
         far: until one of the last level of cache is; of memory it is twice as long.
-        barrier: cycles of a barrier.
         group: cycles of a matrix instruction.
         changed: seconds in which a slice of the last level of cache changes a sector.
         contended: seconds between atomics on one address.

@@ -71,9 +71,7 @@ def project(
     """The time of a launch.
 
     Args:
-        counts: of the launch.
         inspection: of its kernel, compiled for the device.
-        device: that it is to run on.
         accesses: of the launch, as the device's warps make them; without, no sector is wasted.
         cold: whether nothing of the data is in a cache before the launch begins, as where tuners
             time configurations.

@@ -38,7 +38,6 @@ def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
     """What bounds on a device assume, what they leave out, and what nobody confirms.
 
     Args:
-        device: that the bounds are of.
         rows: a kernel each: `kernel`, `limited_by` and `updates`, see `report.frames.kernel_frame`.
     """
     rows = list(rows)

@@ -40,9 +40,7 @@ def waves_of(programs: float, resident: int, device: Device) -> float:
     """How often the programs fill the device: below 1 they do not fill it once.
 
     Args:
-        programs: of a launch.
         resident: that a multiprocessor holds at once.
-        device: that they run on.
     """
     return programs / (device.multiprocessors * max(1, resident))
 

@@ -61,7 +61,6 @@ def waits_of(code: MachineCode, turns: Sequence[float]) -> dict[str, float]:
     """Results that a warp waits for, one after the other, by unit; `issue` are instructions.
 
     Args:
-        code: of the kernel.
         turns: of each loop, over all turns of those around it.
     """
     found: defaultdict[str, float] = defaultdict(float)

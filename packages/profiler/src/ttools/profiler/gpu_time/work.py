@@ -130,11 +130,9 @@ def work_of(
     """What a launch asks of a device.
 
     Args:
-        counts: of the launch.
         code: of its kernel, for the device; None where it cannot be read.
         blocks: how its programs lie on the device.
         accesses: of the launch, as the device's warps make them; without, no sector is wasted.
-        device: that it is to run on.
     """
     programs, total = max(1, counts.programs), counts.total.bytes
     lanes = _LANES.get(device.architecture, 128)

@@ -30,7 +30,6 @@ def qualities(
     that request most in all come, see `forms.MOST`.
 
     Args:
-        samples: of a run.
         compiled: what a compiler made of the specialisations.
         variants: which of these each sample is; without, its tiles decide.
     """

@@ -49,7 +49,6 @@ class Hint:
 
     Attributes:
         kind: of the cost.
-        kernel: its name.
         config: of the autotuner.
         location: in the source; None where it is the kernel's as a whole.
         number: the evidence, see `evidence` for what it counts.
@@ -71,7 +70,6 @@ class Evidence:
     """What is known of a kernel.
 
     Attributes:
-        kernel: its name.
         config: of the autotuner.
         inspection: what the target's compiler made of it.
         accesses: to memory, by a launch.

@@ -22,7 +22,6 @@ class Node:
 
     Attributes:
         name: as shown.
-        kind: what it is.
         seconds: of its launches and those of all below.
         launches: how many, those below included.
         flops: the same of operations; None where one is unknown.
@@ -91,7 +90,6 @@ def call_tree(
     """The tree of a run.
 
     Args:
-        samples: its launches.
         scopes: what the program said of its scopes, see `Session.scopes`.
     """
     root = Node("run")

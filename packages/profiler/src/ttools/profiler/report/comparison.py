@@ -46,7 +46,6 @@ class Change:
 
     Attributes:
         scope: around its launches, from the outermost; empty also without scopes.
-        kernel: its name.
         config: of the autotuner.
         base_s: median seconds of a launch on the first side; None if it was not launched there.
         new_s: the same on the second.

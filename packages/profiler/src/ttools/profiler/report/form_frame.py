@@ -53,7 +53,6 @@ def form_row(
     """What is known of a form, and which `sample` is its first, by `id`.
 
     Args:
-        form: of launches.
         specialisation: what tells it from the kernel's others.
         device: whose roofline bounds it.
         found: what a compiler made of it; None where that is unknown.

@@ -50,7 +50,6 @@ def forms_of(
     """The forms of each kernel and configuration, those that request most first.
 
     Args:
-        samples: of a run.
         variants: what was compiled for each sample, see `Sample.variant`.
     """
     found: dict[tuple[str, str], dict[object, Form]] = {}

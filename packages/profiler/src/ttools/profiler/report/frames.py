@@ -52,7 +52,6 @@ def kernel_frame(
     the kernel's. Missing numbers are NaN.
 
     Args:
-        samples: of a run.
         device: whose roofline bounds launches.
         on_device: whether the samples were timed there.
         compiled: what a compiler made of the kernels.

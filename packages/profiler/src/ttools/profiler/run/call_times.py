@@ -51,7 +51,6 @@ class CallTimes:
 
         Args:
             function: that it was compiled from.
-            kernel: what was compiled.
         """
         if self._quick is not None:
             self._quick.begin(function, kernel)

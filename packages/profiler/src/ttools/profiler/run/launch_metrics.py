@@ -56,7 +56,6 @@ def of_launch(
     Args:
         compiled: Triton's `CompiledKernel`.
         metadata: what Triton made for hooks; None without any.
-        grid: of the launch.
         arguments: of the launch, constants included.
     """
     function = compiled.src.fn

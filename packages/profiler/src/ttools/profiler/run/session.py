@@ -39,9 +39,7 @@ class Sample:
     """One launch.
 
     Attributes:
-        kernel: its name.
         config: of the autotuner, if one made the launch.
-        grid: its extents.
         seconds: that the programs ran.
         counts: what they did; None where that cannot be counted.
         begin: seconds from the beginning of the run.

@@ -40,7 +40,6 @@ class Frame:
         own: its own metrics, times in seconds; those of nodes below are not in it.
         local: names of metrics that do not add up along the tree.
         device: kind and number of the device, `CUDA`, `0`; empty for what ran on none.
-        children: below it.
     """
 
     name: str
@@ -71,7 +70,6 @@ class ProtonProfile:
     """A file of Proton's.
 
     Attributes:
-        name: of the file.
         root: of its tree.
         devices: what it says of each device, by kind and number.
     """

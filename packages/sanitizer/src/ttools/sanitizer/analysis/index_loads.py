@@ -22,7 +22,6 @@ class IndexLoad:
     """A load of numbers that an address is made of.
 
     Attributes:
-        location: of the load.
         parameter: it loads from; -1 if unknown.
     """
 

@@ -26,9 +26,6 @@ U = TypeVar("U")
 class KnownKernel:
     """A kernel and what was found out about it.
 
-    Args:
-        variants: the kernel.
-
     Attributes:
         module: to look at and not to change; its calls are inlined.
         ttir: the text that Triton gave.

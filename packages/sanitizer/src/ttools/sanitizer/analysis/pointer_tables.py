@@ -39,7 +39,6 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
 
     Args:
         pointer: which derives from no parameter.
-        provenance: of the kernel.
         entry: the kernel's first block.
     """
 

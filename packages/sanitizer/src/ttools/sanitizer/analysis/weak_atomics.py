@@ -25,7 +25,6 @@ class WeakAtomic:
     """An atomic that lacks an order, or a volatile load, which has none.
 
     Attributes:
-        location: of the atomic.
         order: its `sem`; empty for a volatile load.
         lacks: `acquire`, `release` or `acquire and release`, or what it would have to be.
     """

@@ -22,7 +22,6 @@ def same_in_any_order(checked: CheckedLaunch, near: Records, sites: Sequence[Sit
     Args:
         checked: it has run, and showed none.
         near: the accesses that may share bytes with others.
-        sites: of the launch.
     """
     launch, kernel, monitor = checked.launch, checked.kernel, checked.monitor
     written = launch.written_storages

@@ -42,7 +42,6 @@ class Outside:
     """An access outside a storage.
 
     Attributes:
-        site: that made it.
         address: of the element.
         values: of the variables shown, by their names.
         region: that it missed; None if that is not known.

@@ -77,9 +77,6 @@ Observation = Literal["accesses", "allocations", "views"]
 class Check:
     """One check of one launch.
 
-    Args:
-        checked: the launch.
-
     Attributes:
         name: as the user calls it.
         kinds: of its findings.

@@ -32,7 +32,6 @@ def lane_stores(
         check: racecheck, of the launch.
         monitor: of the run in the programs' own order.
         accesses: what it logged, without what is seen to be apart.
-        sites: of the kernel.
     """
     operations = [probe.operation for probe in monitor.sites]
     shared = shared_lanes(accesses, sites, operations)

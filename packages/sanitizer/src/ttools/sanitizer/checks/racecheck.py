@@ -237,7 +237,6 @@ class Racecheck(Check):
         """The tensors in which the two conflict: several where buffers take turns.
 
         Args:
-            conflict: of a finding.
             named: the parameter that this names, of several for one tensor.
         """
         checked, at = self.checked, 0

@@ -26,7 +26,6 @@ def shared_arguments(
     """Pairs of parameters that are written through, and whose views share a byte.
 
     Args:
-        launch: whose arguments they are.
         regions: of the parameters.
     """
     written = launch.variants.effects.written

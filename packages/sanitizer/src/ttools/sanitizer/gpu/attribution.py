@@ -68,8 +68,6 @@ def argument_at(
     """The argument that an access was made through, as far as can be known.
 
     Args:
-        arguments: of the launch.
-        address: accessed.
         names: those that the pointer derives from; empty if that is unknown.
 
     Returns:

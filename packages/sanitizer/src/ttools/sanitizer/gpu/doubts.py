@@ -19,7 +19,6 @@ class UnseenWrites:
     """What the launches of a run wrote unseen.
 
     Args:
-        launches: of the run.
         folder: of the run, which holds the kernels' TTIR.
     """
 

@@ -37,8 +37,6 @@ def gpu_findings(
 
     Args:
         records: the errors it printed.
-        launches: that the program made in this run.
-        tool: which tool.
         folder: of the run, which holds the kernels' TTIR.
         only: the names of the kernels to speak of.
     """
@@ -139,8 +137,6 @@ def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
     """The kind of an error, and its message.
 
     Args:
-        record: the error.
-        tool: that printed it.
         where: the argument, as in ``from `x_ptr```; may be empty.
     """
     access = _NOUNS.get(record.access, "access")

@@ -30,8 +30,6 @@ def run_instrumented(
     """Runs a program with a mode of Triton's instrumentation switched on.
 
     Args:
-        tool: the mode.
-        target: what to run.
         folder: as of `run_tool`.
         shown: whether what it prints is shown, which it is once it has ended.
         timeout: in seconds.

@@ -56,7 +56,6 @@ class Launch:
     Attributes:
         kernel: its Python name.
         function: the name it was compiled under.
-        grid: three extents.
         ctas: thread blocks of a program.
         line: `file:line` of the launch in host code.
         config: of the autotuner, if one made the launch.
@@ -126,7 +125,6 @@ class LaunchLogWriter:
         """Writes a launch that is about to be made; returns its number.
 
         Args:
-            kernel: what is launched.
             grid: up to three extents.
             arguments: one per parameter.
             line: `file:line` of the launch in host code.

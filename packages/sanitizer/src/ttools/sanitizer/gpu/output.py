@@ -33,7 +33,6 @@ class HazardousAccess:
 
     Attributes:
         access: `read` or `write`.
-        frame: the instruction.
         hazards: pairs of accesses found.
     """
 
@@ -54,7 +53,6 @@ class Record:
         access: `read`, `write` or `atomic`.
         size: of the access in bytes; 0 if unknown.
         problem: `out of bounds`, `misaligned` …
-        frame: the instruction.
         frames: the functions that it was called from, innermost first.
         thread: of the block.
         block: of the grid.
@@ -82,7 +80,6 @@ class Output:
     """All that one run of a tool printed.
 
     Attributes:
-        records: the errors.
         remarks: what it says of itself: internal errors, warnings.
         not_printed: errors beyond the limit.
         crashed: whether the program ended by a signal.

@@ -61,7 +61,6 @@ def find_site(source: Path | None, access: str, file: str | None, line: int) -> 
         source: the kernel's TTIR, if there is one.
         access: `read`, `write` or `atomic`; `""` for any operation of the line.
         file: as the debug information names it.
-        line: of that file.
     """
     if file is None or line <= 0:
         return Site()

@@ -33,7 +33,6 @@ class Tool:
     """A compute-sanitizer that can be run.
 
     Attributes:
-        path: of the program.
         version: as it prints it: `2025.3.1.0`.
     """
 

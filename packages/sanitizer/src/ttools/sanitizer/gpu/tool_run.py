@@ -43,7 +43,6 @@ class ToolRun:
     """What a run left.
 
     Attributes:
-        output: of the tool.
         log: of the program's launches.
         status: of the program, as a shell would give it.
         why: it ended.
@@ -67,9 +66,7 @@ def run_tool(
     """Runs a program under a tool.
 
     Args:
-        tool: which.
         sanitizer: the program it belongs to.
-        target: what to run.
         folder: an empty one for what the run leaves; a file `stdin` in it is what it reads.
         shown: whether it has our streams; else what it writes goes to a file.
         timeout: in seconds.

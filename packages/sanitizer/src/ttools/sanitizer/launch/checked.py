@@ -42,9 +42,6 @@ class CheckedLaunch:
     """A launch that is to run under checks.
 
     Args:
-        launch: what runs.
-        options: of the run.
-        kernel: what is known of its kernel.
         book: the addresses that the run knows.
         memory: knows which bytes were never written.
         outputs: those of the run that are not written whole.

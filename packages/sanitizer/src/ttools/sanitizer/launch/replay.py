@@ -41,7 +41,6 @@ def changing_stores(
 
     Args:
         launch: it has run once.
-        regions: of its parameters.
         addresses: all memory that it may write if it writes through pointers from memory.
 
     Returns:

@@ -19,9 +19,6 @@ class Subject:
     """A launch, as findings describe it.
 
     Attributes:
-        kernel: its name.
-        grid: three extents.
-        names: of the parameters.
         arguments: as passed, one per parameter.
         host_line: `file:line` of the launch.
         config: of the autotuner, if one made the launch.

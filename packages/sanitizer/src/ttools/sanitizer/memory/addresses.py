@@ -108,12 +108,7 @@ class AddressBook:
 
 
 class Addresses:
-    """What is known of addresses during one launch.
-
-    Args:
-        regions: of the parameters.
-        book: of the run.
-    """
+    """What is known of addresses during one launch."""
 
     def __init__(self, regions: Sequence[Region], book: AddressBook) -> None:
         self._regions = regions

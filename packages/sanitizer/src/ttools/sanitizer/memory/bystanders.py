@@ -23,7 +23,6 @@ class Bystander:
     Attributes:
         reference: tells whether it is freed (`expired`).
         start: its address.
-        nbytes: its size.
         count: of the elements that it was made for.
         pattern: which it was filled with.
     """

@@ -140,7 +140,6 @@ class UnwrittenOutputs:
         """Whether nothing can be missing of the memory of an argument; most outputs are whole.
 
         Args:
-            region: of the argument.
             copies: whether the launch may have stored copies of unwritten elements.
             is_trial: whether the memory is put back for another configuration.
         """

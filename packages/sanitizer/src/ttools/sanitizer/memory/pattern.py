@@ -63,7 +63,6 @@ class Grain(Enum):
 
         Args:
             memory: all of a storage.
-            marks: the pattern.
             known: the bytes for which more than this speaks.
         """
         none = np.zeros(len(memory), np.bool_)
@@ -105,9 +104,7 @@ def fill(start: int, nbytes: int, first: int = 0, pattern: bytes = PATTERN) -> N
 
     Args:
         start: address of the storage.
-        nbytes: its size.
         first: at most that.
-        pattern: which.
     """
     head = min(-first % WORD, nbytes - first)
     words, tail = divmod(nbytes - first - head, WORD)

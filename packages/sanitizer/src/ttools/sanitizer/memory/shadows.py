@@ -36,7 +36,6 @@ class LaunchShadows:
 
     Args:
         launch: what is about to run.
-        regions: of its parameters.
         memory: knows which bytes were never written.
         book: the addresses that the run knows.
         reads: the parameters through which the kernel may read memory.

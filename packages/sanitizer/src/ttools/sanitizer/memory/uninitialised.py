@@ -94,7 +94,6 @@ class UninitialisedMemory:
 
         Args:
             start: its address.
-            nbytes: its size.
             tensor: one that it may belong to, to look there for copies of unwritten elements.
 
         Returns:

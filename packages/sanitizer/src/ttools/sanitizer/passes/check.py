@@ -23,7 +23,6 @@ class Note:
     """Something in a kernel that a pass cannot check.
 
     Attributes:
-        location: of the operation.
         text: one sentence without a full stop.
     """
 
@@ -64,7 +63,6 @@ def insert_check(
     Args:
         b: where.
         condition: per lane, or a scalar.
-        defect: what it is.
         shown: names and values that explain it, of the condition's shape or scalars.
     """
     op = b.operation(

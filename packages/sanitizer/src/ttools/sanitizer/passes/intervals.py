@@ -48,7 +48,6 @@ class Intervals:
     """The intervals of one kernel in one launch.
 
     Args:
-        kernel: the function.
         scalars: values of its integer parameters by index; others are unknown.
         grid: how many programs there are along each axis.
 

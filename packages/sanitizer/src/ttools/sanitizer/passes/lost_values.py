@@ -103,7 +103,6 @@ class Unsigned:
     """Which stores are to tensors of unsigned integers.
 
     Args:
-        kernel: its function.
         parameters: those that are pointers to such.
     """
 
@@ -130,7 +129,6 @@ def is_lost(b: Builder, op: Operation, stores: Unsigned) -> Value:
 
     Args:
         b: where code is to be.
-        op: the operation.
         stores: what is known of signs.
     """
     if op.name.endswith(_CONVERSIONS):

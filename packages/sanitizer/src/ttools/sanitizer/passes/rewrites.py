@@ -24,7 +24,6 @@ class Pass:
     """A pass with the parameters that the launch decides.
 
     Attributes:
-        check: whose pass it is.
         name: distinguishes it from all others, so that rewritten kernels can be cached. The source
             of the passes in this folder need not be part of it.
         apply: rewrites a module without calls; returns what it cannot check.

@@ -78,7 +78,6 @@ class Tracking:
 
     Args:
         function: the kernel, without calls.
-        rules: what is tracked.
         rewriter: takes the insertions.
         most: how many keys of one value are followed, those that reach it first.
 

@@ -43,7 +43,6 @@ class Wrapped:
     """The key of lanes in which an operation has wrapped.
 
     Attributes:
-        op: the operation.
         reading: of its result; `extended` once an unsigned extension has settled it.
     """
 

@@ -31,7 +31,6 @@ class CheckSite:
         b: makes operations right before it.
         at: the operation before which it is inserted.
         checked: the value whose lanes the condition is about.
-        condition: of the check.
     """
 
     b: Builder
@@ -41,12 +40,7 @@ class CheckSite:
 
 
 def operands_shown(culprit: Operation, site: CheckSite) -> Iterator[tuple[str, Value]]:
-    """The operands of an operation at fault.
-
-    Args:
-        culprit: the operation.
-        site: of the check.
-    """
+    """The operands of an operation at fault."""
     names = _FALLBACK if len(culprit.operands) > 1 else ("value",)
     named = list(zip(names, culprit.operands, strict=False))
     yield from values_shown(named, culprit, site)
@@ -62,7 +56,6 @@ def address_shown(
     Args:
         access: the load or atomic.
         at: before which the check is inserted.
-        condition: of the check.
     """
     offsets = []
     pointer = access.operands[0].defining_op
@@ -98,7 +91,6 @@ def values_shown(
     Args:
         values: each with a name for want of a better.
         culprit: the operation that makes or uses them all; it has a result.
-        site: of the check.
     """
     if not _is_visible(culprit, site.at):
         return

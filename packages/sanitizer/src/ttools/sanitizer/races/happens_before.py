@@ -26,7 +26,6 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
         records: Sorted by start.
         sites: In program order.
         classes: of each site.
-        clocks: of the launch.
     """
     cells = Cells(column(records, "start"), column(records, "end"))
     by = _Classifier(records, sites, classes, clocks)

@@ -31,7 +31,6 @@ def compiled_facts(kernel: Any, programs: int) -> StaticFacts | None:
 
     Args:
         kernel: Triton's.
-        programs: of the launch.
 
     Returns:
         None for other GPUs, and where the binary cannot be read.

@@ -81,7 +81,6 @@ def exceeded(
     """Why a target cannot launch a kernel of known resources.
 
     Args:
-        own: resources of the kernel.
         held: its occupancy; None if the target's limits are not known.
         target: whose limits count.
         tensor_memory: columns that the kernel takes, if there is such memory.

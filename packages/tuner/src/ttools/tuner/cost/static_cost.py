@@ -49,12 +49,7 @@ class StaticFacts:
 
 
 def numbers_of(facts: StaticFacts, processors: int) -> dict[str, float]:
-    """What the expectation is made of, in doublings.
-
-    Args:
-        facts: of a configuration.
-        processors: multiprocessors of the GPU.
-    """
+    """What the expectation is made of, in doublings."""
     programs = max(1, facts.programs)
     warps = facts.threads / _WARP
     waves = -(-programs // processors)
@@ -78,7 +73,6 @@ def expected_costs(
     Args:
         facts: of configurations of one launch, by key; those without any, which did not compile or
             not in time, are expected to be as bad as the worst.
-        processors: multiprocessors of the GPU.
         weights: of each number and of its square.
     """
     found = {

@@ -44,8 +44,6 @@ class Bench:
     """One launch, to be made again and again.
 
     Args:
-        launch: of an autotuned kernel.
-        clock: observes the run.
         checks: how outputs are verified.
 
     Attributes:
@@ -130,7 +128,6 @@ class Bench:
         """Verifies and times configurations one after the other.
 
         Args:
-            candidates: to try.
             stop: asked before each is begun.
 
         Raises:

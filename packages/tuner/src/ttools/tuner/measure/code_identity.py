@@ -18,7 +18,6 @@ def code_identity(launch: TunedLaunch, config: Any, code: Iterable[Any]) -> str 
     """A text that is equal for configurations of a launch that do the same.
 
     Args:
-        launch: of an autotuned kernel.
         config: the `triton.Config`.
         code: what was compiled of it, and with which options it is launched where they matter.
 

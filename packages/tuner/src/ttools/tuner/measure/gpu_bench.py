@@ -48,7 +48,6 @@ class GpuBench(Bench):
     """One launch on the current GPU.
 
     Args:
-        launch: of an autotuned kernel.
         checks: how outputs are verified.
     """
 

@@ -32,7 +32,6 @@ class GpuTunedLaunch(TunedLaunch):
 
     Attributes:
         prepare: applies the hooks and resets that Triton applies before a launch.
-        bare: the launch alone.
         programs: how many a configuration has; None if the grid cannot be asked without launching.
     """
 
@@ -86,13 +85,7 @@ def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
 
 
 def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GpuTunedLaunch:
-    """One call of an autotuned kernel.
-
-    Args:
-        tuner: the autotuner.
-        args: of the call.
-        kwargs: of the call.
-    """
+    """One call of an autotuned kernel."""
     named = dict(zip(tuner.arg_names, args, strict=False))
     arguments = {**named, **kwargs}
     key = tuning_key(tuner, arguments)

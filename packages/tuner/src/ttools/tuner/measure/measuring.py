@@ -82,7 +82,6 @@ class Measuring:
         """Makes a launch up to the choice of a configuration, and hands it over.
 
         Args:
-            tuner: the autotuner.
             arguments: of the launch, by name.
             use: takes the launch and its bench.
         """

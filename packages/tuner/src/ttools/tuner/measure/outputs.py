@@ -30,7 +30,6 @@ def require_restorable(launch: ObservedLaunch, pointees: Pointees) -> None:
     """Finds out before a launch whether what it writes can be put back.
 
     Args:
-        launch: to be made.
         pointees: what the tables among its arguments lead to.
 
     Raises:

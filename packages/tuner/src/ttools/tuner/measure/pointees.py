@@ -24,7 +24,6 @@ class TableWord:
     """A word of a table.
 
     Attributes:
-        table: the tensor.
         at: offset of the word in the table's storage, in bytes.
         tensor: one alive that covers the memory it leads to.
         offset: of the address in that tensor's storage, in bytes.

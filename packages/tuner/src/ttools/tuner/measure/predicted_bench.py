@@ -27,7 +27,6 @@ class PredictedBench(Bench):
     """One launch, for a device that is not there.
 
     Args:
-        launch: of an autotuned kernel.
         clock: observes the run, and counts.
         checks: how outputs are verified.
         device: what configurations are for.

@@ -33,7 +33,6 @@ class Trial:
     """What came of a configuration.
 
     Attributes:
-        values: of the configuration.
         status: see `Status`.
         reason: why it cannot win; of `ok` which outputs could not be compared, if any.
         samples: seconds of the timed runs, in their order.

@@ -23,7 +23,6 @@ def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.
     """A row per trial.
 
     Args:
-        entries: of a store.
         history: whether superseded trials have rows too, before the others.
 
     Returns:

@@ -90,10 +90,8 @@ class KernelRules:
     """A rule for a kernel.
 
     Attributes:
-        kernel: its name.
         configs: values of those that it chooses among.
         tree: how.
-        regret: measured.
         devices: that its tunings were made on.
         tunings: how many these are.
         multiprocessors: of the first of the devices; None if it is unknown.

@@ -45,8 +45,6 @@ def load_inputs(
     """Calls `inputs()` of a file.
 
     Args:
-        path: of the file.
-        name: of the function.
         problems: what it is called with; once with nothing by default.
 
     Raises:
@@ -96,8 +94,6 @@ def autotuned(kernel: Any, configs: Sequence[Any], inputs: Iterable[Inputs]) -> 
 
     Args:
         kernel: as decorated; an autotuner around it gives way.
-        configs: of the space.
-        inputs: what it will be launched with.
 
     Raises:
         UsageError: inputs or space name what the kernel has not, or leave parameters out.

@@ -20,7 +20,6 @@ class TuningChange:
     """A kernel and key on a device, in two stores.
 
     Attributes:
-        kernel: its name.
         key: the values that are tuned separately for.
         device: what timed it.
         old: values of the old winner; None where there was none.

@@ -22,7 +22,6 @@ def experience(problem: Problem, entries: Iterable[TuningEntry]) -> list[Known]:
     """Costs by key of a configuration, of each tuning of the same kernel on the same device.
 
     Args:
-        problem: to be tuned.
         entries: of a store or of this run; of two for the same key the last one counts.
     """
     found: dict[str, tuple[float, Known]] = {}

@@ -33,7 +33,6 @@ class Problem:
     """A kernel and a tuning key on a device; equal ones share their results.
 
     Attributes:
-        kernel: its name.
         source: hash of its source and of all that it uses.
         key: the values that the autotuner tunes separately for, as JSON.
         device: what times it, or the GPU that it is chosen for.

@@ -49,9 +49,7 @@ class FakeTensor:
     Whoever asks for more than Triton does meets an `AttributeError`.
 
     Attributes:
-        storage: the memory that it would have.
         dtype: of its elements.
-        shape: its sizes.
         strides: in elements.
         offset: of its first element in the storage.
     """

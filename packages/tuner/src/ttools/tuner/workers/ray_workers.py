@@ -57,7 +57,6 @@ class _ActorSlot:
     """An actor, asked for one job at a time.
 
     Args:
-        ray: the module.
         actor: a `_Host`.
     """
 

@@ -47,9 +47,7 @@ class RemoteBench:
     """One launch, made again and again in other processes.
 
     Args:
-        opening: of the launch.
         timeout: seconds that a configuration may take, compilation included.
-        pools: of the run.
 
     Attributes:
         reference: key of the configuration that outputs are compared with; empty at first.
@@ -175,7 +173,6 @@ class RemoteBench:
         """Compiles, verifies and times configurations; in the order in which they are done.
 
         Args:
-            candidates: to try.
             stop: asked before each is begun.
 
         Raises:

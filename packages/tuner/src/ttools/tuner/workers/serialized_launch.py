@@ -50,7 +50,6 @@ class SerializedLaunch:
 
     Attributes:
         payload: `LaunchParts`, in which storages are numbers.
-        memory: the storages.
         path: `sys.path`, for modules that travel by name.
         folder: in which relative paths are meant.
         lines: source lines by file, as they were when the kernels were written.
@@ -103,7 +102,6 @@ def serialize(launch: TunedLaunch, shares: bool = False) -> SerializedLaunch:
     """Serializes a launch, with memory as it is now.
 
     Args:
-        launch: to be made elsewhere.
         shares: whether a GPU's memory is to be copied by those who read it, which must see that
             GPU, and while the launch waits.
 

@@ -32,7 +32,6 @@ class Opening:
     """The launch that the requests which follow are about.
 
     Attributes:
-        launch: to be made again.
         measuring: how configurations are measured.
         threads: how many torch may use.
         compiles_only: nothing will be run, so memory need not be on a GPU.
@@ -62,7 +61,6 @@ def opening_of(
     """What has a worker make a launch again.
 
     Args:
-        launch: to be made.
         measuring: how configurations are measured.
         triton: see `Opening`.
         shares: see `serialize`.
@@ -144,7 +142,6 @@ class _Service:
 
     Args:
         connection: to the process that asks.
-        opening: of the launch.
     """
 
     def __init__(self, connection: Connection, opening: Opening) -> None:

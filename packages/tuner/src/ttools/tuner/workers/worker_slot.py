@@ -45,8 +45,6 @@ class Job:
     """One request to a worker that has a launch open.
 
     Attributes:
-        opening: of the launch.
-        request: what is asked.
         timeout: seconds until the worker is ended.
         reference: key of the configuration whose outputs it must have first; empty for none.
         later: whether jobs with waiting callers come first.

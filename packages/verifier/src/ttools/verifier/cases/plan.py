@@ -79,12 +79,7 @@ class Case:
 
 
 class Plan:
-    """Makes the cases of a domain.
-
-    Args:
-        domain: of the inputs.
-        seed: of random choices.
-    """
+    """Makes the cases of a domain."""
 
     def __init__(self, domain: Domain, seed: int = 0) -> None:
         self._domain = domain

@@ -100,8 +100,6 @@ def put_values(tensor: torch.Tensor, image: TensorImage, *, is_new: bool = False
     """Writes an image of the same layout into a tensor's storage, unless it is there already.
 
     Args:
-        tensor: to write to.
-        image: its values.
         is_new: whether nobody has seen the tensor yet, so that torch need not count its version.
     """
     if image.data and (is_new or storage_bytes(tensor) != image.data):

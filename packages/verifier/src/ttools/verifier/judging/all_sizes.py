@@ -69,9 +69,7 @@ class AllSizesTried:
     """Asks for all sizes, and keeps what came of it.
 
     Args:
-        processes: of the verification.
         ranges: first and last of each size.
-        seconds: that it may take.
     """
 
     def __init__(

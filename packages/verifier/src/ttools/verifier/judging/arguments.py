@@ -22,7 +22,6 @@ def changed_arguments(
     """What is wrong with arguments after a call.
 
     Args:
-        sent: the arguments.
         answer: of the candidate's process, with their storages after the call.
         inplace: names of those that may be changed.
     """

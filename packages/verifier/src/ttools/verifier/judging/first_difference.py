@@ -116,7 +116,6 @@ class _Log:
     """The values of one program, in the order in which they were computed.
 
     Args:
-        data: the log.
         blocks: what the entries hold, by number from 1 on.
     """
 

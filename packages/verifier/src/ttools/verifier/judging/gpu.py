@@ -42,7 +42,6 @@ class Gpu:
     """The candidate on the GPU.
 
     Args:
-        processes: of the verification.
         trials: runs a case.
         engine: runs a case on the engine, in a new process, with further options.
 

@@ -55,7 +55,6 @@ class Judge:
     """One verification. The process must be one that may fork: no threads of torch have run.
 
     Args:
-        subject: what is verified.
         options: how much is tried.
         write_tests: a folder for test files of failures.
         tell: is called with how many cases were tried and how many failed, before each.

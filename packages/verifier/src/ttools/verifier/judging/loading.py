@@ -25,7 +25,6 @@ def loaded_reference(processes: Processes, seed: int) -> _Loaded:
 
     Args:
         processes: where the reference gets its own.
-        seed: of the plan.
 
     Raises:
         UsageError: reference or inputs cannot be loaded.

@@ -46,7 +46,6 @@ class Processes:
     """Starts and ends the processes of one verification.
 
     Args:
-        subject: what is verified.
         options: what each process may use.
 
     Attributes:

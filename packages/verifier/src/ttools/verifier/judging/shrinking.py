@@ -19,7 +19,6 @@ def shrunk(
 
     Args:
         case: that fails.
-        domain: of the inputs.
         has_it: the failure of a case, if it has it.
         tries: how many cases may be run.
     """

@@ -28,7 +28,6 @@ class Trial:
     """What came of a case.
 
     Attributes:
-        problems: what is wrong.
         skipped: why the case says nothing; empty if it does.
         unsupported: what the engine cannot run; empty as a rule.
         constants: integers that kernels were compiled for.
@@ -71,7 +70,6 @@ class Trials:
 
     Args:
         reference: its process, where the reference is loaded.
-        domain: of the inputs.
         inplace: arguments that the candidate may change.
         declared: what the files say of arguments: `inplace` ones may be changed, `finite` ones
             hold no NaN and no infinity, `contiguous` ones are no views, and pairs of `shared` may
@@ -133,7 +131,6 @@ class Trials:
         """Runs a case, after those that come before it.
 
         Args:
-            case: what to run.
             candidate: its process, where the candidate is loaded.
             request: further options of the last call.
 

@@ -58,7 +58,6 @@ def evaluate(
     """The results of a reference, part by part.
 
     Args:
-        function: the reference.
         arguments: of the call; not changed.
         inplace: arguments whose values after the call are results, too.
         shared: two arguments of which the second is the first.

@@ -22,7 +22,6 @@ def issue_text(
 
     Args:
         problem: what is wrong on the GPU.
-        gpu: its name.
         versions: of software, by name.
         kernels: that were launched.
         times: how often it was wrong, and of how many.

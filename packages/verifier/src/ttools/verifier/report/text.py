@@ -13,12 +13,7 @@ _MOST_REASONS = 3
 
 
 def text_of(found: Verification, name: str) -> str:
-    """The report of one verification.
-
-    Args:
-        found: the verification.
-        name: of the candidate.
-    """
+    """The report of one verification."""
     lines = [f"{name}: {found.verdict}"]
     for each in found.failures:
         lines += ["", f"  {each.failure}: {each.detail}", f"    at {circumstances(each)}"]

@@ -40,7 +40,6 @@ def write_test(
     """Writes the test of a failure.
 
     Args:
-        failure: what it shows.
         evidence: see `Mismatch`; empty if values show the failure.
         calls: the arguments of each call as images, and whether it uses the last one's tensors.
         inplace: arguments that the candidate may change.

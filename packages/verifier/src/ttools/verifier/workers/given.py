@@ -56,7 +56,6 @@ class Given:
         may be the result of an equal call. It is not noted where this kernel writes to it, too.
 
         Args:
-            kernel: its name.
             arguments: of the launch, which has not run.
             written: numbers of those that the kernel may write to.
         """
@@ -76,7 +75,6 @@ class Given:
         """Notes what a launch that has run left in the tensors that it may have written to.
 
         Args:
-            arguments: of the launch.
             written: numbers of those that the kernel may write to.
         """
         for each in (arguments[index] for index in written):

@@ -70,7 +70,6 @@ class _Block:
     Attributes:
         number: from 1 on.
         handle: Triton's.
-        function: the name of its function.
         regions: those that it is in.
         begins: whether its function begins with it.
         operations: in their order, by their number in the module.
@@ -240,7 +239,6 @@ class _Writer:
     """Inserts operations, by the functions of Triton's own language.
 
     Args:
-        builder: of the module.
         wanted: how it is rewritten.
         kernel: the name of the function that is launched.
         first: bytes of its first entry.

@@ -25,7 +25,6 @@ def described(name: str, value: Any, owners: dict[int, str]) -> dict[str, Any]:
     """One part of a result.
 
     Args:
-        name: of the part.
         value: a tensor, a number, or anything else.
         owners: names of the arguments by the addresses of their storages.
     """
@@ -79,7 +78,6 @@ def weights_of(result: Any, view: str = "contiguous") -> list[torch.Tensor]:
     """What results that require gradients are weighted by: numbers of both signs, of size one.
 
     Args:
-        result: of the function.
         view: how they lie in memory, as arguments may: those of `y.sum()` are expanded.
     """
     return [_weights(each, view) for each in _differentiable(result)]
@@ -101,8 +99,6 @@ def gradients(
     """Gradients of the arguments that require them, by the weighted sum of the results.
 
     Args:
-        result: of the function.
-        arguments: of the call.
         weights: of the results that require gradients, see `weights_of`.
     """
     leaves = [

@@ -44,7 +44,6 @@ class Touched:
         """Notes which arguments have other bytes after a launch, or were stored to by it.
 
         Args:
-            kernel: its name.
             stored: see `stored_to`.
         """
         self._looks += 1

@@ -36,7 +36,6 @@ class TensorImage:
 
     Attributes:
         dtype: as torch names it, without the module.
-        shape: of the tensor.
         strides: in elements.
         offset: of the first element, in elements.
         data: the bytes of the storage.

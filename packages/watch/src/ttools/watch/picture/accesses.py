@@ -62,7 +62,6 @@ class LaunchAccesses:
     """The accesses of one launch.
 
     Args:
-        launch: that is about to run.
         followed: programs whose own accesses are kept apart.
 
     Attributes:

@@ -21,7 +21,6 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
 
     Args:
         module: that the variables were found in.
-        variables: to watch.
     """
     provenance = Provenance(module.kernel)
     rewriter = Rewriter()

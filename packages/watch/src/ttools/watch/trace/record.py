@@ -32,10 +32,8 @@ class Argument:
     """A parameter of a launch, as it was passed.
 
     Attributes:
-        name: of the parameter.
         type: as Triton calls it.
         value: of a number; None for a pointer.
-        shape: of a tensor.
         strides: of a tensor, in elements.
         address: of a pointer: its first element's.
         storage: of a pointer: first address of the storage and the one past its last.
@@ -56,8 +54,6 @@ class Launch:
 
     Attributes:
         index: its number in the run.
-        kernel: the kernel's name.
-        grid: three extents.
         arguments: one per parameter.
     """
 
@@ -83,10 +79,7 @@ class Assignment:
     """Where a variable is assigned in a kernel.
 
     Attributes:
-        kernel: the kernel's name.
         name: the variable's.
-        file: of the assignment.
-        line: of the assignment.
         callers: file and line of the calls that led there, innermost first.
         element: its type, as MLIR writes it.
         shape: of the value, `()` for a scalar.
@@ -123,7 +116,6 @@ class Record:
 
     Attributes:
         assignment: the variable and its line.
-        launch: the launch.
         program: its ids along the grid's dimensions.
         iteration: how often each enclosing loop had gone round before, outermost first.
     """

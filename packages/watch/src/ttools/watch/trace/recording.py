@@ -145,11 +145,9 @@ class Recording(Sequence[Record]):
 
         Args:
             name: of the variable.
-            kernel: the kernel's name.
             launch: the launch's number.
             program: linear id, or ids along the grid's dimensions.
             iteration: iterations of the enclosing loops, outermost first.
-            line: of the assignment.
 
         Raises:
             UsageError: nothing of that name was recorded.

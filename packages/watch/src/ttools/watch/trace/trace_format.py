@@ -54,7 +54,6 @@ class TraceWriter:
     """Writes a trace; any thread may.
 
     Args:
-        file: to write to.
         limit: how many bytes of values there may be.
 
     Attributes:

@@ -29,8 +29,6 @@ class Selector:
     Attributes:
         text: as it was written.
         name: of variables, `*` and `?` standing for anything; empty for a line.
-        file: of the line.
-        line: the line.
     """
 
     text: str
@@ -97,7 +95,6 @@ def unavailable_sentence(
     """What to say of the unavailable assignments that a selector means.
 
     Args:
-        selector: it.
         unavailable: per kernel, the unavailable assignments.
     """
     sentences = [
@@ -121,7 +118,6 @@ def unmatched_sentence(
     """What to say of a selector that matched nothing.
 
     Args:
-        selector: it.
         known: per kernel, name, file and line of all that could be watched.
         unavailable: per kernel, the unavailable assignments.
     """

@@ -55,11 +55,7 @@ def lines_of(statement: ast.stmt) -> range:
 
 
 class Function:
-    """The names of a function.
-
-    Args:
-        tree: its definition.
-    """
+    """The names of a function."""
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         self.tree = tree
@@ -169,7 +165,6 @@ class SourceNames:
     last of the expressions begins that it is made of, counting columns from the function's.
 
     Args:
-        source: its text.
         by_last: whether locations are of those earlier versions.
     """
 
@@ -261,7 +256,6 @@ def names_of_file(file: str, by_last: bool) -> SourceNames:
     """The names of a file; none if it cannot be read.
 
     Args:
-        file: its path.
         by_last: see `SourceNames`.
     """
     return _names("".join(source_lines(file)), by_last)

@@ -42,9 +42,6 @@ class Unavailable:
     """An assignment whose value is unavailable.
 
     Attributes:
-        name: of the variable.
-        file: of the statement.
-        lines: of the statement.
         why: what is missing, and why.
     """
 
@@ -94,7 +91,6 @@ def find_variables(module: Module, parameters: Sequence[str]) -> Found:
 
     Args:
         module: to look at; calls may have been inlined or not.
-        parameters: names of the kernel's.
     """
     return _Search(module, find_named(module, parameters)).run()
 

@@ -81,7 +81,6 @@ def find_named(module: Module, parameters: Sequence[str]) -> Named:
 
     Args:
         module: to look at; calls may have been inlined or not.
-        parameters: names of the kernel's.
     """
     found = Named()
     parts: list[_Assigned] = []

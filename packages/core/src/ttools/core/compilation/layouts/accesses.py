@@ -37,7 +37,6 @@ class AccessLayout:
 
     Attributes:
         kind: `load`, `store`, `atomic`.
-        location: in the source.
         shape: of the tile.
         layout: as TTGIR writes it.
         held: who holds what of the tile.

@@ -57,7 +57,6 @@ def holder(layout: Layout, shape: Sequence[int], threads: int) -> Holder | None:
     """Who holds what of a tile; None where the layout is not one of those known here.
 
     Args:
-        layout: of the tile.
         shape: of the tile, as many axes as the layout has.
         threads: of a warp.
     """

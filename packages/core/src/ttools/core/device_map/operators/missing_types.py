@@ -37,7 +37,6 @@ def with_missing_types(name: str, op: Any, compute: Callable[..., Any]) -> Calla
 
     Args:
         name: the operator's, with namespace and overload.
-        op: the operator.
         compute: what refuses these types.
     """
     packet, _, overload = name.removeprefix("aten::").partition(".")

@@ -56,9 +56,6 @@ class StoppingDebugger(Debugger):
     def debug(self, run: Callable[[], None]) -> bool:
         """Runs programs and lets the user look; a failure is looked at where it happened.
 
-        Args:
-            run: runs the programs.
-
         Returns:
             Whether there was anything to look at: the program came there, or failed.
         """
@@ -218,7 +215,6 @@ def _loops(file: str, first_line: int) -> tuple[_Loop, ...]:
     """The loops of a function whose iterations the compiler counts, outer before inner.
 
     Args:
-        file: of the function.
         first_line: its own first line, or that of its first decorator.
     """
     functions = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.FunctionDef)]

@@ -31,7 +31,6 @@ def join_offcuts(start: int, nbytes: int) -> None:
 
     Args:
         start: address of the memory.
-        nbytes: its size.
     """
     job = (ctypes.c_uint64 * 4)(*_functions(), start, start + nbytes)
     _code().function(ctypes.addressof(job), 0)

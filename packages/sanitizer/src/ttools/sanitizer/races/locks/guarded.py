@@ -31,7 +31,6 @@ def all_guarded(
     Args:
         near: `ACCESS` records, at least those that share bytes with others.
         syncs: `SYNC` records.
-        sites: of the launch.
         takes: sites at which programs wait for a lock and take it.
         gives: sites at which they give it back.
     """

@@ -53,7 +53,6 @@ class Solver:
         """Whether no values of the symbols meet all facts.
 
         Args:
-            space: the values of symbols.
             facts: what is at least 0.
             differ: pairs of which at least one is of two different numbers, if there are any.
         """

@@ -207,7 +207,6 @@ class ConcreteRun(Accesses):
         """By what the values of a long loop grow per iteration; None for those that do otherwise.
 
         Args:
-            op: the loop.
             pairs: each value that it carries at the start of its body, and at the end.
         """
         found: dict[int, _Step | None] = {}

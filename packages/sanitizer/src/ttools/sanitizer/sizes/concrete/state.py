@@ -79,8 +79,6 @@ class State:
 
     Args:
         launch: the launch, whose polynomials are evaluated.
-        module: its kernel.
-        values: the sizes.
         programs: those that run.
         written: numbers of the storages that the kernel writes to.
     """

@@ -30,9 +30,6 @@ class Trial:
     """A launch at one size.
 
     Args:
-        launch: the launch.
-        module: its kernel.
-        sizes: the sizes.
         written: numbers of the storages that the kernel writes to.
     """
 

@@ -92,7 +92,6 @@ class Launch:
 
     Attributes:
         function: the `JITFunction`.
-        grid: three extents.
         signature: of Triton, a type per parameter.
         constants: values of the parameters that are constants.
         arguments: what the others are: a `Memory`, a polynomial, or None where it is no integer.

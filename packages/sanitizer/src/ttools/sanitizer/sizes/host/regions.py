@@ -34,7 +34,6 @@ class Region:
 
     Attributes:
         box: first and last value of each size; all that meet the conditions are in it.
-        conditions: all of them.
         steps: of sizes that have one remainder: divisor and remainder.
         left: the conditions that box and steps do not say.
     """

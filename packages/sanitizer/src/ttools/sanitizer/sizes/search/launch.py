@@ -24,7 +24,6 @@ class Search(LineSearch):
     Args:
         known: what is known of all launches.
         where: the sizes.
-        launch: the launch.
         counted: the same by what the region counts.
         solver: is asked where proofs end; None if there is none.
     """

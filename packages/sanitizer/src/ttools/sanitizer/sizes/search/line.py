@@ -27,7 +27,6 @@ class LineSearch:
     Args:
         known: what is known of all launches.
         where: the sizes.
-        launch: the launch.
         counted: the same by what the region counts.
     """
 

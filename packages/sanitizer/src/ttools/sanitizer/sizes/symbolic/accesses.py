@@ -38,7 +38,6 @@ class Access:
     """One access of the kernel.
 
     Attributes:
-        op: the operation.
         kind: `load`, `store` or `atomic`.
         pointer: where.
         mask: in which lanes; None for all.

@@ -35,8 +35,6 @@ class Problem:
 
     Attributes:
         kind: of the finding that it may be; `model` where it only hinders proofs, `grid`.
-        kernel: the kernel.
-        location: the operation's.
         reason: why it is not proved, in words.
         askable: whether a solver may show that there is none.
     """
@@ -70,8 +68,6 @@ def unproved(
     """What is not proved of a launch, each once; empty if it is right on the whole box.
 
     Args:
-        launch: the launch.
-        module: its kernel.
         space: the box of sizes.
         written: numbers of the storages that the kernel writes to.
         only: what is asked about; of others some may be left out.

@@ -31,7 +31,6 @@ class Instance:
     """One way in which an access reaches memory.
 
     Attributes:
-        access: the access.
         memory: what it reaches.
         at: the element of the storage.
         facts: what is at least 0 then.

@@ -40,8 +40,6 @@ class State:
     """What is known of one launch while it is evaluated.
 
     Args:
-        launch: the launch.
-        module: its kernel.
         space: the sizes, which gets what is known of the kernel's symbols.
         written: numbers of the storages that the kernel writes to.
     """

@@ -23,7 +23,6 @@ class Need:
     """`low <= poly <= high`, so that an operation has the exact result.
 
     Attributes:
-        op: the operation.
         kind: `wrap` where machine integers differ from the polynomial otherwise, `model` where
             only nothing is known otherwise.
     """

@@ -48,7 +48,10 @@ def _quotients(a: Any, b: Any) -> Any:
 
 
 def _divided(
-    function: Callable[[Any, Any], Any], run: State, op: Operation, compute: Callable[..., Lanes] = plain
+    function: Callable[[Any, Any], Any],
+    run: State,
+    op: Operation,
+    compute: Callable[..., Lanes] = plain,
 ) -> Lanes:
     """A quotient or remainder, unknown where the divisor is 0."""
 
@@ -76,7 +79,10 @@ def _unsigned(value: Any, width: int) -> Any:
 
 
 def _of_unsigned(
-    function: Callable[[Any, Any], Any], run: State, op: Operation, compute: Callable[..., Lanes] = _divided
+    function: Callable[[Any, Any], Any],
+    run: State,
+    op: Operation,
+    compute: Callable[..., Lanes] = _divided,
 ) -> Lanes:
     width = width_of(op.results[0])
 
