@@ -34,7 +34,7 @@ def module_text(program: Program) -> str:
 def definitions(program: Program) -> str:
     """The kernel and the functions that it calls."""
     parts = [f"@triton.jit\n{COMBINES[name].text}\n" for name in _combines(program)]
-    used = _called(program)
+    used = {e.attrs["name"] for e in all_expressions(program.body) if e.op == "call"}
     parts += [_helper(helper) for helper in program.helpers if helper.name in used]
     names = [buffer.name for buffer in program.buffers]
     names += [p.name + (": tl.constexpr" if p.constexpr else "") for p in program.parameters]
@@ -47,10 +47,6 @@ def _combines(program: Program) -> list[str]:
     blocks = [program.body, *(helper.body for helper in program.helpers)]
     used = {e.attrs["combine"] for b in blocks for e in all_expressions(b) if "combine" in e.attrs}
     return sorted(used)
-
-
-def _called(program: Program) -> set[str]:
-    return {e.attrs["name"] for e in all_expressions(program.body) if e.op == "call"}
 
 
 def _helper(helper: Helper) -> str:

@@ -33,11 +33,7 @@ def linear(context: Context, shape: Shape) -> Expr:
         return arange(size)
     if context.chance(0.5):
         return reshape(arange(size), shape)
-    return strided(shape, _row_major(shape))
-
-
-def _row_major(shape: Shape) -> list[int]:
-    return [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+    return strided(shape, [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))])
 
 
 def strided(shape: Shape, strides: list[int], reverse: frozenset[int] = frozenset()) -> Expr:

@@ -265,7 +265,7 @@ class _Arguments:
         """
         if isinstance(type, tuple):
             items = [self.value(a, t) for a, t in zip(argument, type, strict=True)]
-            return _tuple_like(argument, items)
+            return tuple_of(items, getattr(argument, "_fields", None))
         if type == "constexpr":
             return EagerConstexpr(argument)
         if is_descriptor(type):
@@ -276,7 +276,7 @@ class _Arguments:
         type_name, name = self._plan.types[self._slot], self._plan.names[self._slot]
         bits = self._raw[self._slot]
         self._slot += 1
-        kind = element(str(language_type(type_name).to_ir(_types())))
+        kind = element(str(language_type(type_name).to_ir(current().semantic.builder)))
         data = np.frombuffer(bits.to_bytes(8, "little")[: kind.size], kind.dtype)[0]
         return Handle(np.asarray(data), kind, name if kind.is_pointer else None)
 
@@ -300,12 +300,3 @@ class _Arguments:
             str(argument.padding) == "nan",
         )
         return lift(described._unflatten_ir([handle, *own_shape, *own_strides], 0)[0])
-
-
-def _types() -> Any:
-    return current().semantic.builder
-
-
-def _tuple_like(argument: Any, items: list[Any]) -> Any:
-    """A tuple of values, with the names of fields if the user's has them."""
-    return tuple_of(items, getattr(type(argument), "_fields", None))

@@ -95,7 +95,7 @@ def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
     """
     timed = [trial for trial in entry.trials if trial.cost is not None]
     names = list(dict.fromkeys(name for trial in timed for name in trial.values))
-    values = {name: _distinct(timed, name) for name in names}
+    values = {name: distinct_values(trial.values.get(name) for trial in timed) for name in names}
     names = [name for name in names if len(values[name]) > 1]
     if len(timed) < 2 or not names:
         return None
@@ -150,10 +150,6 @@ def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
 def _speed(ratio: float) -> float:
     share = math.log(min(_WORST, ratio)) / math.log(_WORST)
     return round(TOP + 16 + (HEIGHT - TOP - BOTTOM - 16) * share, 1)
-
-
-def _distinct(trials: Sequence[Trial], name: str) -> list[Any]:
-    return distinct_values(trial.values.get(name) for trial in trials)
 
 
 def heat_map(entries: Sequence[TuningEntry]) -> dict[str, Any] | None:

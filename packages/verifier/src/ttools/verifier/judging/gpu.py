@@ -19,7 +19,6 @@ from ttools.verifier.judging.processes import Processes
 from ttools.verifier.judging.trial import Trial, Trials
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.report.issue import issue_text
-from ttools.verifier.workers.process import Worker
 
 #: Other ways to compile a launch.
 VARIANTS: tuple[dict[str, int], ...] = (
@@ -67,10 +66,7 @@ class Gpu:
     def _renew(self) -> None:
         with contextlib.suppress(ValueError):
             self._processes.end(self._worker)
-        self._worker = self._new()
-
-    def _new(self) -> Worker:
-        return self._processes.on_gpu()[0]
+        self._worker = self._processes.on_gpu()[0]
 
     def confirmed(self, case: Case) -> str:
         """Whether a case that fails on the engine fails here, too."""

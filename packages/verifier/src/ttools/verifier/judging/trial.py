@@ -259,7 +259,7 @@ class Trials:
             trial.launches
             or trial.problems
             or is_telling(right)
-            or any(_is_empty(e) for _, e in images)
+            or any(0 in e.shape for _, e in images)
         )
         trial.problems += [
             Mismatch("not_computed_by_kernel", f"replaces `{each}`", {"replaced": each})
@@ -345,10 +345,6 @@ def _has_tensor(value: Any) -> bool:
 
 def _is_graded(value: Any) -> bool:
     return isinstance(value, TensorImage) and value.requires_grad
-
-
-def _is_empty(image: TensorImage) -> bool:
-    return 0 in image.shape
 
 
 def _layouts(arguments: dict[str, Any]) -> list[Any]:

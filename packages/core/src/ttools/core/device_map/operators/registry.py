@@ -84,7 +84,7 @@ def is_computed(schema: Any) -> bool:
 
 
 def _is_torch_s(schema: Any) -> bool:
-    return _converts(schema) or _changes_sizes(schema)
+    return _converts(schema) or schema.name.removeprefix("aten::") in _CHANGES_SIZES
 
 
 def _schema(name: str) -> Any:
@@ -99,10 +99,6 @@ def _looks_at_sizes(schema: Any, key: str) -> bool:
     short = schema.name.partition("::")[2]
     views = any(each.alias_info and not each.alias_info.is_write for each in schema.returns)
     return views or short == "set_" or (key != "CPU" and short in (*_SPARSE, *_NESTED))
-
-
-def _changes_sizes(schema: Any) -> bool:
-    return schema.name.removeprefix("aten::") in _CHANGES_SIZES
 
 
 #: Those with torch's tag `inplace_view`, which takes an object for each operator to read.

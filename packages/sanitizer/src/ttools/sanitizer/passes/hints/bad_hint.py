@@ -58,16 +58,14 @@ def may_report(module: Module) -> bool:
     """Whether a kernel has hints or assumptions that cannot be seen to hold."""
     parameters = _divisors(module.kernel)
     for op in operations(module.kernel):
-        if op.name == "llvm.intr.assume" or (op.name == "scf.for" and _has_hints(op)):
+        if op.name == "llvm.intr.assume" or (
+            op.name == "scf.for" and any(name.startswith(HINTS) for name in op.attributes)
+        ):
             return True
         hint = hint_of(op)
         if hint is not None and not is_kept(hint, parameters):
             return True
     return False
-
-
-def _has_hints(op: Operation) -> bool:
-    return any(name.startswith(HINTS) for name in op.attributes)
 
 
 def apply(module: Module) -> list[Note]:

@@ -218,16 +218,13 @@ class _Conditions:
                     progress = True
             pending = dict.fromkeys([*missing, *(n for f in waiting for n in f.needs)])
             for need in pending:
-                if need not in met and self._holds(need, usable):
+                if need not in met and all(self._nonneg(goal, usable) for goal in need.goals):
                     met.add(need)
                     progress = True
             missing = [n for n in missing if n not in met]
             if not waiting and not missing:
                 break
         return usable, missing
-
-    def _holds(self, need: Need, usable: Sequence[Poly]) -> bool:
-        return all(self._nonneg(goal, usable) for goal in need.goals)
 
     def _nonneg(self, goal: Poly, facts: Sequence[Poly]) -> bool:
         """Whether that is shown, by the solver if nothing else does."""
