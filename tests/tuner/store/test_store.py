@@ -77,32 +77,6 @@ def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_
     assert all(each.tried for each in (*entry.trials, *entry.earlier))
 
 
-@pytest.mark.parametrize("schema", [1, 2, 3])
-def test_a_store_of_an_earlier_schema_is_carried_over(tmp_path: Path, schema: int) -> None:
-    path = tmp_path / "store.sqlite"
-    base = sqlite3.connect(path)
-    base.executescript((FIRST_SCHEMA, SECOND_SCHEMA, THIRD_SCHEMA)[schema - 1])
-    identity = ("add_kernel", "0123", problem().key, problem().device, "triton 3")
-    base.execute(
-        "INSERT INTO problem VALUES (1, ?, ?, ?, ?, ?, 'kernel.py', 3, 'w', '{}', 1, 'now')",
-        identity,
-    )
-    old = trial(64, 1.0, 2.0)
-    base.execute(
-        "INSERT INTO trial (problem, config, named, status, reason, samples, reference, checks,"
-        " tried) VALUES (1, ?, ?, 'ok', '', '[1.0, 2.0]', '', '', 'then')",
-        (old.key, '{"BLOCK": 64, "num_warps": 4}'),
-    )
-    base.commit()
-    base.close()
-    for _ in range(2):
-        store = TuningStore(path)
-        (entry,) = store.entries()
-        store.close()
-        assert (entry.trials, entry.winner) == ([old], "w")
-        assert entry.trials[0].tried == "then"
-
-
 def test_programs_that_had_it_all_are_remembered(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store, before = TuningStore(path), time.time()
@@ -113,33 +87,6 @@ def test_programs_that_had_it_all_are_remembered(tmp_path: Path) -> None:
     again = TuningStore(path)
     assert before <= again.ended("a program") <= time.time()
     assert again.ended("another") == 0
-
-
-FIRST_SCHEMA = """
-CREATE TABLE problem (
-    id INTEGER PRIMARY KEY,
-    kernel TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, device TEXT NOT NULL,
-    versions TEXT NOT NULL, file TEXT, line INTEGER,
-    winner TEXT, final TEXT, complete INTEGER NOT NULL DEFAULT 0, tuned TEXT,
-    UNIQUE (kernel, source, key, device, versions)
-);
-CREATE TABLE trial (
-    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
-    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
-    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
-    tried TEXT NOT NULL,
-    PRIMARY KEY (problem, config)
-);
-PRAGMA application_id = 1953789294;
-PRAGMA user_version = 1;
-"""
-SECOND_SCHEMA = FIRST_SCHEMA.replace(
-    "tried TEXT NOT NULL,\n    PRIMARY KEY (problem, config)",
-    "tried TEXT NOT NULL, conditions TEXT",
-).replace("user_version = 1", "user_version = 2")
-THIRD_SCHEMA = SECOND_SCHEMA.replace(
-    "conditions TEXT", "conditions TEXT, same_as TEXT NOT NULL DEFAULT ''"
-).replace("user_version = 2", "user_version = 3")
 
 
 @pytest.mark.parametrize(
@@ -247,14 +194,23 @@ def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
     assert path.read_bytes() == b""
 
 
-def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        (7, r"newer ttools \(schema 7, this one knows 4\)"),
+        (3, r"cannot be used as a store: its schema is 3; .* move it away"),
+    ],
+)
+def test_a_store_of_another_schema_is_refused_and_left_alone(
+    tmp_path: Path, schema: int, told: str
+) -> None:
     path = tmp_path / "store.sqlite"
     TuningStore(path).close()
     base = sqlite3.connect(path)
-    base.execute("PRAGMA user_version = 7")
+    base.execute(f"PRAGMA user_version = {schema}")
     base.close()
     before = path.read_bytes()
-    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 4\)"):
+    with pytest.raises(UsageError, match=told):
         TuningStore(path)
     assert path.read_bytes() == before
 

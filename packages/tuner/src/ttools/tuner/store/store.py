@@ -27,19 +27,7 @@ SCHEMA = 4
 #: Marks files as ours ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
-_TRIAL_TABLE = """
-CREATE TABLE trial (
-    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
-    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
-    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
-    tried TEXT NOT NULL, conditions TEXT
-);
-"""
-#: Since schema 3.
-_SAME_AS = "ALTER TABLE trial ADD COLUMN same_as TEXT NOT NULL DEFAULT '';"
-#: Since schema 4: programs all of whose tunings were complete when they ended, in seconds of Unix.
-_PROGRAM_TABLE = "CREATE TABLE program (command TEXT PRIMARY KEY, ended REAL NOT NULL);"
-_TABLES = f"""
+_TABLES = """
 CREATE TABLE problem (
     id INTEGER PRIMARY KEY,
     kernel TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, device TEXT NOT NULL,
@@ -47,23 +35,16 @@ CREATE TABLE problem (
     winner TEXT, final TEXT, complete INTEGER NOT NULL DEFAULT 0, tuned TEXT,
     UNIQUE (kernel, source, key, device, versions)
 );
-{_TRIAL_TABLE}CREATE INDEX trial_of_config ON trial (problem, config);
-{_SAME_AS}
-{_PROGRAM_TABLE}
-"""
-#: From each older schema to the next one.
-_MIGRATIONS = {
-    1: f"""
-ALTER TABLE trial RENAME TO trial_1;
-{_TRIAL_TABLE}INSERT INTO trial SELECT *, NULL FROM trial_1 ORDER BY rowid;
-DROP TABLE trial_1;
+CREATE TABLE trial (
+    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
+    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
+    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
+    tried TEXT NOT NULL, conditions TEXT, same_as TEXT NOT NULL DEFAULT ''
+);
 CREATE INDEX trial_of_config ON trial (problem, config);
-""",
-    2: _SAME_AS,
-    3: _PROGRAM_TABLE,
-}
-
-
+-- Programs all of whose tunings were complete when they ended, in seconds of Unix.
+CREATE TABLE program (command TEXT PRIMARY KEY, ended REAL NOT NULL);
+"""
 _NAMES = ("problem", "trial", "program")
 
 
@@ -149,20 +130,10 @@ class TuningStore:
                     f"cannot make the store `{self.path}`: {error.__cause__}; make room, or name "
                     "another one"
                 ) from error
-        else:
-            self._migrate(schema)
-            self._look_for_columns()
-
-    def _migrate(self, schema: int) -> None:
-        if not min(_MIGRATIONS) <= schema <= SCHEMA:
+        elif schema != SCHEMA:  # of before the first release
             raise ValueError(f"its schema is {schema}")
-        try:
-            for older in range(schema, SCHEMA):
-                self._execute(_MIGRATIONS[older])
-        except StoreError as error:
-            raise ValueError(f"it cannot be brought from schema {schema}: {error.__cause__}") from (
-                error
-            )
+        else:
+            self._look_for_columns()
 
     def _look_for_columns(self) -> None:
         """A file of our schema may lack columns of it, and SQLite does not mind."""
