@@ -60,7 +60,6 @@ class ArrayBuffer:
         return tuple(stride // self.array.itemsize for stride in self.array.strides)
 
     def stride(self, dimension: int | None = None) -> int | tuple[int, ...]:
-        """`strides`, or one of them, as `torch.Tensor.stride`."""
         return self.strides if dimension is None else self.strides[dimension]
 
     def numel(self) -> int:

@@ -156,7 +156,6 @@ class _Attribute:
         return not any(layer.is_ours or layer.covers is not _ABSENT for layer in self._layers)
 
     def add(self, layer: _Layer) -> None:
-        """Puts a layer on top."""
         self._notice_strangers()
         self._layers.append(layer)
         try:

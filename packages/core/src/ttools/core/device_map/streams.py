@@ -113,7 +113,6 @@ class Stream(_TorchStream):  # type: ignore[misc]
         return ctypes.c_void_p(self.cuda_stream)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Records `event`, or a new one."""
         event = Event() if event is None else event
         event.record(self)
         return event
@@ -163,7 +162,6 @@ class ExternalStream(Stream):
     """A stream that others have made, as `torch.cuda.ExternalStream`."""
 
     def __new__(cls, stream_ptr: int, *args: Any, **kwargs: Any) -> Any:
-        """A stream of that number."""
         return super().__new__(cls, stream_id=stream_ptr)
 
 

@@ -67,7 +67,6 @@ class FactFinder:
         self._known: dict[tuple[Extent, ...], Facts] = {}
 
     def facts(self, arguments: Sequence[Any]) -> Facts:
-        """The facts of one launch."""
         if not self._candidates:
             return _NOTHING
         extents = tuple(map(storage_extent, map(arguments.__getitem__, self._looked_at)))

@@ -77,7 +77,6 @@ class _Device:
         """Does nothing: prints are not buffered."""
 
     def get_current_device(self) -> int:
-        """The number of the only device."""
         return 0
 
 

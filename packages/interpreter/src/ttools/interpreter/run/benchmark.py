@@ -146,7 +146,6 @@ class CPUDeviceInterface:
 
     @staticmethod
     def current_device() -> int:
-        """The only device."""
         return 0
 
     @staticmethod
@@ -160,7 +159,6 @@ class CPUDeviceInterface:
 
     @staticmethod
     def current_stream(device: object = None) -> int:
-        """The only stream."""
         return 0
 
     @staticmethod

@@ -43,7 +43,6 @@ class SignalPipe:
         runtime.signal_target.owner = os.getpid()
 
     def wake(self) -> None:
-        """Writes a byte that is no signal."""
         with suppress(BlockingIOError):  # there is enough to wake it
             os.write(self._writer, b"\0")
 

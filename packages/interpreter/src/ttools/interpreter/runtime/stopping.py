@@ -165,7 +165,6 @@ class _State:
         self._asked = ctypes.c_int32(0)
 
     def start(self) -> None:
-        """Starts or wakes the thread."""
         with self.lock:
             if not self.asleep:
                 return

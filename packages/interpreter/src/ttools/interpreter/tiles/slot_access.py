@@ -65,7 +65,6 @@ class SlotAccess(Integers):
         return raw
 
     def write_elements(self, slot: Slot, at: Coords, value: SSAValue) -> None:
-        """Writes register values to the elements at `at` of a slot."""
         offsets = slot.lane_offsets(at)
         value = slot.to_stored(self.b, value)
         address = self.slot_address(slot, at)

@@ -34,7 +34,6 @@ class Children:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, written: Sequence[Entry], state: bytes) -> None:
-        """Adds what one child wrote."""
         member = next((entry.member for entry in written if entry.member), None)
         if member is None:
             return

@@ -57,7 +57,6 @@ class Rewrites:
         return (*names, fingerprint("ttools.sanitizer")) if names else ()
 
     def apply(self, module: Module) -> None:
-        """Rewrites a module in place."""
         calls = [Note(op.location, "a call that cannot be inlined") for op in inline_calls(module)]
         unchecked = [(each.check, call) for each in self.passes for call in calls]
         for each in self.passes:

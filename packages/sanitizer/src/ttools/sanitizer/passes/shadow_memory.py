@@ -177,7 +177,6 @@ class ShadowTable:
         return b.operation("scf.for", [*bounds, *carried], types, regions=[body])
 
     def _row(self, b: Builder, row: Value) -> ShadowMemory:
-        """The shadow of one storage."""
         first = b.binary("muli", row, b.constant(_LONG, ROW))
         cells = [b.binary("addi", first, b.constant(_LONG, n)) for n in range(ROW)]
         addresses = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]

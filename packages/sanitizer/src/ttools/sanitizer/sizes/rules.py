@@ -35,8 +35,6 @@ class Rules(dict[str, Rule]):
     """Rules by the names of the operations that they are for."""
 
     def __call__(self, *names: str) -> Callable[[Rule], Rule]:
-        """Registers a rule, as a decorator."""
-
         def register(rule: Rule) -> Rule:
             self.update(dict.fromkeys(names, rule))
             return rule

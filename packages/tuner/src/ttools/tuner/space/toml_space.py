@@ -54,7 +54,6 @@ class Space:
         return f"{len(self.configs):,} of {self.combinations:,} combinations meet the conditions"
 
     def triton_configs(self) -> list[Any]:
-        """As an autotuner takes them."""
         import triton
 
         return [

@@ -77,11 +77,9 @@ class FakeTensor:
         return self.ndim
 
     def size(self, dim: int | None = None) -> Any:
-        """All sizes, or one."""
         return self.shape if dim is None else self.shape[dim]
 
     def stride(self, dim: int | None = None) -> Any:
-        """All strides, or one."""
         return self.strides if dim is None else self.strides[dim]
 
     def numel(self) -> int:

@@ -49,7 +49,6 @@ class Cluster:
         self._running: dict[Any, tuple[Path, Any, bool]] = {}
 
     def submit(self, file: Path) -> None:
-        """Begins a file."""
         self._ask(self._idle.pop(), file, again=False)
 
     def next(self) -> tuple[Path, Verification]:

@@ -34,7 +34,6 @@ class Forks:
         self._running: dict[int, tuple[Path, int]] = {}
 
     def submit(self, file: Path) -> None:
-        """Begins a file."""
         reads, writes = os.pipe()
         pid = os.fork()
         if pid:

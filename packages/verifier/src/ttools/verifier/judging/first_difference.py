@@ -151,7 +151,6 @@ class _Log:
 def _in_program(
     sites: Sequence[dict[str, Any]], stored: set[int], streams: Sequence[Iterator[tuple[int, Any]]]
 ) -> str:
-    """Compares the values of one program."""
     chosen = [(each for each in stream if each[0] in stored) for stream in streams]
     visits: dict[int, int] = {}
     last = ""

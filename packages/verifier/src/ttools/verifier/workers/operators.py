@@ -222,8 +222,6 @@ def _modes(seen: Seen) -> Iterator[None]:
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes operators that compute."""
-
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Nothing is compiled here; torch would import its compiler, for seconds, to no purpose."""

@@ -53,7 +53,6 @@ class AccessBook:
         return not enough
 
     def begin(self, launch: ObservedLaunch, index: int, followed: Sequence[int]) -> LaunchAccesses:
-        """The accesses of a launch that is about to run."""
         self.launches[index] = LaunchAccesses(launch, followed)
         return self.launches[index]
 

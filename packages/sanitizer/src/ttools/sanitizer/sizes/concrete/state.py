@@ -104,7 +104,6 @@ class State:
 
     @property
     def count(self) -> int:
-        """Programs that run."""
         return len(self.programs)
 
     def get(self, value: Value) -> Lanes:
