@@ -27,39 +27,32 @@ class Variable:
     choices: tuple[str, ...] = ()
 
 
-VARIABLES: tuple[Variable, ...] = (
-    Variable(
-        name="TTOOLS_BACKEND",
-        meaning="`off` keeps ttools from becoming Triton's driver",
-        choices=("off", "auto"),
-    ),
-    Variable(name="TTOOLS_CACHE", meaning="`off` keeps no compiled kernels on disk"),
-    Variable(name="TTOOLS_CACHE_DIR", meaning="where compiled kernels are kept"),
-    Variable(name="TTOOLS_COMPUTE_SANITIZER", meaning="the compute-sanitizer that `--on gpu` runs"),
-    Variable(name="TTOOLS_CPU", meaning="the LLVM CPU to compile for, such as `x86-64-v3`"),
-    Variable(
-        name="TTOOLS_DEVICE_MAP",
-        meaning="what stands in for CUDA devices: `cuda=cpu[,capability=X.Y][,sms=N]` or `off`",
-    ),
-    Variable(name="TTOOLS_DOT", meaning="matrix products: as-written, exact or tensor-core"),
-    Variable(name="TTOOLS_MAX_PARKED", meaning="how many programs of a launch may wait at once"),
-    Variable(name="TTOOLS_OPT", meaning="LLVM's optimisation level, 0 to 3"),
-    Variable(
-        name="TTOOLS_PROGRESS",
-        meaning="`off` shows no bars in terminals, and no lines of progress in pipes",
-        choices=("off", "auto"),
-    ),
-    Variable(name="TTOOLS_QUIET", meaning="`1` hides the line that says that kernels run here"),
-    Variable(name="TTOOLS_THREADS", meaning="threads of a launch; default torch.get_num_threads()"),
-    Variable(
-        name="TRITON_INTERPRET",
-        meaning="Triton's own interpreter, fixed when a kernel is decorated; our commands unset it",
-    ),
-    Variable(name="TRITON_DEFAULT_BACKEND", meaning="the backend Triton takes, by name"),
-    Variable(name="TRITON_CACHE_DIR", meaning="where Triton keeps what its front end compiled"),
-    Variable(name="TRITON_DEBUG", meaning="`1` compiles `tl.device_assert` in"),
-    Variable(name="TRITON_ALWAYS_COMPILE", meaning="`1` ignores Triton's cache"),
-    Variable(name="TRITON_BACKENDS_IN_TREE", meaning="`1` hides plugins, ours too, from Triton"),
+_MEANINGS = {
+    "TTOOLS_BACKEND": "`off` keeps ttools from becoming Triton's driver",
+    "TTOOLS_CACHE": "`off` keeps no compiled kernels on disk",
+    "TTOOLS_CACHE_DIR": "where compiled kernels are kept",
+    "TTOOLS_COMPUTE_SANITIZER": "the compute-sanitizer that `--on gpu` runs",
+    "TTOOLS_CPU": "the LLVM CPU to compile for, such as `x86-64-v3`",
+    "TTOOLS_DEVICE_MAP": "what stands in for CUDA devices: `cuda=cpu[,capability=X.Y][,sms=N]` "
+    "or `off`",
+    "TTOOLS_DOT": "matrix products: as-written, exact or tensor-core",
+    "TTOOLS_MAX_PARKED": "how many programs of a launch may wait at once",
+    "TTOOLS_OPT": "LLVM's optimisation level, 0 to 3",
+    "TTOOLS_PROGRESS": "`off` shows no bars in terminals, and no lines of progress in pipes",
+    "TTOOLS_QUIET": "`1` hides the line that says that kernels run here",
+    "TTOOLS_THREADS": "threads of a launch; default torch.get_num_threads()",
+    "TRITON_INTERPRET": "Triton's own interpreter, fixed when a kernel is decorated; our commands "
+    "unset it",
+    "TRITON_DEFAULT_BACKEND": "the backend Triton takes, by name",
+    "TRITON_CACHE_DIR": "where Triton keeps what its front end compiled",
+    "TRITON_DEBUG": "`1` compiles `tl.device_assert` in",
+    "TRITON_ALWAYS_COMPILE": "`1` ignores Triton's cache",
+    "TRITON_BACKENDS_IN_TREE": "`1` hides plugins, ours too, from Triton",
+}
+_CHOICES = dict.fromkeys(("TTOOLS_BACKEND", "TTOOLS_PROGRESS"), ("off", "auto"))
+VARIABLES = tuple(
+    Variable(name=name, meaning=text, choices=_CHOICES.get(name, ()))
+    for name, text in _MEANINGS.items()
 )
 _COMMANDS = (
     "INTERPRET",

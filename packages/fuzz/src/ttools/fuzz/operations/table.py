@@ -113,22 +113,32 @@ def common_shape(*types: Type) -> tuple[int, ...]:
     return tuple(int(n) for n in np.broadcast_shapes(*(t.shape for t in types)))
 
 
-# ---- leaves
+# ---- leaves: their text, and their value by the frame and the attributes
 
-
-@operation("var", "{name}")
-def _var(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return frame.variables[expr.attrs["name"]]
+_LEAVES: dict[str, tuple[str, Callable[..., Array]]] = {
+    "var": ("{name}", lambda frame, _, name: frame.variables[name]),
+    "number": ("{value!r}", lambda _, type, value: np.array(value).astype(type.element.numpy)),
+    "parameter": ("{name}", lambda frame, _, name: np.array(frame.parameters[name], np.int32)),
+    "program_id": (
+        "tl.program_id({axis})",
+        lambda frame, _, axis: np.array(frame.program[axis], np.int32),
+    ),
+    "arange": (
+        "tl.arange({start}, {stop})",
+        lambda _, type, start, stop: np.arange(start, stop, dtype=np.int32),
+    ),
+    "full": (
+        "tl.full({shape}, {value!r}, tl.{element})",
+        lambda _, type, value: np.full(type.shape, value).astype(type.element.numpy),
+    ),
+}
+for _name, (_text, _leaf) in _LEAVES.items():
+    operation(_name, _text)(lambda e, _, frame, f=_leaf: f(frame, e.type, **e.attrs))  # type: ignore[misc]
 
 
 def var(name: str, type_: Type, fact: Fact) -> Expr:
     """A variable."""
     return Expr("var", type_, attrs={"name": name}, fact=fact)
-
-
-@operation("number", "{value!r}")
-def _number(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.array(expr.attrs["value"]).astype(expr.type.element.numpy)
 
 
 def number(value: float, element: Element) -> Expr:
@@ -139,19 +149,9 @@ def number(value: float, element: Element) -> Expr:
     return Expr("number", Type(element), attrs={"value": value}, fact=within(value, value, grain))
 
 
-@operation("parameter", "{name}")
-def _parameter(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.array(frame.parameters[expr.attrs["name"]], np.int32)
-
-
 def parameter(name: str, value: int) -> Expr:
     """A number that the kernel takes."""
     return Expr("parameter", Type(I32), attrs={"name": name}, fact=within(value, value))
-
-
-@operation("program_id", "tl.program_id({axis})")
-def _program_id(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.array(frame.program[expr.attrs["axis"]], np.int32)
 
 
 def program_id(axis: int, extent: int) -> Expr:
@@ -159,20 +159,10 @@ def program_id(axis: int, extent: int) -> Expr:
     return Expr("program_id", Type(I32), attrs={"axis": axis}, fact=within(0, extent - 1))
 
 
-@operation("arange", "tl.arange({start}, {stop})")
-def _arange(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.arange(expr.attrs["start"], expr.attrs["stop"], dtype=np.int32)
-
-
 def arange(size: int, start: int = 0) -> Expr:
     """The numbers from `start` on; `size` is a power of two."""
     attrs = {"start": start, "stop": start + size}
     return Expr("arange", Type(I32, (size,)), attrs=attrs, fact=within(start, start + size - 1))
-
-
-@operation("full", "tl.full({shape}, {value!r}, tl.{element})")
-def _full(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.full(expr.type.shape, expr.attrs["value"]).astype(expr.type.element.numpy)
 
 
 def full(value: float, type_: Type) -> Expr:

@@ -7,6 +7,7 @@ Host code under `--sizes` gets these from torch's factories. What is not modelle
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,10 @@ from ttools.sanitizer.sizes.host.shapes import (
 )
 from ttools.sanitizer.sizes.host.storage import INDEX, Storage, is_constant, is_uncut
 from ttools.sanitizer.sizes.host.views import View
+
+
+def _by(function: Callable[[Any, Any], Any]) -> Callable[[PhantomTensor, Any], PhantomTensor]:
+    return lambda self, other: self._elementwise(other, function)
 
 
 class PhantomTensor(View):
@@ -178,19 +183,9 @@ class PhantomTensor(View):
         )
         return self._like(dtype, content=content, random=random)
 
-    def __add__(self, other: Any) -> PhantomTensor:
-        return self._elementwise(other, lambda p, q: p + q)
-
-    def __sub__(self, other: Any) -> PhantomTensor:
-        return self._elementwise(other, lambda p, q: p - q)
-
-    def __mul__(self, other: Any) -> PhantomTensor:
-        return self._elementwise(other, lambda p, q: p * q)
-
-    def __rsub__(self, other: Any) -> PhantomTensor:
-        return self._elementwise(other, lambda p, q: q - p)
-
-    __radd__, __rmul__ = __add__, __mul__
+    __add__ = __radd__ = _by(operator.add)
+    __mul__ = __rmul__ = _by(operator.mul)
+    __sub__, __rsub__ = _by(operator.sub), _by(lambda p, q: q - p)
 
     def __neg__(self) -> PhantomTensor:
         return self * -1
