@@ -11,7 +11,7 @@ import triton.language as tl
 
 from ttools.core.findings.findings import Argument
 from ttools.core.location import SourceLocation
-from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
+from ttools.sanitizer.gpu.findings import UnseenWrites, is_scratch
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
 from ttools.sanitizer.gpu.output import Frame, Record
 from ttools.sanitizer.gpu.sites import Site, find_site

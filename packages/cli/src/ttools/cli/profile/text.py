@@ -226,7 +226,7 @@ def _percent(value: float) -> str:
 
 
 def _waves(form: Row) -> str:
-    from ttools.profiler.gpu_time.speed_of_light import last_wave
+    from ttools.profiler.gpu_time.roofline import last_wave
 
     waves = form["waves"]
     if waves < 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,6 @@ from typing import Any
 
 from ttools.core.compilation.disassembly import disassemble
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.line_table import repaired, same_code
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target
 from ttools.core.triton_versions import AllocatedMemory, allocate_memory
@@ -189,3 +189,39 @@ def read_stages(names: Sequence[str]) -> list[str]:
         if name not in known:
             raise UsageError(f"there is no stage `{name}`; choose from {', '.join(known)}")
     return [name for name in known if name in names]
+
+
+_BEGIN, _END = re.compile(r"\s*// begin inline asm"), re.compile(r"\s*// end inline asm")
+_LOC = re.compile(r"\s*\.loc\s")
+
+
+def repaired(ptx: str) -> str:
+    """PTX whose inline assembly is of the lines it is from; it differs in its `.loc` lines only.
+
+    Triton's accesses to global memory are inline assembly of several lines, for each of which LLVM
+    writes a `.loc` of its own and counts the source line up. Only the first is right.
+    """
+    return "".join(_kept(ptx))
+
+
+def _kept(ptx: str) -> Iterator[str]:
+    within, seen = False, False
+    for line in ptx.splitlines(keepends=True):
+        if _BEGIN.match(line):
+            within, seen = True, False
+        elif _END.match(line):
+            within = False
+        elif within and _LOC.match(line):
+            if seen:
+                continue
+            seen = True
+        yield line
+
+
+def same_code(one: str, other: str) -> bool:
+    """Whether two disassemblies hold the same instructions, whatever lines they come from."""
+    return _instructions(one) == _instructions(other)
+
+
+def _instructions(listing: str) -> list[str]:
+    return re.findall(r"^\s+/\*[0-9a-f]+\*/.*$", listing, re.MULTILINE)

@@ -23,11 +23,10 @@ from ttools.interpreter.abi.module import CallbackKind, EmittedModule
 from ttools.interpreter.native.jit import NativeCode
 from ttools.interpreter.native.line_table import LineTable
 from ttools.interpreter.runtime import crash_note, parking
-from ttools.interpreter.runtime.arena import Arena
 from ttools.interpreter.runtime.callbacks import CALLBACK, Callbacks
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor, SiteTable
-from ttools.interpreter.runtime.pool import default_threads, pool, share
+from ttools.interpreter.runtime.pool import Arena, default_threads, pool, share
 from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.interpreter.runtime.stopping import Running, Stop
 

@@ -40,7 +40,7 @@ from ttools.interpreter.runtime.access_log import (
     split_log,
 )
 from ttools.interpreter.runtime.packed_log import PackedLog
-from ttools.interpreter.runtime.shown_values import shown_values
+from ttools.interpreter.runtime.printing import shown_values
 from ttools.interpreter.runtime.support.native_probe import probe_code
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import itertools
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ttools.interpreter.abi.module import Site
+from ttools.interpreter.abi.module import Shown, Site
 from ttools.interpreter.ir.numpy_types import numpy_type
 
 
@@ -96,3 +96,24 @@ def _printf_f(value: float) -> str:
     if math.isnan(value):
         return "-nan" if math.copysign(1, value) < 0 else "nan"
     return f"{value:f}"
+
+
+def shown_values(
+    variables: Sequence[Shown], data: bytes, lane: int
+) -> tuple[tuple[str, int | float | bool], ...]:
+    """Names and values of variables, in one lane of the chunk that a payload describes."""
+    held = ctypes.create_string_buffer(data, len(data))
+    return tuple(
+        (shown.name, _value(shown, ctypes.addressof(held) + _offset(shown, lane)))
+        for shown in variables
+    )
+
+
+def _value(shown: Shown, address: int) -> int | float | bool:
+    return element_value(address, shown.element, signed=not shown.unsigned)
+
+
+def _offset(shown: Shown, lane: int) -> int:
+    bits = re.fullmatch(r"[if](\d+).*", shown.element)
+    size = 2 if shown.element == "bf16" else max(1, int(bits[1]) // 8) if bits else 8
+    return shown.offset + size * min(lane, shown.width - 1)

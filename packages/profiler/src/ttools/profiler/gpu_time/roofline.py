@@ -9,6 +9,7 @@ Real launches take longer: this is a bound, no prediction. Must not know how cou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -86,3 +87,40 @@ def bound(counts: LaunchCounts, device: Device) -> Bound:
             parts[ATOMICS] = max(parts.get(ATOMICS, 0.0), often / rate)
     limited_by = max(parts, key=lambda name: parts[name])
     return Bound(seconds=parts[limited_by], limited_by=limited_by, parts=parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peaks:
+    """Seconds that the device needs at its peaks.
+
+    Attributes:
+        compute: of the unit with most to do.
+        unit: which that is; empty where no unit has a known rate.
+        memory: for the bytes touched.
+    """
+
+    compute: float
+    unit: str
+    memory: float
+
+
+def peaks_of(counts: LaunchCounts, device: Device) -> Peaks:
+    """What a launch needs at least of each side."""
+    parts = dict(bound(counts, device).parts)
+    memory = parts.pop("memory")
+    unit = max(parts, key=lambda name: parts[name], default="")
+    return Peaks(compute=parts.get(unit, 0.0), unit=unit, memory=memory)
+
+
+def waves_of(programs: float, resident: int, device: Device) -> float:
+    """How often the programs fill the device: below 1 they do not fill it once.
+
+    Args:
+        resident: that a multiprocessor holds at once.
+    """
+    return programs / (device.multiprocessors * max(1, resident))
+
+
+def last_wave(waves: float) -> float:
+    """How full the last wave is, 0 to 1: its tail leaves the rest of the device idle."""
+    return waves - math.ceil(waves) + 1 if waves > 0 else 0.0

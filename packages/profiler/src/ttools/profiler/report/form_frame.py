@@ -12,8 +12,7 @@ import pandas as pd
 
 from ttools.core.gpus.devices import Device
 from ttools.core.reports.report import config_text
-from ttools.profiler.gpu_time.roofline import bound
-from ttools.profiler.gpu_time.speed_of_light import waves_of
+from ttools.profiler.gpu_time.roofline import bound, waves_of
 from ttools.profiler.report.advice import Evidence
 from ttools.profiler.report.forms import Form
 from ttools.profiler.report.frames import resources_of

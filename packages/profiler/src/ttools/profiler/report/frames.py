@@ -17,8 +17,7 @@ from ttools.core.gpus.devices import Device
 from ttools.core.reports.report import config_text
 from ttools.profiler.access.trace import line_of
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.gpu_time.roofline import bound
-from ttools.profiler.gpu_time.speed_of_light import peaks_of
+from ttools.profiler.gpu_time.roofline import bound, peaks_of
 from ttools.profiler.run.launch_metrics import flops_of
 from ttools.profiler.run.session import Sample
 

@@ -15,12 +15,47 @@ from ttools.core.reports.report import counted
 from ttools.sanitizer.checks.bounds_help import distance
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.gpu.attribution import Launches, argument_at
-from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
 from ttools.sanitizer.gpu.instrumentation import TritonTool
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
 from ttools.sanitizer.gpu.output import Coordinates, Record
-from ttools.sanitizer.gpu.sites import Site, find_site
+from ttools.sanitizer.gpu.sites import Site, find_site, written_through_descriptors
 from ttools.sanitizer.gpu.tools import GpuTool
+
+
+class UnseenWrites:
+    """What the launches of a run wrote without initcheck's knowing.
+
+    NVIDIA documents that tensormap instructions on global memory are not tracked. Triton keeps the
+    descriptors that kernels make in scratch memory, and stores through descriptors with them.
+
+    Args:
+        folder: of the run, which holds the kernels' TTIR.
+    """
+
+    def __init__(self, launches: Sequence[Launch], folder: Path) -> None:
+        self._written = [
+            (launch.begin, argument)
+            for launch in launches
+            if launch.source is not None
+            for argument in launch.arguments
+            if argument.description.name in written_through_descriptors(folder / launch.source)
+        ]
+
+    def hold(self, record: Record) -> bool:
+        """Whether an address may have been written through a descriptor before."""
+        address = record.address
+        return address is not None and any(
+            begin <= record.position and argument.holds(address)
+            for begin, argument in self._written
+        )
+
+
+def is_scratch(record: Record, launch: Launch | None, site: Site) -> bool:
+    """Whether an access is the compiler's own, to memory that is no argument's."""
+    if launch is None or record.address is None or not site.is_compilers:
+        return False
+    return not any(argument.holds(record.address) for argument in launch.arguments)
+
 
 _NOUNS = {"read": "load", "write": "store", "atomic": "atomic access"}
 _OOB = {"read": "oob_load", "write": "oob_store", "atomic": "oob_atomic"}

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ttools.sanitizer.races.classes import classes_of
+from ttools.sanitizer.races.classes import MAY_CONFLICT, STORE, clashes, classes_of
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.happens_before import ordered_rows
 from ttools.sanitizer.races.iterations import iteration_rows
 from ttools.sanitizer.races.keys import changes, distinct, order_by
-from ttools.sanitizer.races.overlap import overlapping
+from ttools.sanitizer.races.overlap import cluster_heads, meetings, overlapping
 from ttools.sanitizer.races.records import (
     ACCESS,
     KINDS,
@@ -24,9 +24,41 @@ from ttools.sanitizer.races.records import (
     Site,
     column,
 )
-from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, Rows, join
+from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
 from ttools.sanitizer.races.threads import thread_rows, thread_suspects
-from ttools.sanitizer.races.unordered import suspects, unordered_rows
+
+
+def suspects(records: Records, classes: Ints) -> Bools:
+    """Records in a cluster that several programs reach and whose classes may conflict.
+
+    Args:
+        records: Sorted by start, none empty.
+        classes: of each site.
+    """
+    heads = cluster_heads(records["start"], records["end"])
+    length = np.diff(np.append(heads, len(records)))
+    program = records["program"]
+    several = np.minimum.reduceat(program, heads) != np.maximum.reduceat(program, heads)
+    kinds = np.bitwise_or.reduceat(classes[records["site"]], heads)
+    return np.repeat(several & MAY_CONFLICT[kinds], length)
+
+
+def unordered_rows(records: Records, classes: Ints) -> Rows:
+    """Every pair of sites at which different programs meet, in whatever order they ran.
+
+    Args:
+        records: Sorted by start.
+        classes: of each site.
+    """
+    start, end, site, program = (
+        column(records, name) for name in ("start", "end", "site", "program")
+    )
+    found = meetings(start, end, site, program, clashes(classes))
+    both = classes[site[found.first]] & classes[site[found.second]]
+    kind = np.where(both == STORE, OVERLAPPING_STORE, RACE)
+    nothing = np.full(len(kind), -1)
+    return Rows(kind, found.start, found.end, found.first, found.second, nothing)
+
 
 MAX_RANGES = 4096
 """Byte ranges kept in `Overlaps`."""

@@ -22,12 +22,54 @@ from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.bench import MOST_SAMPLES_ASKED, Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
-from ttools.tuner.measure.gpu_conditions import Conditions
 from ttools.tuner.measure.gpu_launch import GpuTunedLaunch
 from ttools.tuner.measure.gpu_timer import SHORT_S, GpuTimer
 from ttools.tuner.measure.outputs import CannotTuneError, require_known_writes
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate
+
+
+class Conditions:
+    """The clocks, temperature and power of the current GPU, as its driver reports them.
+
+    Without `nvidia-ml-py` (the extra `ttools-tuner[gpu]`) nothing is recorded.
+    """
+
+    def __init__(self) -> None:
+        self._library, self._handle = _open()
+
+    def read(self) -> dict[str, float] | None:
+        """Those of now in MHz, degrees Celsius and watts; None where the driver reports none."""
+        library = self._library
+        if library is None:
+            return None
+        try:
+            return {
+                "sm_mhz": library.nvmlDeviceGetClockInfo(self._handle, library.NVML_CLOCK_SM),
+                "memory_mhz": library.nvmlDeviceGetClockInfo(self._handle, library.NVML_CLOCK_MEM),
+                "celsius": library.nvmlDeviceGetTemperature(
+                    self._handle, library.NVML_TEMPERATURE_GPU
+                ),
+                "watts": library.nvmlDeviceGetPowerUsage(self._handle) / 1000,
+            }
+        except library.NVMLError:
+            return None
+
+
+def _open() -> tuple[Any, Any]:
+    try:
+        import pynvml
+        import torch
+    except ImportError:
+        return None, None
+    try:
+        pynvml.nvmlInit()
+        # By its identity: the order of devices is the program's own.
+        identity = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
+        return pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{identity}")
+    except (pynvml.NVMLError, RuntimeError, AssertionError, AttributeError):
+        return None, None
+
 
 #: A configuration is timed for so long, within these limits. Those that may win are compared again.
 SAMPLING_S, FEWEST, MOST = 0.002, 10, 25
