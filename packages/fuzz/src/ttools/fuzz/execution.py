@@ -52,7 +52,6 @@ class Runner:
         """Memory after a launch.
 
         Args:
-            variant: how to run it.
             memory: what it is before; not changed.
 
         Raises:

@@ -22,7 +22,6 @@ class Type:
     """An expression's type.
 
     Attributes:
-        element: of its elements.
         shape: extents; none for a scalar.
         buffer: what a pointer points into.
     """
@@ -146,7 +145,6 @@ class Buffer:
 
     Attributes:
         name: of the parameter.
-        element: of its elements.
         size: how many elements programs may touch.
         role: `in` buffers must be unchanged.
         data: a name in `memory.PATTERNS`: what it holds.

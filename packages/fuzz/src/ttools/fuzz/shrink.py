@@ -366,7 +366,6 @@ def reduce_failure(
     Args:
         program: fails.
         failure: how.
-        work: how it was run.
         seconds: how long to look.
     """
     latest = failure

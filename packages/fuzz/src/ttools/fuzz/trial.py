@@ -38,7 +38,6 @@ class Failure:
     """A kernel that did not do as it should.
 
     Attributes:
-        variant: how it was run.
         message: what is wrong, in a line or more.
         mismatch: the first buffer that is wrong.
     """
@@ -85,7 +84,6 @@ def examine(
     """Runs a kernel in every variant.
 
     Args:
-        variants: how to run it.
         folder: where its source goes.
         cpu: what code is made for in variants that name none.
         announce: called with each variant before it runs.

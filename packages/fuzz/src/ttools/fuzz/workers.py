@@ -75,7 +75,6 @@ def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdi
 
     Args:
         seeds: which kernels; asked for one as a worker is free, so that it may end at any time.
-        work: what to do with each.
         processes: how many at once.
     """
     folder = Path(tempfile.mkdtemp(prefix="ttools-fuzz-"))

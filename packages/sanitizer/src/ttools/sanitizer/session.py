@@ -54,7 +54,6 @@ class Session:
     """Everything one run owns; entered by `ttools.sanitizer.sanitize`.
 
     Attributes:
-        options: what is checked.
         own_findings: of this process, merged by site, in order of appearance.
         maps: which programs touched what of the tensors that findings concern.
         folder: where children of this process write; of the run's process in its children.

@@ -25,7 +25,6 @@ class GlobalAccess:
     Attributes:
         kind: `load`, `store`, `atomic`, `async copy` (to shared memory), `bulk copy` (by the TMA).
         bits: one thread accesses at once; 0 for a bulk copy, which is a block's.
-        count: of instructions.
     """
 
     kind: str

@@ -180,7 +180,6 @@ def replacements(
     """Every (owner, attribute, value) that makes `torch.cuda` answer for the CPU.
 
     Args:
-        torch: The torch module.
         used: Wraps a function so that calling it counts as asking for a device.
     """
     from ttools.core.device_map.generators import default_generator, of_cuda

@@ -30,7 +30,6 @@ class Comment:
     """One comment.
 
     Attributes:
-        location: where it is.
         kinds: the kinds or checks it names; `*` means any.
         reason: what follows; without one the comment is not honoured.
         covers: the line of code it is about.

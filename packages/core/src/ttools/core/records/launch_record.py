@@ -27,7 +27,6 @@ class Filling:
             numbers from `first` to `second`; `constant` is `first`.
         dtype: of an element, as torch names it without the module.
         first, second: see `kind`.
-        seed: of the random numbers.
     """
 
     kind: Literal["normal", "uniform", "constant"]
@@ -135,7 +134,6 @@ class Record:
     """What a file holds.
 
     Attributes:
-        launches: in their order.
         storages: the memory before each launch; a launch names its own.
         excerpts: of the source.
         made_by: versions of the programs that made it, and the device.

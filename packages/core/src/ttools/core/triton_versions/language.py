@@ -95,7 +95,6 @@ def compilation_error(location: SourceLocation | None, cause: Exception) -> Exce
     """Triton's error for a mistake in a kernel's source.
 
     Args:
-        location: where it is.
         cause: what Triton's own library raised.
     """
     from triton.compiler.errors import CompilationError

@@ -26,7 +26,6 @@ class Frame:
         variables: values by name.
         memory: elements by buffer, margins included.
         parameters: numbers by name.
-        program: its id.
         helpers: functions by name.
         owners: for each element of a buffer the number of the program that stored it, or -1.
         number: this program's.

@@ -84,7 +84,6 @@ class Handle:
 
     Attributes:
         data: the value; of a scalar an array without dimensions.
-        element: the type of its elements.
         origin: the kernel's argument that a pointer was computed from, if known.
         factors: what it is the product of, and the iteration in which that was computed; a sum in
             the same iteration may take them for a fused multiply-add.

@@ -163,7 +163,6 @@ def operands_first(value: Value, known: Container[Value]) -> Iterator[Value]:
     """What a value is computed from and that is not known, each after its operands, itself last.
 
     Args:
-        value: where to begin.
         known: what has been looked at; the caller adds each value before it asks for the next.
     """
     pending = [value]

@@ -14,7 +14,6 @@ def backward_slice(
     """The values that some depend on, each once, the nearest first and themselves before all.
 
     Args:
-        values: where to begin.
         sources: what a value comes from; nothing where the slice is to end.
     """
     pending = deque(dict.fromkeys(values))

@@ -60,7 +60,6 @@ class ObservedLaunch:
         arguments: one per parameter, as the user passed them.
         values: the same as the launch works on them: GPU memory is replaced by host copies.
         variants: the kernel's module and effects.
-        options: how the run emits kernels.
         config: what the autotuner that makes the launch has chosen; None without one.
         choices: how many configurations it had, after its own early pruning.
         eagerly: runs the given programs, in the language of `selection`, as Python on

@@ -72,7 +72,6 @@ class Variants:
 
         Args:
             facts: what the launch's arguments decide.
-            options: how to emit.
             statistics: take the time.
             instruments: replace those of the options.
             rewrite: applies the rewrites that the instruments name.

@@ -76,10 +76,8 @@ def get_or_compile(
     Args:
         ttir: the module's text with its locations, which name the source file.
         facts: what the launch's arguments decide.
-        options: how it is emitted.
         build: emits it; only called when the cache has none.
         name: the kernel's name, for messages.
-        defined: where the kernel is defined, for messages.
         opt: LLVM's level; by default `optimisation_level()`.
     """
     phases: dict[str, float] = {}

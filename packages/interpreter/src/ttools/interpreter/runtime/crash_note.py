@@ -84,11 +84,7 @@ def write_crash_note(advice: str) -> None:
 
 @contextmanager
 def compiling(kernel: str, defined: SourceLocation | None) -> Iterator[None]:
-    """Inside, a note is written if LLVM ends the process.
-
-    Args:
-        defined: where that is defined.
-    """
+    """Inside, a note is written if LLVM ends the process."""
     text = _text(_COMPILED.format(kernel=_named(kernel, defined)))
     with _compiling_lock:
         note = native_runtime().note

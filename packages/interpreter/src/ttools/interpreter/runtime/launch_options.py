@@ -14,7 +14,6 @@ class LaunchOptions:
 
     Attributes:
         threads: how many threads run programs; by default as many as torch uses.
-        order: in which order programs start.
         seed: of the random order and of `random:N` in `programs`.
         programs: which programs run, in the language of `selection`; all by default.
         seconds: after which the launch is stopped; None for never.

@@ -180,7 +180,6 @@ def share(
     """Has workers do a job, and returns when all have ended.
 
     Args:
-        workers: leased.
         entry: address of what they call with the job and an arena.
         job: address of the job.
         arena: this thread's, if it takes part.

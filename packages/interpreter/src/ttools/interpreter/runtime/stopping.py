@@ -48,7 +48,6 @@ class Stop:
         program: coordinates of the first program that saw it in a loop; None between programs.
         location: of that loop.
         begun: how many programs had begun, at most.
-        programs: how many there are.
     """
 
     kernel: str

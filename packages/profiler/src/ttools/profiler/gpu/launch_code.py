@@ -34,7 +34,6 @@ class LaunchCode:
     """What runs at launches of one kernel.
 
     Args:
-        words: how many a launch has.
         optional: how many of the last may be left out; such launches are not noted.
         key: an expression of the words, see `word`, that is equal for equal launches.
         names: what `key` uses beside.

@@ -24,7 +24,6 @@ class Form:
     Attributes:
         sample: the first of them.
         source: what was compiled for them; None where that is unknown.
-        launches: how many they are.
         seconds: that they took together.
     """
 

@@ -79,7 +79,6 @@ class Check:
 
     Attributes:
         name: as the user calls it.
-        kinds: of its findings.
         aliases: what users of other tools call it.
         is_default: whether it is made unless others are asked for.
         observes: what it needs to see, besides what fails in native code.

@@ -23,11 +23,7 @@ _MOST_ELEMENTS = 1 << 16
 def shared_arguments(
     launch: ObservedLaunch, regions: Sequence[Region]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of parameters that are written through, and whose views share a byte.
-
-    Args:
-        regions: of the parameters.
-    """
+    """Pairs of parameters that are written through, and whose views share a byte."""
     written = launch.variants.effects.written
     if len(written) < 2:
         return

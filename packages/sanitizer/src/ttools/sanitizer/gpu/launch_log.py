@@ -82,7 +82,6 @@ class LaunchLog:
     """What a program did.
 
     Attributes:
-        launches: in order.
         status: that it ended with; None if it ended otherwise than a script does.
         failures: what could not be logged.
         refusal: why ttools did not run it to its end; None if it did.

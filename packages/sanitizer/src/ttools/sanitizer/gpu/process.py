@@ -42,7 +42,6 @@ def run(
     """Runs a command and waits for it.
 
     Args:
-        environment: all of it.
         stdin: what it reads; by default what we read.
         output: where both of its streams go; by default where ours do.
         timeout: in seconds.

@@ -154,7 +154,6 @@ class CheckedLaunch:
         """Runs all programs; what they observe is then in `launch.monitor`.
 
         Args:
-            options: how programs run.
             rereads: chooses what accesses see that leave memory as it is.
 
         Raises:

@@ -183,7 +183,6 @@ class Tracking:
 
         Args:
             only: `only 3`: how it says how many are made.
-            checked: how many are made.
             wanted: how many there are, as far as they were followed.
             what: they look at.
         """

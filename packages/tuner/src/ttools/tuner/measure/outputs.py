@@ -66,7 +66,6 @@ def outputs_of(
     """Copies of the tensors that a launch may have written.
 
     Args:
-        launch: it has run.
         pointees: what the tables among its arguments lead to.
         without: names of arguments whose contents do not matter.
     """

@@ -29,7 +29,6 @@ class PredictedBench(Bench):
     Args:
         clock: observes the run, and counts.
         checks: how outputs are verified.
-        device: what configurations are for.
     """
 
     def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks, device: Device) -> None:

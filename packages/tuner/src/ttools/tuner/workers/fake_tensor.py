@@ -49,7 +49,6 @@ class FakeTensor:
     Whoever asks for more than Triton does meets an `AttributeError`.
 
     Attributes:
-        dtype: of its elements.
         strides: in elements.
         offset: of its first element in the storage.
     """

@@ -297,7 +297,6 @@ def waited_until(ended: Iterable[float], begun: int) -> float:
 
     Args:
         ended: when each compilation had ended, in seconds.
-        begun: how many there are.
     """
     enough = math.ceil(_MOST_OF_THEM * begun)
     first = sorted(ended)[:enough]

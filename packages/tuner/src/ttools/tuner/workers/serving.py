@@ -32,7 +32,6 @@ class Opening:
     """The launch that the requests which follow are about.
 
     Attributes:
-        measuring: how configurations are measured.
         threads: how many torch may use.
         compiles_only: nothing will be run, so memory need not be on a GPU.
         target: Triton's name of the GPU to compile for, in a process that needs neither torch nor
@@ -61,7 +60,6 @@ def opening_of(
     """What has a worker make a launch again.
 
     Args:
-        measuring: how configurations are measured.
         triton: see `Opening`.
         shares: see `serialize`.
         variables: see `Opening`.

@@ -58,11 +58,7 @@ class Job:
 
 
 class WorkerSlot:
-    """One worker at a time; after the first, the next is forked by the next job that needs it.
-
-    Args:
-        server: forks the workers.
-    """
+    """One worker at a time; after the first, the next is forked by the next job that needs it."""
 
     def __init__(self, server: ForkServer) -> None:
         self._server = server

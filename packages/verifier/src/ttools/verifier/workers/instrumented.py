@@ -117,7 +117,6 @@ def instrument(
         module: TTIR as Triton holds it.
         wanted: how.
         number: of the module, from 1 on.
-        options: that it is compiled with.
         codegen: what its backend gives the front end.
 
     Returns:

@@ -46,7 +46,6 @@ class Difference:
         one: the value of the first recording.
         other: of the second.
         lane: index of the first lane that differs.
-        differing: how many do.
         compared: how many were compared.
         tolerance: relative and absolute.
     """

@@ -79,7 +79,6 @@ class Assignment:
     """Where a variable is assigned in a kernel.
 
     Attributes:
-        name: the variable's.
         callers: file and line of the calls that led there, innermost first.
         element: its type, as MLIR writes it.
         shape: of the value, `()` for a scalar.

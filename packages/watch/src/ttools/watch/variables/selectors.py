@@ -27,7 +27,6 @@ class Selector:
     """A name or a line that the user asks for.
 
     Attributes:
-        text: as it was written.
         name: of variables, `*` and `?` standing for anything; empty for a line.
     """
 

@@ -180,7 +180,6 @@ class _Assigned:
     """A value of a statement.
 
     Attributes:
-        variable: that the statement assigns.
         kind: of the value, see `repeats`.
         is_part: whether a value of the same statement is made of it.
         chain: the location of the value and those of its callers.

@@ -20,7 +20,6 @@ def fill_words(address: int, words: int, word: int) -> None:
 
     Args:
         address: of the first, a multiple of 8.
-        words: how many.
         word: 64 bits, unsigned.
     """
     run_job(_code(), -(-words // _BLOCK_WORDS), (words, address, word), worthwhile=8)

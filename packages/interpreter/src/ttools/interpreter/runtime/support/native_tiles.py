@@ -79,7 +79,6 @@ def survey(log: NDArray[Any], sites: int) -> list[Spread] | None:
 
     Args:
         log: of `access_dtype`, contiguous.
-        sites: how many there are.
     """
     rows = (ctypes.c_int64 * (_ROW * sites))(*(2**63 - 1, -1, 0, 0, 0, _NO_STEP) * sites)
     job = (ctypes.c_uint64 * 4)(log.ctypes.data, len(log), ctypes.addressof(rows), 0)

@@ -22,7 +22,6 @@ def run_job(
 
     Args:
         code: takes blocks, by adding one to the job's first word, until there are no more.
-        blocks: how many there are.
         words: what else the job has; six at most.
         worthwhile: blocks for each thread at least, else fewer threads share the work.
 

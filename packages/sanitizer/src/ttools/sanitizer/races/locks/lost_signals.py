@@ -22,7 +22,6 @@ class LostSignal:
     Attributes:
         program: linear id.
         site: where it gives it.
-        count: how many signals are lost.
     """
 
     program: int

@@ -27,7 +27,6 @@ class Storage:
     """What tensors that share memory have in common.
 
     Attributes:
-        elements: how many there are.
         dtype: of each.
         content: of element `INDEX`, if it is an integer that is known.
         value: of all elements, if they are the same float.

@@ -19,7 +19,6 @@ class Known:
     """What is known of all launches so far.
 
     Args:
-        names: of the sizes.
         first: the least of each that is asked about, by name.
         limit: of time, after which nothing else is tried.
     """
