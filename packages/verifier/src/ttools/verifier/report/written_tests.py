@@ -2,7 +2,8 @@
 
 A file holds the arguments of the failing call, and of those before it, byte by byte. Where the
 kernel runs is the user's business: on a GPU, or under Triton's interpreter. What values and torch
-cannot show needs ttools' checks, and the file says so; none needs `ttools verify`.
+cannot show needs ttools' checks, and the file says so; none needs `ttools verify`. The texts are in
+`test_templates/`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from string import Template
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.verifier.report import test_templates as texts
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.result import Failure
 from ttools.verifier.workers.wire import TensorImage
@@ -72,7 +72,7 @@ def write_test(
         imports = "import threading\n"
         environment = '\nos.environ["TORCH_COMPILE_DISABLE"] = "1"  # so that operators are seen'
         environment += _PLAIN_ENVIRONMENT
-    text = Template(texts.HEAD + template).substitute(
+    text = Template(_text("head") + template).substitute(
         fields,
         title=title.replace("\\", "/").replace('"', "'").replace("\n", " "),
         how=f"\n{how}\n" if how else "",
@@ -103,8 +103,8 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
             "Values need not show this, so the test asks ttools' checks: it needs ttools-sanitizer,"
             "\nand runs the kernel on the CPU in a process of its own."
         )
-        main = Template(texts.CHECKS).safe_substitute(kinds=repr(evidence["checks"]))
-        return texts.CHECKED.replace("$main", main), how, {}
+        main = Template(_text("checks")).safe_substitute(kinds=repr(evidence["checks"]))
+        return _text("checked").replace("$main", main), how, {}
     if "order" in evidence:
         how = (
             "Only an order of programs shows this, so the test needs ttools-interpreter, which runs"
@@ -112,27 +112,26 @@ def _kind(evidence: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
         )
         order, seed = evidence["order"]
         fields = {"order": repr(order), "order_seed": repr(seed)}
-        return texts.CHECKED.replace("$main", texts.ORDER), how, fields
+        return _text("checked").replace("$main", _text("order")), how, fields
     if "operator" in evidence:
         how = "Values do not show this: torch's modes say which operators run."
-        return _MODES + texts.OPERATOR, how, {"operator": "{!r}, {}".format(*evidence["operator"])}
+        return _text("operator"), how, {"operator": "{!r}, {}".format(*evidence["operator"])}
     if "replaced" in evidence:
-        return texts.REPLACED, "", {"replaced": repr(evidence["replaced"])}
+        return _text("replaced"), "", {"replaced": repr(evidence["replaced"])}
     if "launches" in evidence:
         how = "Values do not show this, so launches are left out: then they must be wrong."
-        return texts.LAUNCHES, how, {}
+        return _text("launches"), how, {}
     if "given" in evidence:
         how = "Values do not show this: contents of tensors are compared before each launch."
-        return texts.GIVEN, how, {}
+        return _text("given"), how, {}
     if "touched" in evidence:
-        return texts.TOUCHED, "Values do not show this: arguments are looked at on the way.", {}
-    return texts.VALUES, "", {}
+        return _text("touched"), "Values do not show this: arguments are looked at on the way.", {}
+    return _text("values"), "", {}
 
 
-_MODES = """from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-
-"""
+def _text(name: str) -> str:
+    """What files of a kind have in common: `head` is the beginning of all."""
+    return (Path(__file__).with_name("test_templates") / f"{name}.txt").read_text("utf-8")
 
 
 def _entries(calls: Calls) -> str:
