@@ -49,18 +49,6 @@ class EagerConstexpr(tl.constexpr):  # type: ignore[misc]
         """Calls the constant, which may be a jit function."""
         return current().language.wrap(self.value)(*arguments, **named)
 
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __int__(self) -> int:
-        return int(self.value)
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-    def __len__(self) -> int:
-        return len(self.value)
-
 
 def _constant_operator(name: str, *, reflected: bool = False) -> Callable[..., Any]:
     method = f"__{name}__"
@@ -85,6 +73,8 @@ for _name in (*_OPERATORS, *_COMPARISONS):
     setattr(EagerConstexpr, f"__{_name}__", _constant_operator(_name))
 for _name in _OPERATORS:
     setattr(EagerConstexpr, f"__r{_name}__", _constant_operator(_name, reflected=True))
+for _function in (hash, int, float, len):
+    setattr(EagerConstexpr, f"__{_function.__name__}__", lambda self, f=_function: f(self.value))
 for _name in ("neg", "pos", "invert"):
     _unary = getattr(tl.constexpr, f"__{_name}__")
     setattr(EagerConstexpr, f"__{_name}__", lambda self, f=_unary: EagerConstexpr(f(self)))

@@ -177,22 +177,21 @@ def _is_integer(value: Any) -> bool:
     return hasattr(value, "__index__") and not hasattr(type(value), "__torch_function__")
 
 
-def _floordiv(p: Poly, d: Poly) -> Any:
+def _is_above_zero(d: Poly) -> bool:
+    """Whether a divisor is above 0, not below it."""
     ask = current_path().ask
-    if ask(d - 1, "ge"):
-        return host_int(floordiv(p, d))
-    if ask(d, "eq"):
+    above = ask(d - 1, "ge")
+    if not above and ask(d, "eq"):
         raise ZeroDivisionError("integer division or modulo by zero")
-    return host_int(floordiv(-p, -d))
+    return above
+
+
+def _floordiv(p: Poly, d: Poly) -> Any:
+    return host_int(floordiv(p, d) if _is_above_zero(d) else floordiv(-p, -d))
 
 
 def _mod(p: Poly, d: Poly) -> Any:
-    ask = current_path().ask
-    if ask(d - 1, "ge"):
-        return host_int(modulo(p, d))
-    if ask(d, "eq"):
-        raise ZeroDivisionError("integer division or modulo by zero")
-    return host_int(-modulo(-p, -d))
+    return host_int(modulo(p, d) if _is_above_zero(d) else -modulo(-p, -d))
 
 
 def _pow(p: Poly, e: Poly) -> Any:
@@ -282,6 +281,13 @@ def _compare(make: Callable[[Poly], tuple[Poly, str, bool]]) -> Any:
     return compare
 
 
+def _of_int(function: Callable[..., Any]) -> Any:
+    def method(self: HostInt, *arguments: Any) -> Any:
+        return function(self.__index__(), *arguments)
+
+    return method
+
+
 class HostInt:
     """An integer that depends on the sizes; host code takes it for an `int`.
 
@@ -356,17 +362,8 @@ class HostInt:
 
     __int__ = __index__
 
-    def __float__(self) -> float:
-        return float(self.__index__())
-
-    def __hash__(self) -> int:
-        return hash(self.__index__())
-
-    def __repr__(self) -> str:
-        return repr(self.__index__())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.__index__(), spec)
+    __float__, __hash__, __repr__ = _of_int(float), _of_int(hash), _of_int(repr)
+    __format__ = _of_int(format)
 
     def __ceil__(self) -> Any:
         return self

@@ -207,7 +207,7 @@ class PhantomTensor(View):
         return self.__mul__(1 << other)
 
     def __rshift__(self, other: Any) -> PhantomTensor:
-        return self.__floordiv__(1 << other)
+        return self._divided(1 << other, floordiv)
 
     def clamp(self, min: Any = None, max: Any = None) -> PhantomTensor:
         if not (self._whole() and all(e is None or isinstance(e, int) for e in (min, max))):
@@ -248,11 +248,8 @@ class PhantomTensor(View):
         storage.forget()
         storage.content = known
 
-    def __floordiv__(self, other: Any) -> PhantomTensor:
-        return self._divided(other, floordiv)
-
-    def __mod__(self, other: Any) -> PhantomTensor:
-        return self._divided(other, modulo)
+    __floordiv__ = functools.partialmethod(_divided, function=floordiv)
+    __mod__ = functools.partialmethod(_divided, function=modulo)
 
     def __truediv__(self, other: Any) -> PhantomTensor:
         if isinstance(other, torch.Tensor):
