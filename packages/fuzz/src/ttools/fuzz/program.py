@@ -144,7 +144,6 @@ class Buffer:
     """An argument's memory.
 
     Attributes:
-        name: of the parameter.
         size: how many elements programs may touch.
         role: `in` buffers must be unchanged.
         data: a name in `memory.PATTERNS`: what it holds.

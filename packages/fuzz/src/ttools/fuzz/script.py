@@ -21,7 +21,6 @@ def script(
 
     Args:
         program: what fails.
-        variant: how it was run.
         cpu: what code was made for, if the variant names no CPU.
         mismatch: the elements to show, if memory was wrong.
     """

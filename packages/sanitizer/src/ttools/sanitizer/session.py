@@ -121,11 +121,7 @@ class Session:
             self._around = None if around is self else around
 
     def join(self, folder: Path) -> None:
-        """Makes this process a child in the run of another one, for which it writes from now on.
-
-        Args:
-            folder: where.
-        """
+        """Makes this process a child in the run of another one, for which it writes from now on."""
         self._joins, self._writer = folder, None
         self._lock = threading.Lock()  # another thread of the other process may have held it
         self.own_findings, self._tallies, self.maps = [], {}, []

@@ -135,7 +135,6 @@ class Record:
 
     Attributes:
         storages: the memory before each launch; a launch names its own.
-        excerpts: of the source.
         made_by: versions of the programs that made it, and the device.
     """
 

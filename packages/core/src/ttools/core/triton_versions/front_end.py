@@ -52,7 +52,6 @@ def print_operands(module: Any, name: str, prefix: Callable[[str], str | None]) 
 
     Args:
         module: as the front end writes it.
-        name: of the operations.
         prefix: of the print, from the text of the result's type; None for none.
     """
     from triton._C.libtriton import ir

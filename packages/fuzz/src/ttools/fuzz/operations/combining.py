@@ -28,7 +28,6 @@ class Combine:
 
     Attributes:
         operands: how many values it combines at once.
-        text: of the function.
         fold: what it means; the types of the operands come last.
         commutative: whether `tl.reduce` may take it on a GPU, too.
     """

@@ -55,7 +55,6 @@ class ObservedLaunch:
 
     Attributes:
         function: its `JITFunction`; None for a module from a file.
-        grid: as given.
         plan: names and types of the parameters.
         arguments: one per parameter, as the user passed them.
         values: the same as the launch works on them: GPU memory is replaced by host copies.

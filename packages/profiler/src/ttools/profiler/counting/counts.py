@@ -106,7 +106,6 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> L
     """The counts of a launch.
 
     Args:
-        plan: what the counters mean.
         counters: of one launch, by number.
     """
     lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))

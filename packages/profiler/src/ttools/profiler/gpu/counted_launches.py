@@ -61,7 +61,6 @@ class MadeLaunch(NamedTuple):
     """A launch with what is its own; others may do the same.
 
     Attributes:
-        launch: what it does.
         compiled: the kernel that Triton compiled for it.
         config: of the autotuner that made it.
         stack: scopes around it, where these were asked for.

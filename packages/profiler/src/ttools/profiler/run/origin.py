@@ -27,9 +27,6 @@ _RUNNER = "ttools.core.process.script"
 class Origin:
     """Tells where a launch is being made.
 
-    Args:
-        context: what to record.
-
     Attributes:
         scopes: hears of the program's scopes while it listens.
     """

@@ -70,7 +70,6 @@ class ProtonProfile:
     """A file of Proton's.
 
     Attributes:
-        root: of its tree.
         devices: what it says of each device, by kind and number.
     """
 

@@ -59,7 +59,6 @@ def value_of(expression: ast.expr, known: Mapping[str, Any]) -> Any:
     """The value of an expression, or `UNKNOWN`.
 
     Args:
-        expression: of a kernel.
         known: values by name, also such as wrap plain ones, and `PASSED`.
     """
     evaluate = _EVALUATORS.get(type(expression))

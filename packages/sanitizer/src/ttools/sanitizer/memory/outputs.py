@@ -117,7 +117,6 @@ class UnwrittenOutputs:
 
     Args:
         known: what is known of unwritten memory.
-        report: takes findings.
     """
 
     def __init__(self, known: UninitialisedMemory, report: Callable[[Finding], None]) -> None:

@@ -19,7 +19,6 @@ class Sink:
 
     Attributes:
         op: the operation that uses the value.
-        value: one of its operands.
         use: what becomes of the lanes, as the end of a sentence about them.
         mask: only lanes with it matter; None for all.
         allows_copies: whether lanes may be handed on as they are.

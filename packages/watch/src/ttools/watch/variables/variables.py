@@ -45,7 +45,6 @@ class Variable:
     Attributes:
         name: of the variable; for what is stored, of the function that stores it.
         location: file and line, and the calls that led there.
-        value: what is assigned.
         block: in which it is known.
         operation: after (before, if it stores) which it is known; from the block's start if None.
         mask: of the lanes that are defined, or take part; None if all are.
