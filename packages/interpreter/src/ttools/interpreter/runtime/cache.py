@@ -103,7 +103,7 @@ def get_or_compile(
     loaded = time.perf_counter()
     phases["load"] = loaded - start
     if key and store is not None:
-        store.write(key, zlib.compress(msgspec.msgpack.encode(emitted), level=1), object_code)
+        store.write(key, _packed(emitted), object_code)
         phases["store"] = time.perf_counter() - loaded
     return Compilation(_kernel(emitted, native, object_code, defined), False, phases)
 
@@ -124,6 +124,10 @@ def _restore(
         return None
     phases["load"] = time.perf_counter() - start
     return kernel
+
+
+def _packed(emitted: EmittedModule) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(emitted), level=1)
 
 
 def _unpacked(metadata: bytes) -> EmittedModule:
