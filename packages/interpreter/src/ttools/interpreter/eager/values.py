@@ -36,6 +36,10 @@ _OPERATORS = (
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
+def _of_value(function: Callable[[Any], Any]) -> Any:
+    return lambda self: function(self.value)
+
+
 class EagerConstexpr(tl.constexpr):  # type: ignore[misc]
     """A `tl.constexpr` that leaves operators with a tensor to the tensor."""
 
@@ -48,6 +52,9 @@ class EagerConstexpr(tl.constexpr):  # type: ignore[misc]
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Calls the constant, which may be a jit function."""
         return current().language.wrap(self.value)(*arguments, **named)
+
+    __hash__, __int__ = _of_value(hash), _of_value(int)
+    __float__, __len__ = _of_value(float), _of_value(len)
 
 
 def _constant_operator(name: str, *, reflected: bool = False) -> Callable[..., Any]:
@@ -73,8 +80,6 @@ for _name in (*_OPERATORS, *_COMPARISONS):
     setattr(EagerConstexpr, f"__{_name}__", _constant_operator(_name))
 for _name in _OPERATORS:
     setattr(EagerConstexpr, f"__r{_name}__", _constant_operator(_name, reflected=True))
-for _function in (hash, int, float, len):
-    setattr(EagerConstexpr, f"__{_function.__name__}__", lambda self, f=_function: f(self.value))
 for _name in ("neg", "pos", "invert"):
     _unary = getattr(tl.constexpr, f"__{_name}__")
     setattr(EagerConstexpr, f"__{_name}__", lambda self, f=_unary: EagerConstexpr(f(self)))
