@@ -24,7 +24,6 @@ class Element:
         name: short, as in MLIR, except that unsigned types have names of their own.
         kind: what arithmetic it has.
         triton: its name in `triton.language`.
-        torch: its name in torch.
         numpy: how the oracle holds it.
         digits: of a float, bits of its significand, the hidden one included.
     """

@@ -26,8 +26,6 @@ class Outcome:
         rejected: how many of them Triton refused.
         launches: how often, by variant.
         failures: the first one of each cause.
-        scripts: a script for each of the failures.
-        first: the first seed.
     """
 
     kernels: int = 0

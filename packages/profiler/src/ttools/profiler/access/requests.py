@@ -194,7 +194,6 @@ def request_elements(held: Holder, elements: int, *, once: bool) -> NDArray[np.i
     """The row-major elements that each request of a warp accesses; -1 for none.
 
     Args:
-        held: who holds what of the tile.
         elements: that a thread accesses at once.
         once: of elements that several threads hold only one accesses each, as stores do.
     """

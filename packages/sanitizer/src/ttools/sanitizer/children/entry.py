@@ -25,7 +25,6 @@ class Member:
     """A process that takes part in a run.
 
     Attributes:
-        pid: its number.
         began: when it started, in the kernel's ticks: numbers are given again.
         daemon: whether whoever started it may end it by a signal, as pools of `multiprocessing`
             and pytest-xdist do.

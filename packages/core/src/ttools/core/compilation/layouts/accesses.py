@@ -39,7 +39,6 @@ class AccessLayout:
         kind: `load`, `store`, `atomic`.
         shape: of the tile.
         layout: as TTGIR writes it.
-        held: who holds what of the tile.
         nested: whether it is inside a loop or a branch.
     """
 

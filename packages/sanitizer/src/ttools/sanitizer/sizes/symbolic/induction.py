@@ -28,7 +28,6 @@ class Growth:
     """A value that grows by the same amount in each iteration.
 
     Attributes:
-        step: the amount.
         needs: what it takes that this is it.
         producer: the operation that adds it; None where nothing does.
     """
