@@ -12,7 +12,6 @@ class KernelStats:
     """What one kernel did while an interpretation was active; times in seconds.
 
     Attributes:
-        launches: how often it was launched.
         programs: how many programs ran, over all launches.
         front_end_s: Triton's front end, its passes and its cache.
         compile_s: parsing TTIR, emitting and compiling native code, or loading it from the cache.

@@ -127,8 +127,6 @@ class Missing:
     """The elements of an argument that are missing.
 
     Attributes:
-        count: how many.
-        total: how many elements the argument has.
         ranges: of them, in the order of the elements: first and last.
         indices: of the first ones.
         at_end: whether they are the last elements and no others.

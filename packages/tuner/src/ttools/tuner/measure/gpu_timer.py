@@ -35,7 +35,6 @@ class GpuTimer:
         Args:
             prepare: what must come before it.
             work: it queues work on the current stream.
-            count: how often.
         """
         cuda = _cuda()
         pairs = [

@@ -41,6 +41,9 @@ class Compiler:
     def compile(self, key: str) -> StaticFacts | None:
         """Compiles a configuration as the launch needs it.
 
+        Args:
+            key: of the configuration.
+
         Returns:
             What is known of it then, see `GpuBench.compile`.
 

@@ -47,7 +47,9 @@ class RemoteBench:
     """One launch, made again and again in other processes.
 
     Args:
+        opening: of the launch.
         timeout: seconds that a configuration may take, compilation included.
+        pools: of the run.
 
     Attributes:
         reference: key of the configuration that outputs are compared with; empty at first.
