@@ -99,6 +99,10 @@ class Region:
         new = self.substitution()
         for condition in self.left:
             poly = substitute(condition.poly, new)
+            if poly.constant is not None and not Condition(
+                poly, condition.relation, condition.answer
+            ).holds({}):
+                return None  # what was left of the sizes is of one value each
             if condition.relation == "ge":
                 space.assumed.append(poly if condition.answer else -1 - poly)
             elif condition.answer:

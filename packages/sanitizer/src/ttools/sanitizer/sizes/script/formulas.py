@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ttools.sanitizer.sizes.host.paths import cdiv
+from ttools.sanitizer.sizes.script.notes import Note
 
 _T = TypeVar("_T")
 
@@ -59,6 +60,24 @@ def blocks(of: Formula, block: int) -> Formula:
     """How many blocks cover a number."""
     text = f"cdiv({of.text}, {block})"
     return Formula(text, lambda sizes: cdiv(of.value(sizes), block), of.names)
+
+
+def formula_of(note: Note, named: Mapping[int, Formula]) -> Formula:
+    """What a number comes from.
+
+    Args:
+        note: of the number.
+        named: what extents of a length are; others stay as they are.
+    """
+
+    def at(sizes: Mapping[str, Any]) -> Callable[[int], Any]:
+        return lambda n: named[n].value(sizes) if n in named else n
+
+    names = frozenset().union(*(named[n].names for n in note.extents if n in named))
+    if not names:
+        return constant(note.value(at({})))
+    text = note.text(lambda n: named[n].text if n in named else str(n))
+    return Formula(text, lambda sizes: note.value(at(sizes)), names)
 
 
 class Origins:
