@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import builtins
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
+from types import FunctionType
 from typing import Any
 
 import torch
 import triton
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from ttools.core.imports import after_import
 from ttools.core.patches import Patches
 from ttools.sanitizer.sizes.script.formulas import runs_of
 from ttools.sanitizer.sizes.script.noted import (
@@ -28,6 +31,7 @@ from ttools.sanitizer.sizes.script.noted import (
     note_of,
     noted,
     passed_to_int,
+    stripped,
 )
 from ttools.sanitizer.sizes.script.notes import Note, combined, extent, number, product
 
@@ -50,6 +54,8 @@ class Following(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if torch.compiler.is_compiling():  # what torch traces sees plain integers
+            return func(*args, **kwargs)
         result = func(*args, **kwargs)
         if self._paused:
             return result
@@ -67,6 +73,17 @@ class Following(TorchFunctionMode):
             yield
         finally:
             self._paused -= 1
+
+    def in_backward(self, method: Any) -> Any:
+        """What runs a backward pass, with the mode, which is off inside of what it handles."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if any(mode is self for mode in _get_current_function_mode_stack()):
+                return method(*args, **kwargs)
+            with self:
+                return method(*args, **kwargs)
+
+        return run
 
     def extents(self, tensor: Any) -> Extents:
         """What the extents of a tensor come from; None where that is the script."""
@@ -272,10 +289,37 @@ def following(mode: Following) -> Iterator[None]:
         if not hasattr(owner, attribute):
             owner, attribute = triton, "next_power_of_2"
         patches.wrap(owner, attribute, next_power)
+        for module in (torch.autograd, torch.autograd.graph):
+            patches.wrap(module, "_engine_run_backward", mode.in_backward)
+        patches.callback(after_import(_COMPILED, lambda _: _give_plain(patches)))
         with mode:
             yield
 
 
+def _give_plain(patches: Patches) -> None:
+    """Has what `torch.compile` makes be called with plain integers, which it is compiled for."""
+    owner = sys.modules[_COMPILED]._TorchDynamoContext
+
+    def make(method: Any) -> Any:
+        def compiled(context: Any, function: Any) -> Any:
+            made = method(context, function)
+            return _called_plain(made) if isinstance(made, FunctionType) else made
+
+        return compiled
+
+    patches.wrap(owner, "__call__", make)
+
+
+def _called_plain(function: Any) -> Any:
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(stripped, args), **{n: stripped(v) for n, v in kwargs.items()})
+
+    return called
+
+
+#: The module that makes compiled functions, which torch imports when it makes one.
+_COMPILED = "torch._dynamo.eval_frame"
 _GETITEM = torch.Tensor.__getitem__
 _READ = {
     torch.Tensor.shape.__get__: Following._shape,  # type: ignore[attr-defined]

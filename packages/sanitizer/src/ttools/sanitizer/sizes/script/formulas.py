@@ -69,15 +69,12 @@ def formula_of(note: Note, named: Mapping[int, Formula]) -> Formula:
         note: of the number.
         named: what extents of a length are; others stay as they are.
     """
-
-    def at(sizes: Mapping[str, Any]) -> Callable[[int], Any]:
-        return lambda n: named[n].value(sizes) if n in named else n
-
-    names = frozenset().union(*(named[n].names for n in note.extents if n in named))
-    if not names:
-        return constant(note.value(at({})))
-    text = note.text(lambda n: named[n].text if n in named else str(n))
-    return Formula(text, lambda sizes: note.value(at(sizes)), names)
+    note = note.fixed_but(named)
+    if not note.extents:
+        return constant(note.value(int))
+    names = frozenset().union(*(named[n].names for n in note.extents))
+    text = note.text(lambda n: named[n].text)
+    return Formula(text, lambda sizes: note.value(lambda n: named[n].value(sizes)), names)
 
 
 class Origins:

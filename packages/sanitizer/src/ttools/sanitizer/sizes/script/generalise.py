@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttools.sanitizer.sizes.host.paths import poly_of
@@ -33,7 +33,8 @@ from ttools.sanitizer.sizes.script.layouts import (
     of_shared_storages,
     shape_of,
 )
-from ttools.sanitizer.sizes.script.notes import Note, extent
+from ttools.sanitizer.sizes.script.notes import Note
+from ttools.sanitizer.sizes.script.notes import extent as extent_of
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
 from ttools.sanitizer.sizes.symbolic.conditions import GRID_LIMITS
 
@@ -59,6 +60,9 @@ class General:
         grid: its extents.
         most: elements of a tensor, beyond which nothing is launched.
         assumptions: what was taken for granted, in words.
+        computed: constants of the kernel that the script computes from sizes; they stay as they
+            were unless `computes`.
+        computes: whether they are what the script would compute.
     """
 
     launch: SeenLaunch
@@ -68,12 +72,27 @@ class General:
     grid: Sequence[Formula]
     most: int = MOST_ELEMENTS
     assumptions: list[str] = field(default_factory=list)
+    computed: Mapping[str, Formula] = field(default_factory=dict)
+    computes: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
         """What makes two launches the same one for all sizes."""
         dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
         return (id(self.launch.function), dtypes, tuple(self.assumptions))
+
+    def has_constants_at(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the script would compute the constants that the launch has at these sizes."""
+        arguments = self.launch.arguments
+        return self.computes or all(
+            formula.value(sizes) == arguments[name] for name, formula in self.computed.items()
+        )
+
+    def with_computed(self) -> General:
+        """The launch with constants as the script would compute them."""
+        texts = [f"{name} = {formula.text}" for name, formula in self.computed.items()]
+        stated = f"of `{self.launch.kernel}`, as the script computes: {', '.join(texts)}"
+        return replace(self, computes=True, assumptions=[*self.assumptions, stated])
 
     def run(self, **sizes: Any) -> None:
         """Makes the launch, given sizes by name, with tensors that have no memory."""
@@ -90,14 +109,19 @@ class General:
         """Makes the launch with such tensors; whether it can be made."""
         arguments = dict(self.launch.arguments)
         for name, layout in self.layouts.items():
+            shape = [e.value(sizes) for e in layout.shape]
+            for extent, note in zip(shape, layout.seen.notes, strict=False):
+                if note is not None and note.may_be_negative and extent < 0:
+                    return False  # nor would torch make it
             elements = layout.elements.value(sizes)
             if elements > self.most:
                 return False
-            shape = [e.value(sizes) for e in layout.shape]
             strides = [s.value(sizes) for s in layout.strides]
             arguments[name] = tensor(layout.seen, elements, shape, strides)
         for name, formula in self.scalars.items():
             arguments[name] = formula.value(sizes)
+        if self.computes:
+            arguments |= {name: formula.value(sizes) for name, formula in self.computed.items()}
         for name in self.launch.decided:
             del arguments[name]
         extents = tuple(extent.value(sizes) for extent in self.grid)
@@ -131,6 +155,8 @@ def generalise(
         note = launch.notes.get(name)
         if note is not None and note.follows:
             fixed_by |= note.extents
+    for note in _followed(launch, constants=False):
+        fixed_by |= note.rounded  # host code goes another way for each of its powers
     sizes = {
         name: number
         for number, name in names.items()
@@ -139,7 +165,9 @@ def generalise(
     }
     named = {number: size(name) for name, number in sizes.items()}
     origins = _origins(launch, sizes, named)
+    computed = _computed(launch)
     derived = {n: f for n in _derived(launch) if (f := origins.of(n)) is not None}
+    derived |= {n: formula_of(note, named) for n, note in computed.items()}
     layouts = of_shared_storages(
         {n: layout_of(t, shape_of(t, {**derived, **named})) for n, t in launch.tensors.items()}
     )
@@ -230,7 +258,10 @@ def _general(
     for axis, formula in enumerate(grid[1:], 1):
         if formula.names:
             stated.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
-    return General(launch, sizes, layouts, scalars, grid, most, stated)
+    named = {number: size(name) for name, number in sizes.items()}
+    notes = {n: note for n, note in launch.notes.items() if n in launch.constants - launch.decided}
+    computed = {n: f for n, note in notes.items() if (f := formula_of(note, named)).names}
+    return General(launch, sizes, layouts, scalars, grid, most, stated, computed)
 
 
 def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Formula]:
@@ -291,16 +322,34 @@ def _scalars(launch: SeenLaunch) -> dict[int, str]:
     """
     numbers = [each for each in launch.arguments.items() if type(each[1]) is int]
     numbers = [each for each in numbers if each[0] not in launch.constants]
-    numbers = [(n, v) for n, v in numbers if launch.notes.get(n, extent(v)) == extent(v)]
+    numbers = [(n, v) for n, v in numbers if launch.notes.get(n, extent_of(v)) == extent_of(v)]
     numbers.sort(key=lambda each: "stride" in each[0].lower())
     return {v: n for n, v in reversed(numbers)}
 
 
-def _followed(launch: SeenLaunch) -> list[Note]:
+def _followed(launch: SeenLaunch, constants: bool = True) -> list[Note]:
     """Where the numbers of a launch come from, as far as that is known."""
+    known = launch.notes.items()
+    numbers = [note for n, note in known if constants or n not in launch.constants]
     grid = [note for note in launch.grid_notes if note is not None]
     shapes = [note for t in launch.tensors.values() for note in t.notes if note is not None]
-    return [*launch.notes.values(), *grid, *shapes]
+    return [*numbers, *grid, *shapes]
+
+
+def _read(launch: SeenLaunch) -> frozenset[int]:
+    """Lengths of extents that the script has computed something from."""
+    return frozenset().union(*(note.extents for note in _followed(launch)))
+
+
+def _computed(launch: SeenLaunch) -> dict[int, Note]:
+    """Extents of which nothing is known that are as long as one number that was computed."""
+    unknown = {e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.note(n)}
+    found: dict[int, set[Note]] = {e: set() for e in unknown - _read(launch) if e > 1}
+    for note in _followed(launch, constants=False):
+        value = note.value(int)
+        if value in found and note.extents:
+            found[value].add(note)
+    return {e: next(iter(notes)) for e, notes in found.items() if len(notes) == 1}
 
 
 def _derived(launch: SeenLaunch) -> set[int]:
@@ -319,8 +368,7 @@ def _derived(launch: SeenLaunch) -> set[int]:
     }
     found = products | (counts & set(launch.grid))
     # What the script has computed something from is no number that it has computed.
-    read = frozenset().union(*(note.extents for note in _followed(launch)))
-    return (extents & found) - set(_scalars(launch)) - read - {1}
+    return (extents & found) - set(_scalars(launch)) - _read(launch) - {1}
 
 
 def _is_beside(number: int, launch: SeenLaunch) -> bool:
@@ -334,11 +382,11 @@ def _is_beside(number: int, launch: SeenLaunch) -> bool:
 
 def _names(launch: SeenLaunch) -> dict[int, str]:
     """A name for each extent above 1: that of an argument which is as large, if there is one."""
-    scalars, derived = _scalars(launch), _derived(launch)
+    scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     found: dict[int, str] = {}
     for name, tensor in launch.tensors.items():
         for axis, length in enumerate(tensor.shape):
-            known = tensor.note(axis) in (None, extent(length))
+            known = tensor.note(axis) in (None, extent_of(length))
             if length > 1 and length not in derived and known:
                 found.setdefault(length, scalars.get(length, f"{name}_{axis}"))
     for note in _followed(launch):

@@ -60,9 +60,14 @@ def _last_gap(tensor: SeenTensor, axes: Sequence[int]) -> int:
 
 
 def _order(tensor: SeenTensor) -> list[int]:
-    """Its axes from the innermost on."""
-    axes = [n for n, extent in enumerate(tensor.shape) if extent != 1]
-    return sorted(axes, key=lambda n: (tensor.strides[n], -n))
+    """Its axes from the innermost on, without those that are always of one element."""
+    notes = map(tensor.note, _axes(tensor))
+    axes = [
+        n
+        for n, (extent, note) in enumerate(zip(tensor.shape, notes, strict=True))
+        if extent != 1 or (note is not None and note.extents)
+    ]
+    return sorted(axes, key=lambda n: (tensor.strides[n], tensor.shape[n] != 1, -n))
 
 
 def is_dense(tensor: SeenTensor) -> bool:

@@ -126,6 +126,11 @@ class NotedRatio(float):
         return float, (float.__pos__(self),)
 
 
+# Programs name types in messages, and decide by names of types.
+for _type, _name in ((Noted, "int"), (NotedRatio, "float")):
+    _type.__name__ = _type.__qualname__ = _name
+    _type.__module__ = "builtins"
+
 _make_int = int.__new__
 _as_int = int.__int__
 

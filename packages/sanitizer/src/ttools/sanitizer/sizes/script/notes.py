@@ -7,7 +7,7 @@ who computes with numbers, nor launches.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -39,8 +39,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "//": operator.floordiv,
     "%": operator.mod,
     "cdiv": cdiv,
-    "min": _least,
-    "max": _greatest,
+    "min": lambda *parts: reduce(_least, parts),
+    "max": lambda *parts: reduce(_greatest, parts),
     "next_power_of_2": _power,
 }
 _SIGNS = frozenset(("+", "*", "//", "%"))
@@ -73,11 +73,35 @@ class Note:
         return 1 if self.kind in _LEAVES else sum(part.size for part in self.parts)
 
     @cached_property
+    def may_be_negative(self) -> bool:
+        """Whether something is taken away."""
+        if self.kind in _LEAVES:
+            return self.kind == "number" and bool(self.parts[0] < 0)
+        return any(part.may_be_negative for part in self.parts)
+
+    @cached_property
     def follows(self) -> bool:
         """Whether it changes with each of its extents, as sums and products do."""
         return self.kind in _LEAVES or (
             self.kind in ("+", "*") and all(part.follows for part in self.parts)
         )
+
+    @cached_property
+    def rounded(self) -> frozenset[int]:
+        """Lengths of the extents that it rounds up to powers of 2."""
+        if self.kind in _LEAVES:
+            return frozenset()
+        if self.kind == "next_power_of_2":
+            return self.extents
+        return frozenset().union(*(part.rounded for part in self.parts))
+
+    def fixed_but(self, free: Container[int]) -> Note:
+        """The same with numbers for all extents but those of some lengths."""
+        if self.kind == "number" or not self.extents:
+            return self
+        if self.kind == "extent":
+            return self if self.parts[0] in free else number(self.parts[0])
+        return combined(self.kind, *(part.fixed_but(free) for part in self.parts)) or self
 
     def value(self, of: Callable[[int], Any]) -> Any:
         """Computes it.
@@ -142,10 +166,8 @@ def combined(kind: str, *parts: Note) -> Note | None:
         made = parts[0]
     elif kind in ("//", "cdiv"):
         made = _quotient(kind, *parts)
-    elif kind in ("min", "max") and parts[0] == parts[1]:
-        made = parts[0]
     elif kind in ("min", "max"):
-        made = Note(kind, tuple(sorted(parts, key=_order)))
+        made = _extremum(kind, parts)
     else:
         made = Note(kind, parts)
     return made if made.size <= _MOST_PARTS else None
@@ -179,6 +201,16 @@ def _sorted(kind: str, parts: tuple[Note, ...]) -> Note:
             return Note("cdiv", (opposite, only.parts[1]))
     if total != neutral or not others:
         others.append(number(total))
+    return others[0] if len(others) == 1 else Note(kind, tuple(others))
+
+
+def _extremum(kind: str, parts: tuple[Note, ...]) -> Note:
+    """A minimum or maximum with its numbers taken together."""
+    flat = {each for part in parts for each in (part.parts if part.kind == kind else (part,))}
+    numbers = [each.parts[0] for each in flat if each.kind == "number"]
+    others = sorted((each for each in flat if each.kind != "number"), key=_order)
+    if numbers:
+        others.append(number(_FUNCTIONS[kind](*numbers)))
     return others[0] if len(others) == 1 else Note(kind, tuple(others))
 
 

@@ -95,14 +95,21 @@ class Seen:
         left_out: why others cannot be looked at, in words.
         promised: names of parameters of whose tables something is promised.
         following: knows what extents of tensors come from.
+        remarks: what else the report has to say of the run, in words.
     """
 
     launches: list[SeenLaunch] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     promised: frozenset[str] = frozenset()
     following: Following | None = None
+    remarks: list[str] = field(default_factory=list)
     _known: dict[object, SeenLaunch] = field(default_factory=dict)
     _running: list[Any] = field(default_factory=list)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the script was given integers that note where they come from."""
+        return self.following is not None and self.following.handed_out
 
     def noting(self, method: Any) -> Any:
         """`JITFunction.run` that notes the launch, and makes it with plain integers."""
