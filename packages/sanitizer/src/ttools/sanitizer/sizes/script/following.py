@@ -106,10 +106,11 @@ class Following(TorchFunctionMode):
         return torch.Size(map(noted, result, notes))
 
     def _numel(self, result: int, tensor: Any) -> int:
-        return noted(result, product(iter(self._notes(tensor))))
+        return noted(result, product(self._notes(tensor)))
 
     def _length(self, result: int, tensor: Any) -> int:
-        return noted(result, self._notes(tensor)[0])
+        passed_to_int[result].add(self._notes(tensor)[0])
+        return result
 
     def _stride(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
         notes = self._notes(tensor)
@@ -147,7 +148,7 @@ class Following(TorchFunctionMode):
         if any(type(each) is Noted for each in given):
             named = _as_given(shape, [each for each in given if isinstance(each, int)])
             if named is not None:
-                rest = product(iter([n for _, notes in sources[:1] for n in notes]))
+                rest = product(n for _, notes in sources[:1] for n in notes)
                 for axis, each in enumerate(named):
                     if type(each) is Noted:
                         found[axis] = each.note
@@ -188,16 +189,14 @@ def _sliced(part: slice, whole: Note, length: int) -> Note | None:
         return None
     if (begin, end) == (0, length) and type(part.stop) is not Noted:
         return whole
-    stop: Note | None = note_of(part.stop) if part.stop is not None else whole
+    stop = note_of(part.stop) if part.stop is not None else whole
     if part.stop is not None and part.stop < 0:
         stop = combined("+", whole, note_of(part.stop))
     elif part.stop is not None and part.stop > length:
         stop = whole
-    start = note_of(part.start or 0)
-    opposite = combined("*", number(-1), start)
-    if stop is None or opposite is None or (part.start or 0) < 0:
+    if (part.start or 0) < 0:
         return None
-    found = combined("+", stop, opposite)
+    found = combined("+", stop, combined("*", number(-1), note_of(part.start or 0)))
     # A slice by numbers of the script's own has an extent of its own.
     return found if found is None or found.kind != "number" else None
 
@@ -214,8 +213,7 @@ def _kept(shape: tuple[int, ...], notes: Sequence[Note | None]) -> Extents:
 
 def _quotient(whole: Note, others: Sequence[int]) -> Note | None:
     """What is left of all elements for an axis that torch computes."""
-    rest = product(iter([note_of(n) for n in others]))
-    return combined("//", whole, rest) if rest is not None else None
+    return combined("//", whole, product(map(note_of, others)))
 
 
 def _as_given(shape: tuple[int, ...], numbers: list[int]) -> Sequence[int] | None:
@@ -244,7 +242,7 @@ def _inherited(
         for other, notes in sources:
             for lengths, part in zip(runs_of(other), runs_of(notes), strict=True):
                 if math.prod(lengths) == length and len(part) > 1:
-                    found = product(iter(part))
+                    found = product(part)
                     if found is not None:
                         among.add(found)
     return among.pop() if len(among) == 1 and length > 1 else None
@@ -283,7 +281,8 @@ def following(mode: Following) -> Iterator[None]:
     """Follows numbers meanwhile, as far as tensors are asked by this thread."""
     passed_to_int.clear()
     with Patches() as patches:
-        for name in ("min", "max"):
+        patches.callback(passed_to_int.clear)
+        for name in _EXTREMA:
             patches.wrap(builtins, name, partial(extremum, name))
         owner, attribute = triton.next_power_of_2, "fn"
         if not hasattr(owner, attribute):
@@ -313,11 +312,17 @@ def _give_plain(patches: Patches) -> None:
 def _called_plain(function: Any) -> Any:
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return function(*map(stripped, args), **{n: stripped(v) for n, v in kwargs.items()})
+        plain = map(stripped, args), {name: stripped(value) for name, value in kwargs.items()}
+        with Patches() as patches:
+            for name, original in _EXTREMA.items():
+                patches.replace(builtins, name, original)
+            return function(*plain[0], **plain[1])
 
     return called
 
 
+#: `min` and `max` of Python, which torch knows.
+_EXTREMA = {"min": min, "max": max}
 #: The module that makes compiled functions, which torch imports when it makes one.
 _COMPILED = "torch._dynamo.eval_frame"
 _GETITEM = torch.Tensor.__getitem__

@@ -12,11 +12,15 @@ from typing import Any
 
 from ttools.sanitizer.sizes.script.notes import Note, combined, number
 
-#: Notes of what `int` was called with, by number, as `int` itself gives a plain integer.
+#: Notes of what `int` and `len` were asked for, by number, as both give plain integers.
 passed_to_int: defaultdict[int, set[Note]] = defaultdict(set)
 
 
-def _binary(name: str, make: Callable[[Note, Note], Note | None]) -> Any:
+Known = Note | None
+_OF_EXTENTS = frozenset(f"__{way}{name}__" for way in ("", "r") for name in ("add", "sub", "mul"))
+
+
+def _binary(name: str, make: Callable[[Known, Known], Known]) -> Any:
     own = getattr(int, name)
     back = name.startswith("__r") and name != "__rshift__"
 
@@ -24,7 +28,10 @@ def _binary(name: str, make: Callable[[Note, Note], Note | None]) -> Any:
         value = own(self, other)
         if value is NotImplemented:
             return value
-        notes = (note_of(other), self.note) if back else (self.note, note_of(other))
+        # A plain factor that `int` or `len` has given, too, may be an extent. Divisors are blocks.
+        unknown = type(other) is not Noted and other in passed_to_int and name in _OF_EXTENTS
+        known = None if unknown else note_of(other)
+        notes = (known, self.note) if back else (self.note, known)
         return noted(value, make(*notes))
 
     method.__name__ = name
@@ -32,9 +39,13 @@ def _binary(name: str, make: Callable[[Note, Note], Note | None]) -> Any:
 
 
 class Noted(int):
-    """An integer with a note; made by `noted`."""
+    """An integer with a note; made by `noted`.
 
-    note: Note
+    Attributes:
+        note: where it comes from; None where that is extents, but it is not known how.
+    """
+
+    note: Known
 
     __add__ = _binary("__add__", lambda a, b: combined("+", a, b))
     __radd__ = _binary("__radd__", lambda a, b: combined("+", a, b))
@@ -48,6 +59,10 @@ class Noted(int):
     __rmod__ = _binary("__rmod__", lambda a, b: combined("%", a, b))
     __lshift__ = _binary("__lshift__", lambda a, b: _shifted("*", a, b))
     __rshift__ = _binary("__rshift__", lambda a, b: _shifted("//", a, b))
+    __and__, __rand__, __or__, __ror__, __xor__, __rxor__ = (
+        _binary(f"__{name}__", lambda _, __: None)
+        for name in ("and", "rand", "or", "ror", "xor", "rxor")
+    )
 
     def __truediv__(self, other: Any) -> Any:
         return _ratio(int.__truediv__(self, other), self, other)
@@ -67,9 +82,10 @@ class Noted(int):
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
         value = int.__pow__(self, other) if modulus is None else int.__pow__(self, other, modulus)
-        if modulus is None and type(value) is int and 0 < other < 4:
-            return noted(value, combined("*", *(self.note,) * int(other)))
-        return value
+        if type(value) is not int:
+            return value
+        known = modulus is None and 0 < other < 4
+        return noted(value, combined("*", *(self.note,) * int(other)) if known else None)
 
     def __neg__(self) -> int:
         return noted(int.__neg__(self), combined("*", number(-1), self.note))
@@ -78,12 +94,20 @@ class Noted(int):
         return self
 
     def __abs__(self) -> int:
-        return self if self > 0 else int.__abs__(self)
+        return self if self > 0 else noted(int.__abs__(self), None)
+
+    def __invert__(self) -> int:
+        return noted(int.__invert__(self), None)
+
+    def bit_length(self) -> int:
+        """As of an `int`."""
+        return noted(int.bit_length(self), None)
 
     __trunc__ = __floor__ = __ceil__ = __pos__  # type: ignore[assignment]
 
     def __int__(self) -> int:
-        passed_to_int[plain(self)].add(self.note)
+        if self.note is not None:
+            passed_to_int[plain(self)].add(self.note)
         return plain(self)
 
     def __copy__(self) -> int:
@@ -116,7 +140,7 @@ class NotedRatio(float):
     def __int__(self) -> int:
         value = float.__int__(self)
         whole = self._rounded("//", value)
-        if type(whole) is Noted:
+        if type(whole) is Noted and whole.note is not None:
             passed_to_int[value].add(whole.note)
         return value
 
@@ -135,16 +159,16 @@ _make_int = int.__new__
 _as_int = int.__int__
 
 
-def noted(value: int, note: Note | None) -> int:
-    """The integer with that note, if there is one that says more than the number."""
-    if note is None or note.kind == "number":
+def noted(value: int, note: Known) -> int:
+    """The integer with that note, if it says more than the number."""
+    if note is not None and note.kind == "number":
         return value
     made = _make_int(Noted, value)
     made.note = note
     return made
 
 
-def note_of(value: Any) -> Note:
+def note_of(value: Any) -> Known:
     """The note of an integer; a plain one is a number that comes from nowhere."""
     return value.note if type(value) is Noted else number(_as_int(value))
 
@@ -166,14 +190,14 @@ def stripped(value: Any) -> Any:
     return value
 
 
-def _difference(a: Note, b: Note) -> Note | None:
-    opposite = combined("*", number(-1), b)
-    return combined("+", a, opposite) if opposite is not None else None
+def _difference(a: Known, b: Known) -> Known:
+    return combined("+", a, combined("*", number(-1), b))
 
 
-def _shifted(kind: str, a: Note, by: Note) -> Note | None:
+def _shifted(kind: str, a: Known, by: Known) -> Known:
     """Shifted by a number of bits that comes from nowhere."""
-    return combined(kind, a, number(1 << by.parts[0])) if by.kind == "number" else None
+    known = by is not None and by.kind == "number"
+    return combined(kind, a, number(1 << by.parts[0])) if by is not None and known else None
 
 
 def _ratio(value: Any, above: Any, below: Any) -> Any:
@@ -200,10 +224,7 @@ def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
             return found
         if not all(isinstance(each, int) for each in among):
             return stripped(found)
-        note: Note | None = note_of(among[0])
-        for each in among[1:]:
-            note = combined(name, note, note_of(each)) if note is not None else None
-        return noted(plain(found), note)
+        return noted(plain(found), combined(name, *map(note_of, among)))
 
     return _alike(function, original)
 

@@ -7,7 +7,7 @@ who computes with numbers, nor launches.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -153,13 +153,18 @@ def extent(length: int) -> Note:
     return Note("extent", (length,)) if length > 1 else number(length)
 
 
-def combined(kind: str, *parts: Note) -> Note | None:
-    """An operation on notes; None if it is too large or not defined."""
+def combined(kind: str, *given: Note | None) -> Note | None:
+    """An operation on notes; None if one is unknown, or if it is too large or not defined."""
+    parts = tuple(part for part in given if part is not None)
+    if len(parts) < len(given):
+        return None
     if all(part.kind == "number" for part in parts):
         values = [part.parts[0] for part in parts]
         if kind in ("//", "%", "cdiv") and values[1] == 0:
             return None
         return number(_FUNCTIONS[kind](*values))
+    if kind == "cdiv" and parts[1].may_be_negative:
+        return None
     if kind in ("+", "*"):
         made = _sorted(kind, parts)
     elif kind == "//" and parts[1] == number(1):
@@ -173,12 +178,9 @@ def combined(kind: str, *parts: Note) -> Note | None:
     return made if made.size <= _MOST_PARTS else None
 
 
-def product(parts: Iterator[Note]) -> Note | None:
+def product(parts: Iterable[Note | None]) -> Note | None:
     """All of them multiplied."""
-    made: Note | None = number(1)
-    for part in parts:
-        made = combined("*", made, part) if made is not None else None
-    return made
+    return combined("*", number(1), *parts)
 
 
 def _order(note: Note) -> tuple[bool, str]:
@@ -197,7 +199,8 @@ def _sorted(kind: str, parts: tuple[Note, ...]) -> Note:
     if kind == "*" and total == -1 and len(others) == 1:
         # -(-x // y) is how many y cover x.
         (only,) = others
-        if only.kind == "//" and (opposite := _negated(only.parts[0])) is not None:
+        opposite = _negated(only.parts[0]) if only.kind == "//" else None
+        if opposite is not None and not only.parts[1].may_be_negative:
             return Note("cdiv", (opposite, only.parts[1]))
     if total != neutral or not others:
         others.append(number(total))
@@ -224,7 +227,7 @@ def _negated(note: Note) -> Note | None:
 
 def _quotient(kind: str, p: Note, d: Note) -> Note:
     """A quotient; `(x + d - 1) // d` is rounded up."""
-    if kind == "//" and p.kind == "+":
+    if kind == "//" and p.kind == "+" and not d.may_be_negative:
         if d.kind == "number" and p.parts[-1] == number(d.parts[0] - 1):
             return Note("cdiv", (_sorted("+", p.parts[:-1]), d))
         if d in p.parts and p.parts[-1] == number(-1):

@@ -203,15 +203,16 @@ def _seen(
         grid = grid(bound)
     extents = [*(grid if isinstance(grid, (tuple, list)) else (grid,)), 1, 1][:3]
     x, y, z = (e if type(e) is int else int(stripped(e)) for e in extents)
-    notes = {name: value.note for name, value in bound.items() if type(value) is Noted}
+    numbers = {name: value for name, value in bound.items() if type(value) is Noted}
+    notes = {name: value.note for name, value in numbers.items() if value.note is not None}
     grid_notes = tuple(e.note if type(e) is Noted else None for e in extents)
     storages: dict[int, int] = {}
     arguments = {
         name: _argument(name, stripped(bound[name]), storages, following) for name in names
     }
     constants = frozenset(p.name for p in function.params if p.is_constexpr)
-    numbers = {*(v for n, v in arguments.items() if type(v) is int), x, y, z}
-    asked = {n: next(iter(passed_to_int[n])) for n in numbers if len(passed_to_int.get(n, ())) == 1}
+    plain = {*(v for n, v in arguments.items() if type(v) is int), x, y, z}
+    asked = {n: next(iter(passed_to_int[n])) for n in plain if len(passed_to_int.get(n, ())) == 1}
     return SeenLaunch(
         *(function, arguments, constants, (x, y, z), host_line()),
         *_heuristics(function, running),
