@@ -281,7 +281,7 @@ def test_programs_go_the_same_way() -> None:
             fullgraph=True,
         )
         scripted = torch.jit.script(_scripted)
-        parts = torch.utils.data.DataLoader(x, batch_size=x.shape[0] // 2)  # type: ignore[arg-type]
+        parts: Any = torch.utils.data.DataLoader(x, batch_size=x.shape[0] // 2)  # type: ignore[arg-type]
         return [
             *(layer(x).tolist(), compiled(x, x.shape[0]).tolist(), scripted(x, len(x)).tolist()),
             *([part.tolist() for part in parts], torch.vmap(lambda r: r * r.shape[0])(x).tolist()),

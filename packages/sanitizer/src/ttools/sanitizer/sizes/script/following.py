@@ -11,7 +11,7 @@ import builtins
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
 from types import FunctionType
 from typing import Any
@@ -74,13 +74,16 @@ class Following(TorchFunctionMode):
         finally:
             self._paused -= 1
 
+    @property
+    def _is_on(self) -> bool:
+        modes: list[Any] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        return any(mode is self for mode in modes)
+
     def in_backward(self, method: Any) -> Any:
         """What runs a backward pass, with the mode, which is off inside of what it handles."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            if any(mode is self for mode in _get_current_function_mode_stack()):
-                return method(*args, **kwargs)
-            with self:
+            with nullcontext() if self._is_on else self:
                 return method(*args, **kwargs)
 
         return run
@@ -89,7 +92,7 @@ class Following(TorchFunctionMode):
         """What the extents of a tensor come from; None where that is the script."""
         shape, notes = self._known.get(tensor, (None, ()))
         if shape != tuple(tensor.shape):
-            return (None,) * tensor.dim()
+            return (None,) * int(tensor.dim())
         return tuple(notes)
 
     def _notes(self, tensor: Any) -> tuple[Note, ...]:
@@ -168,7 +171,8 @@ class Following(TorchFunctionMode):
         ):
             return self._made(result, (), (tensor,))
         shape, notes = sources[0]
-        axis, found = 0, []
+        axis = 0
+        found: list[Note | None] = []
         for each in (*index, *(() if ... in index else (...,))):
             if each is None:
                 found.append(number(1))

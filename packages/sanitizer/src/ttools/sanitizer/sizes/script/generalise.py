@@ -113,9 +113,9 @@ class General:
             for extent, note in zip(shape, layout.seen.notes, strict=False):
                 if note is not None and note.may_be_negative and extent < 0:
                     return False  # nor would torch make it
-            elements = layout.elements.value(sizes)
-            if elements > self.most:
+            if layout.counted.value(sizes) > self.most:
                 return False
+            elements = layout.elements.value(sizes)
             strides = [s.value(sizes) for s in layout.strides]
             arguments[name] = tensor(layout.seen, elements, shape, strides)
         for name, formula in self.scalars.items():

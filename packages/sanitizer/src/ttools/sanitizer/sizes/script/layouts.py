@@ -5,6 +5,7 @@ Must not know where numbers of a launch are guessed to come from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +16,18 @@ from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
 
 @dataclass(frozen=True)
 class Layout:
-    """A tensor with formulas for numbers."""
+    """A tensor with formulas for numbers.
+
+    Attributes:
+        elements: of its storage.
+        counted: its own; those of its storage if there are gaps between them.
+    """
 
     seen: SeenTensor
     shape: tuple[Formula, ...]
     strides: tuple[Formula, ...]
     elements: Formula
+    counted: Formula
 
 
 def shape_of(tensor: SeenTensor, named: Mapping[int, Formula]) -> tuple[Formula, ...]:
@@ -71,13 +78,20 @@ def _order(tensor: SeenTensor) -> list[int]:
 
 
 def is_dense(tensor: SeenTensor) -> bool:
-    """Whether its elements are all of its storage, without a gap."""
+    """Whether its elements are all of its storage."""
+    last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
+    whole = tensor.elements == (last + 1 if math.prod(tensor.shape) else 0)
+    return _is_packed(tensor) and tensor.offset == 0 and whole
+
+
+def _is_packed(tensor: SeenTensor) -> bool:
+    """Whether there is no gap between its elements."""
     step = 1
     for axis in _order(tensor):
         if tensor.strides[axis] != step:
             return False
         step *= tensor.shape[axis]
-    return tensor.offset == 0 and tensor.elements == step
+    return True
 
 
 def layout_of(tensor: SeenTensor, shape: Sequence[Formula]) -> Layout:
@@ -93,7 +107,8 @@ def layout_of(tensor: SeenTensor, shape: Sequence[Formula]) -> Layout:
         inner.append(shape[axis])
         step *= tensor.shape[axis]
     if is_dense(tensor):
-        return Layout(tensor, tuple(shape), tuple(strides), product(shape))
+        whole = product(shape)
+        return Layout(tensor, tuple(shape), tuple(strides), whole, whole)
     names = frozenset().union(*(f.names for f in (*shape, *strides)))
     last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
     rest = tensor.elements - last
@@ -104,7 +119,9 @@ def layout_of(tensor: SeenTensor, shape: Sequence[Formula]) -> Layout:
             total = total + (extent.value(sizes) - 1) * stride.value(sizes)
         return total
 
-    return Layout(tensor, tuple(shape), tuple(strides), Formula("elements", elements, names))
+    whole = Formula("elements", elements, names)
+    counted = product(shape) if _is_packed(tensor) else whole
+    return Layout(tensor, tuple(shape), tuple(strides), whole, counted)
 
 
 def of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
@@ -120,4 +137,5 @@ def of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
 
 def _fixed(tensor: SeenTensor) -> Layout:
     shape, strides = map(constant, tensor.shape), map(constant, tensor.strides)
-    return Layout(tensor, tuple(shape), tuple(strides), constant(tensor.elements))
+    whole = constant(tensor.elements)
+    return Layout(tensor, tuple(shape), tuple(strides), whole, whole)

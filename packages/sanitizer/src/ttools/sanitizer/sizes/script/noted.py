@@ -103,7 +103,7 @@ class Noted(int):
         """As of an `int`."""
         return noted(int.bit_length(self), None)
 
-    __trunc__ = __floor__ = __ceil__ = __pos__  # type: ignore[assignment]
+    __trunc__ = __floor__ = __ceil__ = __pos__
 
     def __int__(self) -> int:
         if self.note is not None:

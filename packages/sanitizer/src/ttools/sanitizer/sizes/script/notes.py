@@ -20,9 +20,9 @@ _MOST_PARTS = 24
 
 def _power(n: Any) -> Any:
     """`triton.next_power_of_2`."""
-    if isinstance(n, int) and type(n) is not HostInt:
-        return 1 << (n - 1).bit_length() if n > 0 else 0
-    return next_power(n)
+    if type(n) is HostInt:
+        return next_power(n)
+    return 1 << (n - 1).bit_length() if n > 0 else 0
 
 
 def _least(a: Any, b: Any) -> Any:

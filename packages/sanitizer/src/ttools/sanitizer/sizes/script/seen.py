@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.launch_path import CALL, HEURISTICS, observe, take_over
@@ -213,11 +213,9 @@ def _seen(
     constants = frozenset(p.name for p in function.params if p.is_constexpr)
     plain = {*(v for n, v in arguments.items() if type(v) is int), x, y, z}
     asked = {n: next(iter(passed_to_int[n])) for n in plain if len(passed_to_int.get(n, ())) == 1}
-    return SeenLaunch(
-        *(function, arguments, constants, (x, y, z), host_line()),
-        *_heuristics(function, running),
-        *(notes, grid_notes, asked),
-    )
+    above, decided = _heuristics(function, running)
+    launch = SeenLaunch(function, arguments, constants, (x, y, z), host_line(), above, decided)
+    return replace(launch, notes=notes, grid_notes=grid_notes, asked=asked)
 
 
 def _argument(
