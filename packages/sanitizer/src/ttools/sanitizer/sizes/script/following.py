@@ -26,7 +26,6 @@ from ttools.core.patches import Patches
 from ttools.sanitizer.sizes.script.formulas import runs_of
 from ttools.sanitizer.sizes.script.noted import (
     Noted,
-    alike,
     extremum,
     next_power,
     note_of,
@@ -115,17 +114,6 @@ class Following(TorchFunctionMode):
     def _length(self, result: int, tensor: Any) -> int:
         passed_to_int[result].add(self._notes(tensor)[0])
         return result
-
-    def counting(self, original: Any) -> Any:
-        """`len`, which gives a plain integer whatever it is given."""
-
-        def function(counted: Any, /) -> int:
-            if self._paused or not isinstance(counted, torch.Tensor):
-                return original(counted)  # type: ignore[no-any-return]
-            with self.paused():
-                return noted(original(counted), self._notes(counted)[0])
-
-        return alike(function, original)
 
     def _stride(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
         notes = self._notes(tensor)
@@ -298,9 +286,8 @@ def following(mode: Following) -> Iterator[None]:
     passed_to_int.clear()
     with Patches() as patches:
         patches.callback(passed_to_int.clear)
-        for name in ("min", "max"):
+        for name in _EXTREMA:
             patches.wrap(builtins, name, partial(extremum, name))
-        patches.wrap(builtins, "len", mode.counting)
         owner, attribute = triton.next_power_of_2, "fn"
         if not hasattr(owner, attribute):
             owner, attribute = triton, "next_power_of_2"
@@ -331,15 +318,15 @@ def _called_plain(function: Any) -> Any:
     def called(*args: Any, **kwargs: Any) -> Any:
         plain = map(stripped, args), {name: stripped(value) for name, value in kwargs.items()}
         with Patches() as patches:
-            for name, original in _KNOWN.items():
+            for name, original in _EXTREMA.items():
                 patches.replace(builtins, name, original)
             return function(*plain[0], **plain[1])
 
     return called
 
 
-#: Functions of Python that torch knows, and that are replaced.
-_KNOWN = {"min": min, "max": max, "len": len}
+#: `min` and `max` of Python, which torch knows.
+_EXTREMA = {"min": min, "max": max}
 #: The module that makes compiled functions, which torch imports when it makes one.
 _COMPILED = "torch._dynamo.eval_frame"
 _GETITEM = torch.Tensor.__getitem__

@@ -12,7 +12,7 @@ from typing import Any
 
 from ttools.sanitizer.sizes.script.notes import Note, combined, number
 
-#: Notes of what `int` was called with, by number, as it gives plain integers.
+#: Notes of what `int` and `len` were asked for, by number, as both give plain integers.
 passed_to_int: defaultdict[int, set[Note]] = defaultdict(set)
 
 
@@ -28,7 +28,7 @@ def _binary(name: str, make: Callable[[Known, Known], Known]) -> Any:
         value = own(self, other)
         if value is NotImplemented:
             return value
-        # A plain factor that `int` has given, too, may be an extent. Divisors are blocks.
+        # A plain factor that `int` or `len` has given, too, may be an extent. Divisors are blocks.
         unknown = type(other) is not Noted and other in passed_to_int and name in _OF_EXTENTS
         known = None if unknown else note_of(other)
         notes = (known, self.note) if back else (self.note, known)
@@ -226,7 +226,7 @@ def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
             return stripped(found)
         return noted(plain(found), combined(name, *map(note_of, among)))
 
-    return alike(function, original)
+    return _alike(function, original)
 
 
 def next_power(original: Callable[[int], int]) -> Callable[[int], int]:
@@ -237,10 +237,10 @@ def next_power(original: Callable[[int], int]) -> Callable[[int], int]:
             return original(n)
         return noted(original(plain(n)), combined("next_power_of_2", n.note))
 
-    return alike(function, original)
+    return _alike(function, original)
 
 
-def alike(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _alike(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """A function that says of itself what the original says."""
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(function, name, getattr(original, name))
