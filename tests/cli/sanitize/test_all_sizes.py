@@ -93,3 +93,41 @@ def test_promises_hold_for_the_launches_of_a_script(ttools: Run, tmp_path: Path)
     proved = ttools(*words, "--assume", "index_ptr=0:n-1", "gather.py")
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True), proved.stderr
     assert "what `index_ptr` holds is from 0 to n-1" in proved.stdout
+
+
+_EXACT = """
+import sys, torch, triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+def length(x):
+    n = x.shape[0]
+    if type(n) is not int:
+        raise ValueError("no integer")
+    return n
+
+x = torch.zeros(1000)
+y = torch.empty_like(x)
+copy_kernel[(triton.cdiv(length(x), 256),)](x, y, length(x), BLOCK=256)
+print("copied")
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def test_a_script_that_wants_integers_is_run_without_notes(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "exact.py").write_text(_EXACT)
+    found = ttools("sanitize", "--all-sizes", "exact.py", "0")
+    assert "it runs once more, with plain integers" in found.stderr
+    assert (found.returncode, ": proved" in found.stdout) == (0, True), found.stdout
+    assert "assumed: no number was followed" in found.stdout
+    assert "grid[0] = cdiv(n, 256)" in found.stdout
+    lenient = _EXACT.replace("type(n) is not int", "not isinstance(n, int)")
+    (tmp_path / "lenient.py").write_text(lenient)
+    found = ttools("sanitize", "--all-sizes", "lenient.py", "3")
+    assert found.stdout.count("copied") == 1
+    assert found.returncode == 3
+    assert "as the script computes: " in found.stdout

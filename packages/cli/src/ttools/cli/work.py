@@ -24,7 +24,7 @@ from ttools.core.device_map.mapping import VARIABLE, devices_by_default
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import, import_quickly
-from ttools.core.process.script import Target, run_target
+from ttools.core.process.script import OnError, Target, run_target
 
 if TYPE_CHECKING:
     from ttools.sanitizer import Sanitization
@@ -86,6 +86,7 @@ def run_work(
     quiet: bool = False,
     debug: bool = False,
     advice: str | None = ADVICE,
+    on_error: OnError | None = None,
 ) -> int:
     """Runs it and returns its exit status.
 
@@ -97,6 +98,7 @@ def run_work(
         debug: whether a script runs under the debugger.
         advice: what finds wild accesses, which may kill the process, which then says so; None
             where they are found and suppressed.
+        on_error: called with an exception that a script lets pass.
     """
     if advice is not None:
         write_crash_notes(advice)
@@ -105,7 +107,8 @@ def run_work(
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet)
     import_quickly("torch")
-    on_error = _note_broken_gpu if advice == ADVICE else None
+    if on_error is None and advice == ADVICE:
+        on_error = _note_broken_gpu
     with devices_for(device_map):
         if not debug:
             return run_target(work, on_error=on_error)

@@ -22,6 +22,7 @@ from ttools.cli.work import (
 )
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
+from ttools.core.process.script import Target
 
 if TYPE_CHECKING:
     from ttools.core.reports.report import Report
@@ -103,9 +104,18 @@ def sanitize_all_sizes(
     from ttools.sanitizer.sizes.script.seen import launches_seen
 
     ranges, assumed = read_sizes(sizes), read_assumed(assume)
-    with surviving(device_map) as checked, launches_seen(assumed) as seen:
+    failures: list[BaseException] = []
+    with surviving(device_map) as checked:
         advice = ADVICE if checked is None else None
-        status = run_work(work, device_map, quiet=True, advice=advice)
+        with launches_seen(assumed) as seen:
+            status = run_work(work, device_map, quiet=True, advice=advice, on_error=failures.append)
+        if failures and seen.is_followed and isinstance(work, Target) and work.name != "-":
+            again = "it runs once more, with plain integers"
+            say("note", f"the script failed while its numbers were followed: {again}")
+            with launches_seen(assumed, follow=False) as seen:
+                status = run_work(work, device_map, quiet=True, advice=advice)
+            kind = type(failures[0]).__name__
+            seen.remarks.append(f"no number was followed, as the script then fails with {kind}")
     with _spent(SECONDS):
         report = check_launches(
             seen, ranges, target=str(work), fail_on=fail_on, assume=assumed

@@ -98,6 +98,10 @@ class Region:
         new = self.substitution()
         for condition in self.left:
             poly = substitute(condition.poly, new)
+            if poly.constant is not None and not Condition(
+                poly, condition.relation, condition.answer
+            ).holds({}):
+                return None  # what was left of the sizes is of one value each
             if condition.relation == "ge":
                 space.assumed.append(poly if condition.answer else -1 - poly)
             elif condition.answer:
@@ -142,7 +146,11 @@ def _settled(found: Region, condition: Condition) -> bool:
 def _bounded(found: Region, condition: Condition) -> bool:
     """Takes a condition into box or steps; whether nothing of it is left."""
     symbols = condition.poly.base_symbols()
-    if len(symbols) != 1 or found.is_empty:
+    if found.is_empty:
+        return False
+    if len(symbols) > 1:
+        return _is_one(found, condition)
+    if not symbols:
         return False
     (symbol,) = symbols
     if _remainder(found, condition, symbol):
@@ -175,6 +183,20 @@ def _bounded(found: Region, condition: Condition) -> bool:
         found.box[symbol] = (low, zero - 1)
     else:
         return False
+    return True
+
+
+def _is_one(found: Region, condition: Condition) -> bool:
+    """Takes a product of sizes that is 1: each of them is."""
+    factors = next((m for m in condition.poly.terms if m), ())
+    product = {factors: 1, (): -1} == dict(condition.poly.terms)
+    if not (product and condition.relation == "eq" and condition.answer):
+        return False
+    if not all(s in found.box and found.box[s][0] >= 0 for s in factors):
+        return False
+    for symbol in factors:
+        low, high = found.box[symbol]
+        found.box[symbol] = (max(low, 1), min(high, 1))
     return True
 
 

@@ -56,7 +56,7 @@ def check_launches(
                 f"--assume {name}={promise_text(promise)}: no kernel that is launched has a tensor "
                 f"of integers as parameter `{name}`"
             )
-    total = Result({})
+    total = Result({}, assumptions=list(seen.remarks))
     for reason in seen.left_out:
         total.abstained.append(Abstention(f"not looked at: {reason}"))
     for number, general in enumerate(general_launches(seen, ranges)):
@@ -136,6 +136,11 @@ def check_launch(
         counting = with_counts(best[0], at_fault)
         if counting is not None:
             best = min(best, judged(counting), key=_wrong)
+    if best[1].defects and best[0].computed:
+        # With the constants of the script's own sizes it may be wrong at others by that alone.
+        best[1].defects = [d for d in best[1].defects if best[0].has_constants_at(d.sizes)]
+        if not best[1].defects:
+            best = judged(best[0].with_computed())
     general, found = best
     found.defects = with_witnesses(found.defects, RandomTensors(general, promised).launch_at_ends)
     return general, found

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ttools.sanitizer.sizes.host.paths import cdiv
+from ttools.sanitizer.sizes.script.notes import Note
 
 _T = TypeVar("_T")
 
@@ -59,6 +60,21 @@ def blocks(of: Formula, block: int) -> Formula:
     """How many blocks cover a number."""
     text = f"cdiv({of.text}, {block})"
     return Formula(text, lambda sizes: cdiv(of.value(sizes), block), of.names)
+
+
+def formula_of(note: Note, named: Mapping[int, Formula]) -> Formula:
+    """What a number comes from.
+
+    Args:
+        note: of the number.
+        named: what extents of a length are; others stay as they are.
+    """
+    note = note.fixed_but(named)
+    if not note.extents:
+        return constant(note.value(int))
+    names = frozenset().union(*(named[n].names for n in note.extents))
+    text = note.text(lambda n: named[n].text)
+    return Formula(text, lambda sizes: note.value(lambda n: named[n].value(sizes)), names)
 
 
 class Origins:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttools.sanitizer.sizes.host.paths import poly_of
@@ -21,10 +21,20 @@ from ttools.sanitizer.sizes.script.formulas import (
     Origins,
     blocks,
     constant,
-    product,
+    formula_of,
     runs_of,
     size,
 )
+from ttools.sanitizer.sizes.script.layouts import (
+    Layout,
+    is_dense,
+    kept_extents,
+    layout_of,
+    of_shared_storages,
+    shape_of,
+)
+from ttools.sanitizer.sizes.script.notes import Note
+from ttools.sanitizer.sizes.script.notes import extent as extent_of
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
 from ttools.sanitizer.sizes.symbolic.conditions import GRID_LIMITS
 
@@ -32,16 +42,6 @@ from ttools.sanitizer.sizes.symbolic.conditions import GRID_LIMITS
 _LEAST_BLOCKS = 5
 #: Elements of a tensor, beyond which sizes are not looked at.
 MOST_ELEMENTS = 1 << 33
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A tensor with formulas for numbers."""
-
-    seen: SeenTensor
-    shape: tuple[Formula, ...]
-    strides: tuple[Formula, ...]
-    elements: Formula
 
 
 #: Makes a tensor: the one seen, how many elements its storage has, its shape and strides.
@@ -60,6 +60,9 @@ class General:
         grid: its extents.
         most: elements of a tensor, beyond which nothing is launched.
         assumptions: what was taken for granted, in words.
+        computed: constants of the kernel that the script computes from sizes; they stay as they
+            were unless `computes`.
+        computes: whether they are what the script would compute.
     """
 
     launch: SeenLaunch
@@ -69,12 +72,27 @@ class General:
     grid: Sequence[Formula]
     most: int = MOST_ELEMENTS
     assumptions: list[str] = field(default_factory=list)
+    computed: Mapping[str, Formula] = field(default_factory=dict)
+    computes: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
         """What makes two launches the same one for all sizes."""
         dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
         return (id(self.launch.function), dtypes, tuple(self.assumptions))
+
+    def has_constants_at(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the script would compute the constants that the launch has at these sizes."""
+        arguments = self.launch.arguments
+        return self.computes or all(
+            formula.value(sizes) == arguments[name] for name, formula in self.computed.items()
+        )
+
+    def with_computed(self) -> General:
+        """The launch with constants as the script would compute them."""
+        texts = [f"{name} = {formula.text}" for name, formula in self.computed.items()]
+        stated = f"of `{self.launch.kernel}`, as the script computes: {', '.join(texts)}"
+        return replace(self, computes=True, assumptions=[*self.assumptions, stated])
 
     def run(self, **sizes: Any) -> None:
         """Makes the launch, given sizes by name, with tensors that have no memory."""
@@ -91,14 +109,19 @@ class General:
         """Makes the launch with such tensors; whether it can be made."""
         arguments = dict(self.launch.arguments)
         for name, layout in self.layouts.items():
-            elements = layout.elements.value(sizes)
-            if elements > self.most:
-                return False
             shape = [e.value(sizes) for e in layout.shape]
+            for extent, note in zip(shape, layout.seen.notes, strict=False):
+                if note is not None and note.may_be_negative and extent < 0:
+                    return False  # nor would torch make it
+            if layout.counted.value(sizes) > self.most:
+                return False
+            elements = layout.elements.value(sizes)
             strides = [s.value(sizes) for s in layout.strides]
             arguments[name] = tensor(layout.seen, elements, shape, strides)
         for name, formula in self.scalars.items():
             arguments[name] = formula.value(sizes)
+        if self.computes:
+            arguments |= {name: formula.value(sizes) for name, formula in self.computed.items()}
         for name in self.launch.decided:
             del arguments[name]
         extents = tuple(extent.value(sizes) for extent in self.grid)
@@ -127,16 +150,26 @@ def generalise(
     names = _names(launch)
     used = _explaining(launch, names)
     constants = _constants(launch)
+    fixed_by = kept_extents(launch)
+    for name in launch.constants - launch.decided:
+        note = launch.notes.get(name)
+        if note is not None and note.follows:
+            fixed_by |= note.extents
+    for note in _followed(launch, constants=False):
+        fixed_by |= note.rounded  # host code goes another way for each of its powers
     sizes = {
         name: number
         for number, name in names.items()
-        if name in freed or (number in used and number not in constants)
+        if number not in fixed_by
+        and (name in freed or (number in used and number not in constants))
     }
     named = {number: size(name) for name, number in sizes.items()}
     origins = _origins(launch, sizes, named)
+    computed = _computed(launch)
     derived = {n: f for n in _derived(launch) if (f := origins.of(n)) is not None}
-    layouts = _of_shared_storages(
-        {n: _layout(t, _shape(t, {**derived, **named})) for n, t in launch.tensors.items()}
+    derived |= {n: formula_of(note, named) for n, note in computed.items()}
+    layouts = of_shared_storages(
+        {n: layout_of(t, shape_of(t, {**derived, **named})) for n, t in launch.tensors.items()}
     )
     strides: dict[int, Formula] = {}
     for each in layouts.values():
@@ -151,12 +184,14 @@ def generalise(
         if formula.is_constant
     }
     passed = _strides_passed(launch, layouts)
+    asked = {n: formula_of(note, named) for n, note in launch.asked.items()}
     scalars: dict[str, Formula] = {}
     for name, value in launch.arguments.items():
         if type(value) is int and name not in launch.constants:
-            found = passed.get(name)
+            note = launch.notes.get(name)
+            found = formula_of(note, named) if note is not None else passed.get(name)
             found = found or (size(names[value]) if names.get(value) in sizes else None)
-            found = found or strides.get(value)
+            found = found or asked.get(value) or strides.get(value)
             found = found or (None if value in fixed else origins.of(value))
             scalars[name] = found or constant(value)
     # Blocks of an argument are likelier than an axis that no argument is as long as.
@@ -173,6 +208,9 @@ def generalise(
         for extent in launch.grid
     ]
     _keep_batches(grid, launch, layouts)
+    for axis, note in enumerate(launch.grid_notes):
+        if note is not None:
+            grid[axis] = formula_of(note, named)
     return _general(launch, sizes, layouts, scalars, grid, most)
 
 
@@ -190,14 +228,16 @@ def with_counts(general: General, parameters: Container[str]) -> General | None:
     }
     layouts = dict(general.layouts)
     for name, layout in general.layouts.items():
-        if name in parameters and _is_dense(layout.seen):
+        if name in parameters and is_dense(layout.seen):
             axes = [
-                n for n, f in enumerate(layout.shape) if f.is_constant and f.value({}) in counts
+                n
+                for n, f in enumerate(layout.shape)
+                if layout.seen.note(n) is None and f.is_constant and f.value({}) in counts
             ]
             if axes:
                 count = counts[layout.shape[axes[0]].value({})]
                 shape = [count if n == axes[0] else f for n, f in enumerate(layout.shape)]
-                layouts[name] = _layout(layout.seen, shape)
+                layouts[name] = layout_of(layout.seen, shape)
     if layouts == general.layouts:
         return None
     most, scalars = general.most, general.scalars
@@ -215,10 +255,13 @@ def _general(
     stated = _stated(launch, layouts, scalars, grid, sizes)
     if sizes:
         stated.append(f"no tensor has more than {most:,} elements")
-    for axis, extent in enumerate(grid[1:], 1):
-        if extent.names:
+    for axis, formula in enumerate(grid[1:], 1):
+        if formula.names:
             stated.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
-    return General(launch, sizes, layouts, scalars, grid, most, stated)
+    named = {number: size(name) for name, number in sizes.items()}
+    notes = {n: note for n, note in launch.notes.items() if n in launch.constants - launch.decided}
+    computed = {n: f for n, note in notes.items() if (f := formula_of(note, named)).names}
+    return General(launch, sizes, layouts, scalars, grid, most, stated, computed)
 
 
 def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Formula]:
@@ -273,17 +316,46 @@ def _constants(launch: SeenLaunch) -> set[int]:
 
 
 def _scalars(launch: SeenLaunch) -> dict[int, str]:
-    """The first argument with each number, preferably one that is not called a stride."""
+    """The first argument with each number, preferably one that is not called a stride.
+
+    A number that was followed to something other than an extent is chance.
+    """
     numbers = [each for each in launch.arguments.items() if type(each[1]) is int]
     numbers = [each for each in numbers if each[0] not in launch.constants]
+    numbers = [(n, v) for n, v in numbers if launch.notes.get(n, extent_of(v)) == extent_of(v)]
     numbers.sort(key=lambda each: "stride" in each[0].lower())
     return {v: n for n, v in reversed(numbers)}
+
+
+def _followed(launch: SeenLaunch, constants: bool = True) -> list[Note]:
+    """Where the numbers of a launch come from, as far as that is known."""
+    known = launch.notes.items()
+    numbers = [note for n, note in known if constants or n not in launch.constants]
+    grid = [note for note in launch.grid_notes if note is not None]
+    shapes = [note for t in launch.tensors.values() for note in t.notes if note is not None]
+    return [*numbers, *grid, *shapes]
+
+
+def _read(launch: SeenLaunch) -> frozenset[int]:
+    """Lengths of extents that the script has computed something from."""
+    return frozenset().union(*(note.extents for note in _followed(launch)))
+
+
+def _computed(launch: SeenLaunch) -> dict[int, Note]:
+    """Extents of which nothing is known that are as long as one number that was computed."""
+    unknown = {e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.note(n)}
+    found: dict[int, set[Note]] = {e: set() for e in unknown - _read(launch) if e > 1}
+    for note in _followed(launch, constants=False):
+        value = note.value(int)
+        if value in found and note.extents:
+            found[value].add(note)
+    return {e: next(iter(notes)) for e, notes in found.items() if len(notes) == 1}
 
 
 def _derived(launch: SeenLaunch) -> set[int]:
     """Extents that follow from others: axes taken together, blocks that the grid counts, too."""
     tensors = launch.tensors.values()
-    extents = {e for t in tensors for e in t.shape}
+    extents = {e for t in tensors for n, e in enumerate(t.shape) if t.note(n) is None}
     products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
     # By chance an axis is as long as others of its own tensor together.
     products = {p for p in products if not _is_beside(p, launch)}
@@ -295,7 +367,8 @@ def _derived(launch: SeenLaunch) -> set[int]:
         if (count := -(-math.prod(run) // b)) not in run and count >= _LEAST_BLOCKS
     }
     found = products | (counts & set(launch.grid))
-    return (extents & found) - set(_scalars(launch)) - {1}
+    # What the script has computed something from is no number that it has computed.
+    return (extents & found) - set(_scalars(launch)) - _read(launch) - {1}
 
 
 def _is_beside(number: int, launch: SeenLaunch) -> bool:
@@ -309,17 +382,21 @@ def _is_beside(number: int, launch: SeenLaunch) -> bool:
 
 def _names(launch: SeenLaunch) -> dict[int, str]:
     """A name for each extent above 1: that of an argument which is as large, if there is one."""
-    scalars, derived = _scalars(launch), _derived(launch)
+    scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
     found: dict[int, str] = {}
     for name, tensor in launch.tensors.items():
-        for axis, extent in enumerate(tensor.shape):
-            if extent > 1 and extent not in derived:
-                found.setdefault(extent, scalars.get(extent, f"{name}_{axis}"))
+        for axis, length in enumerate(tensor.shape):
+            known = tensor.note(axis) in (None, extent_of(length))
+            if length > 1 and length not in derived and known:
+                found.setdefault(length, scalars.get(length, f"{name}_{axis}"))
+    for note in _followed(launch):
+        for length in sorted(note.extents - found.keys()):
+            found[length] = scalars.get(length, f"extent_{length}")
     return found
 
 
 def _origins(launch: SeenLaunch, sizes: Mapping[str, int], named: Mapping[int, Formula]) -> Origins:
-    shapes = [_shape(tensor, named) for tensor in launch.tensors.values()]
+    shapes = [shape_of(tensor, named) for tensor in launch.tensors.values()]
     return Origins(sizes, shapes, sorted(_constants(launch)))
 
 
@@ -327,74 +404,15 @@ def _explaining(launch: SeenLaunch, names: Mapping[int, str]) -> set[int]:
     """The extents that an argument or the grid may come from."""
     every = {name: number for number, name in names.items()}
     origins = _origins(launch, every, {number: size(name) for number, name in names.items()})
-    numbers = [v for n, v in launch.arguments.items() if n not in launch.constants]
-    numbers += launch.grid
-    used: set[int] = set()
+    numbers = [v for n, v in launch.arguments.items()
+               if n not in launch.constants and n not in launch.notes]  # fmt: skip
+    known = [*launch.notes.items(), *enumerate(launch.grid_notes)]
+    used = {e for n, note in known if note and n not in launch.constants for e in note.extents}
+    numbers += [e for e, n in zip(launch.grid, launch.grid_notes, strict=True) if n is None]
     for number in numbers:
         found = origins.of(number) if type(number) is int else None
         used |= {every[name] for name in found.names} if found is not None else set()
     return used
-
-
-def _shape(tensor: SeenTensor, named: Mapping[int, Formula]) -> tuple[Formula, ...]:
-    found = [named.get(extent, constant(extent)) for extent in tensor.shape]
-    if not _is_dense(tensor):
-        # Only the outermost axis of a view can grow while the others keep their strides.
-        outer = max(range(len(found)), key=lambda n: tensor.strides[n], default=None)
-        found = [f if n == outer else constant(tensor.shape[n]) for n, f in enumerate(found)]
-    return tuple(found)
-
-
-def _order(tensor: SeenTensor) -> list[int]:
-    """Its axes from the innermost on."""
-    axes = [n for n, extent in enumerate(tensor.shape) if extent != 1]
-    return sorted(axes, key=lambda n: (tensor.strides[n], -n))
-
-
-def _is_dense(tensor: SeenTensor) -> bool:
-    step = 1
-    for axis in _order(tensor):
-        if tensor.strides[axis] != step:
-            return False
-        step *= tensor.shape[axis]
-    return tensor.offset == 0 and tensor.elements == step
-
-
-def _layout(tensor: SeenTensor, shape: Sequence[Formula]) -> Layout:
-    strides = [constant(s) for s in tensor.strides]
-    if _is_dense(tensor):
-        inner: list[Formula] = []
-        for axis in _order(tensor):
-            strides[axis] = product(reversed(inner))
-            inner.append(shape[axis])
-        return Layout(tensor, tuple(shape), tuple(strides), product(shape))
-    names = frozenset().union(*(f.names for f in shape))
-    last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
-    rest = tensor.elements - last
-
-    def elements(sizes: Mapping[str, Any]) -> Any:
-        total: Any = rest
-        for extent, stride in zip(shape, tensor.strides, strict=True):
-            total = total + (extent.value(sizes) - 1) * stride
-        return total
-
-    return Layout(tensor, tuple(shape), tuple(strides), Formula("elements", elements, names))
-
-
-def _of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
-    """Tensors that share a storage keep their sizes unless they are the same tensor."""
-    by_storage: dict[int, set[SeenTensor]] = {}
-    for each in layouts.values():
-        by_storage.setdefault(each.seen.storage, set()).add(each.seen)
-    return {
-        name: each if len(by_storage[each.seen.storage]) == 1 else _fixed(each.seen)
-        for name, each in layouts.items()
-    }
-
-
-def _fixed(tensor: SeenTensor) -> Layout:
-    shape, strides = map(constant, tensor.shape), map(constant, tensor.strides)
-    return Layout(tensor, tuple(shape), tuple(strides), constant(tensor.elements))
 
 
 def _stated(
@@ -405,16 +423,19 @@ def _stated(
     sizes: Mapping[str, int],
 ) -> list[str]:
     """What is taken for granted, in words."""
-    numbers: list[tuple[str, Formula]] = []
+    numbers: list[tuple[str, Formula, Note | None]] = []
     for name, layout in layouts.items():
-        numbers += [(f"{name}.shape[{n}]", f) for n, f in enumerate(layout.shape)]
-        if not _is_dense(layout.seen):
-            numbers += [(f"{name}.stride({n})", f) for n, f in enumerate(layout.strides)]
-    numbers += [(name, f) for name, f in scalars.items() if name not in sizes]
-    numbers += [(f"grid[{n}]", f) for n, f in enumerate(grid) if f.text != "1"]
+        shape = enumerate(layout.shape)
+        numbers += [(f"{name}.shape[{n}]", f, layout.seen.note(n)) for n, f in shape]
+        if not is_dense(layout.seen):
+            numbers += [(f"{name}.stride({n})", f, None) for n, f in enumerate(layout.strides)]
+    numbers += [(n, f, launch.notes.get(n)) for n, f in scalars.items() if n not in sizes]
+    axes = enumerate(grid)
+    numbers += [(f"grid[{n}]", f, launch.grid_notes[n]) for n, f in axes if f.text != "1"]
     kernel = launch.kernel
-    free = [f"{what} = {f.text}" for what, f in numbers if f.names]
-    fixed = [f"{what} = {f.text}" for what, f in numbers if f.is_constant]
+    free = [f"{what} = {f.text}" for what, f, note in numbers if f.names and note is None]
+    known = [f"{what} = {f.text}" for what, f, note in numbers if f.names and note is not None]
+    fixed = [f"{what} = {f.text}" for what, f, _ in numbers if f.is_constant]
     fixed += [
         f"{n} = {v!r}"
         for n, v in launch.arguments.items()
@@ -423,6 +444,8 @@ def _stated(
     stated = []
     if free:
         stated.append(f"of `{kernel}`: {', '.join(free)}")
+    if known:
+        stated.append(f"of `{kernel}`, as the script computes: {', '.join(known)}")
     if fixed:
         stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
     return stated

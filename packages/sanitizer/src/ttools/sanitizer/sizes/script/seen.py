@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from ttools.core.launch_path import CALL, HEURISTICS, observe
+from ttools.core.launch_path import CALL, HEURISTICS, observe, take_over
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 from ttools.sanitizer.sizes.held import Held, held
+from ttools.sanitizer.sizes.script.noted import Noted, passed_to_int, stripped
+from ttools.sanitizer.sizes.script.notes import Note
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.sizes.script.following import Following
 
 #: Launches that differ in any number are kept apart up to here.
 _MOST = 256
@@ -26,6 +31,7 @@ class SeenTensor:
     Attributes:
         storage: tells storages apart.
         elements: of the storage.
+        notes: what its extents come from; None where that is the script.
     """
 
     storage: int
@@ -34,6 +40,11 @@ class SeenTensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+    notes: tuple[Note | None, ...] = field(default=(), compare=False, repr=False)
+
+    def note(self, axis: int) -> Note | None:
+        """What an extent comes from, if that is not the script."""
+        return self.notes[axis] if self.notes else None
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,9 @@ class SeenLaunch:
         line: `file:line` in host code.
         heuristics: what was called, where that decides some of the constants; else None.
         decided: names of those.
+        notes: what numbers that were followed come from, by parameter.
+        grid_notes: the same of the grid.
+        asked: what numbers may come from that `int` was called for.
         held: what tables of which something is promised held, by parameter, in all such launches.
     """
 
@@ -58,6 +72,9 @@ class SeenLaunch:
     line: str | None
     heuristics: Any = None
     decided: frozenset[str] = frozenset()
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    grid_notes: tuple[Note | None, ...] = (None, None, None)
+    asked: Mapping[int, Note] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -77,13 +94,40 @@ class Seen:
         launches: those that differ.
         left_out: why others cannot be looked at, in words.
         promised: names of parameters of whose tables something is promised.
+        following: knows what extents of tensors come from.
+        remarks: what else the report has to say of the run, in words.
     """
 
     launches: list[SeenLaunch] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     promised: frozenset[str] = frozenset()
+    following: Following | None = None
+    remarks: list[str] = field(default_factory=list)
     _known: dict[object, SeenLaunch] = field(default_factory=dict)
     _running: list[Any] = field(default_factory=list)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the script was given integers that note where they come from."""
+        return self.following is not None and self.following.handed_out
+
+    def noting(self, method: Any) -> Any:
+        """`JITFunction.run` that notes the launch, and makes it with plain integers."""
+
+        def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.following is None:
+                self.note(function, args, kwargs)
+                return method(function, *args, **kwargs)
+            with self.following.paused():
+                self.note(function, args, kwargs)
+                grid = kwargs.get("grid")
+                if callable(grid):
+                    kwargs["grid"] = lambda bound: stripped(grid(bound))
+                args = tuple(map(stripped, args))
+                kwargs = {name: stripped(value) for name, value in kwargs.items()}
+                return method(function, *args, **kwargs)
+
+        return run
 
     def begin(self, heuristics: Any, _args: object, _kwargs: object) -> None:
         """Takes that heuristics are asked, on the way to a launch."""
@@ -104,7 +148,7 @@ class Seen:
             self._leave_out(f"`{name}`: more than {_MOST} launches that differ")
             return
         try:
-            launch = _seen(function, args, kwargs, self._running)
+            launch = _seen(function, args, kwargs, self._running, self.following)
         except ValueError as error:
             self._leave_out(f"`{name}`: {error}")
             return
@@ -144,7 +188,11 @@ def _heuristics(function: Any, running: Sequence[Any]) -> tuple[Any, frozenset[s
 
 
 def _seen(
-    function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], running: Sequence[Any]
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    running: Sequence[Any],
+    following: Following | None,
 ) -> SeenLaunch:
     names = [p.name for p in function.params]
     bound = {p.name: p.default for p in function.params if p.has_default}
@@ -153,17 +201,26 @@ def _seen(
     grid = kwargs["grid"]
     if callable(grid):
         grid = grid(bound)
-    extents = [int(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
-    x, y, z = [*extents, 1, 1][:3]
+    extents = [*(grid if isinstance(grid, (tuple, list)) else (grid,)), 1, 1][:3]
+    x, y, z = (e if type(e) is int else int(stripped(e)) for e in extents)
+    numbers = {name: value for name, value in bound.items() if type(value) is Noted}
+    notes = {name: value.note for name, value in numbers.items() if value.note is not None}
+    grid_notes = tuple(e.note if type(e) is Noted else None for e in extents)
     storages: dict[int, int] = {}
-    arguments = {name: _argument(name, bound[name], storages) for name in names}
+    arguments = {
+        name: _argument(name, stripped(bound[name]), storages, following) for name in names
+    }
     constants = frozenset(p.name for p in function.params if p.is_constexpr)
-    where = host_line()
-    above = _heuristics(function, running)
-    return SeenLaunch(function, arguments, constants, (x, y, z), where, *above)
+    plain = {*(v for n, v in arguments.items() if type(v) is int), x, y, z}
+    asked = {n: next(iter(passed_to_int[n])) for n in plain if len(passed_to_int.get(n, ())) == 1}
+    above, decided = _heuristics(function, running)
+    launch = SeenLaunch(function, arguments, constants, (x, y, z), host_line(), above, decided)
+    return replace(launch, notes=notes, grid_notes=grid_notes, asked=asked)
 
 
-def _argument(name: str, value: Any, storages: dict[int, int]) -> Any:
+def _argument(
+    name: str, value: Any, storages: dict[int, int], following: Following | None = None
+) -> Any:
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -176,6 +233,7 @@ def _argument(name: str, value: Any, storages: dict[int, int]) -> Any:
             tuple(value.shape),
             tuple(value.stride()),
             int(value.storage_offset()),
+            following.extents(value) if following is not None else (),
         )
     if hasattr(value, "data_ptr") or isinstance(value, (tuple, list)):
         raise ValueError(f"the argument `{name}` is of type {type(value).__name__}")
@@ -183,11 +241,12 @@ def _argument(name: str, value: Any, storages: dict[int, int]) -> Any:
 
 
 @contextmanager
-def launches_seen(promised: Iterable[str] = ()) -> Iterator[Seen]:
+def launches_seen(promised: Iterable[str] = (), follow: bool = True) -> Iterator[Seen]:
     """Notes the launches that are made meanwhile; they are made as ever.
 
     Args:
         promised: names of parameters of whose tables something is promised.
+        follow: whether numbers are followed from the tensors that they come from.
     """
     from ttools.interpreter.backend.tuned_config import follow_configs
 
@@ -195,5 +254,11 @@ def launches_seen(promised: Iterable[str] = ()) -> Iterator[Seen]:
     with Patches() as patches:
         follow_configs(patches)
         observe(patches, HEURISTICS, before=seen.begin, after=seen.end)
-        observe(patches, CALL, before=seen.note)
+        take_over(patches, CALL, seen.noting)
+        if follow:
+            from ttools.sanitizer.sizes.script.following import Following, following
+
+            mode = Following()
+            patches.enter(following(mode))
+            seen.following = mode
         yield seen
