@@ -30,6 +30,7 @@ from ttools.interpreter.runtime.monitor import Monitor, SiteTable
 from ttools.interpreter.runtime.pool import default_threads, pool, share
 from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.interpreter.runtime.stopping import Running, Stop
+from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
 #: A thread that gets less work than this is not worth waking.
 _WORTHWHILE_SECONDS = 20e-6
@@ -292,7 +293,8 @@ def _fill(
 ) -> None:
     """Writes the `Launch` structure and the parameters behind it."""
     address = scratch.address
-    fields = (0, count, order, *extents, 0, address + PARAMETERS, CALLBACK, 1)
+    note_stop = native_runtime().note_stop
+    fields = (0, count, order, *extents, 0, address + PARAMETERS, CALLBACK, 1, note_stop)
     try:
         kernel.pack_into(scratch.buffer, 0, *fields, *params)
     except struct.error:
