@@ -196,3 +196,28 @@ def test_compiling_leaves_no_memory_behind(opt: int) -> None:
     before = compile_some(2)
     # A pass manager that is not freed is 30 to 70 KiB.
     assert compile_some(20) - before < 20 * 8 * 1024
+
+
+def test_what_was_compiled_before_makes_no_difference() -> None:
+    texts = [SINE, f"{jit.QUICK}\n{SINE}", f"{jit.QUICKEST}\n{SINE}"]
+    cases = [(text, opt) for text in texts for opt in (0, 1, 2, 3)]
+    alone = []
+    for text, opt in cases:
+        jit._machine.cache_clear()
+        alone.append(jit.compile_ir(text, opt=opt))
+    assert len(set(alone)) > 1, "levels or passes differ"
+    for order in (cases, cases[::-1]):
+        together = {case: jit.compile_ir(case[0], opt=case[1]) for case in order}
+        assert [together[case] for case in cases] == alone
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names levels of x86-64")
+def test_targets_are_told_apart() -> None:
+    wide = """define <8 x i32> @ttools_run(<8 x i32> %a) {
+  %b = add <8 x i32> %a, %a
+  ret <8 x i32> %b
+}"""
+    levels = ("x86-64-v3", "x86-64")
+    first, second = (jit.compile_ir(wide, cpu=cpu) for cpu in levels)
+    assert first != second
+    assert [jit.compile_ir(wide, cpu=cpu) for cpu in levels] == [first, second]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from functools import lru_cache
 from typing import Any
 
 _FORMATS: dict[Any, str] = {
@@ -42,10 +43,11 @@ class Launch(ctypes.Structure):
         ("parameters", ctypes.c_uint64),  # their address
         ("callback", ctypes.c_uint64),  # what native code calls in Python, see `callbacks`
         ("batch", ctypes.c_int64),  # how many programs a thread takes at a time
+        ("note_stop", ctypes.c_uint64),  # what a program calls that sees `abort` in a loop
         ("stopped", ctypes.c_int64),  # whether any program saw `abort` in a loop
         ("stopped_program", ctypes.c_int64),  # the first of them
         ("stopped_site", ctypes.c_int64),  # and the loop
-        ("_reserved", ctypes.c_int64 * 5),
+        ("_reserved", ctypes.c_int64 * 4),
         ("pending", ctypes.c_int64),  # unfinished jobs, an i32; on a cache line of its own
         ("longest_sleep", ctypes.c_int64),  # nanoseconds that a wait may sleep
         ("returned", ctypes.c_int64),  # programs given back and not taken again
@@ -55,12 +57,14 @@ class Launch(ctypes.Structure):
     ]
 
 
+@lru_cache(maxsize=64)
 def offset(field: str) -> int:
     """Where a field lies in the structure, in bytes."""
     found: int = getattr(Launch, field).offset
     return found
 
 
+@lru_cache(maxsize=64)
 def size_and_type(field: str) -> tuple[int, str]:
     """The bytes of a field, and its type in LLVM."""
     kind = next(kind for name, kind, *_ in Launch._fields_ if name == field)

@@ -60,9 +60,10 @@ class _Ranks:
 
     def add(self, op: Operation) -> None:
         """Ranks what an operation computes, whose operands are ranked."""
-        if op.has(ELEMENTWISE, VIEW):
-            rank = max((self._ranks[operand] for operand in op.operands), default=0)
-            if op.name != _NEGATIVE and not op.has(VIEW):
+        traits = op.traits
+        if ELEMENTWISE in traits or VIEW in traits:
+            rank = max([self._ranks[operand] for operand in op.operands], default=0)
+            if op.name != _NEGATIVE and VIEW not in traits:
                 rank += 1
         else:
             self._last += 1

@@ -91,7 +91,10 @@ def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Proven
 
 def synchronises(op: Operation) -> bool:
     """Whether other programs can be observed through this operation."""
-    return op.has(BARRIER, ATOMIC) or (op.has(READS) and bool(op.attributes.get("isVolatile")))
+    traits = op.traits
+    if BARRIER in traits or ATOMIC in traits:
+        return True
+    return READS in traits and bool(op.attributes.get("isVolatile"))
 
 
 def exchanges_values(op: Operation) -> bool:
@@ -161,9 +164,9 @@ def _is_zero(value: Value | None) -> bool:
 
 def makes_pointer(op: Operation) -> bool:
     """Whether an operation turns memory's contents or integers into pointers."""
-    if not (op.results and op.has(READS, CAST)):
+    if not op.results:
         return False
-    made = isinstance(element_type(op.results[0].type), PointerType)
+    made = isinstance(element_type(op.results[0].type), PointerType) and op.has(READS, CAST)
     return made and not (op.name == "tt.bitcast" and _holds_address(op.operands[0]))
 
 
@@ -177,11 +180,12 @@ def memory_effects(module: Module) -> MemoryEffects:
         for op in function.walk():
             synchronising |= synchronises(op)
             indirect |= makes_pointer(op)
-            if op.has(CALL):
+            traits = op.traits
+            if CALL in traits:
                 # A callee may write through any pointer it is given.
                 pointers = [v for v in op.operands if _holds_address(v)]
             else:
-                pointers = [op.address] if op.has(WRITES) else []
+                pointers = [op.address] if WRITES in traits else []
             for pointer in pointers:
                 roots = provenance.of(pointer)
                 unknown |= None in roots

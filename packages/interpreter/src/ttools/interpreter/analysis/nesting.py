@@ -8,12 +8,17 @@ from ttools.interpreter.dialects.traits import COMBINES, LOOP
 from ttools.interpreter.ir import Block, Operation, Value
 
 
-def inside_combine(op: Operation) -> bool:
-    """Whether `op` lies in the combine region of a reduction, scan or map."""
-    parent = op.parent_op
-    while parent is not None and not parent.has(COMBINES):
-        parent = parent.parent_op
-    return parent is not None
+def outside_combines(op: Operation) -> Iterator[Operation]:
+    """`op` and what is in it, but for the combine regions of reductions, scans and maps."""
+    yield op
+    if op.regions and not op.has(COMBINES):
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    if inner.regions:
+                        yield from outside_combines(inner)
+                    else:
+                        yield inner
 
 
 def loop_depth(block: Block | None) -> int:

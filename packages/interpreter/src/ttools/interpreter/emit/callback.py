@@ -10,8 +10,6 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.llvm.value import LAUNCH, PROGRAM, SSAValue, integer
 
-_STOPPED = "ttools.stopped"
-
 
 def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> None:
     """Calls the runtime; the program returns at once if the answer says so."""
@@ -31,35 +29,12 @@ def leave_when_aborted(e: Emitter, site: int) -> None:
     b = e.b
     flag = b.offset(LAUNCH, offset("abort"))
     status = b.load("i32", flag, 4, op="load volatile")
-    note = b.define(_STOPPED, _note_text())
 
     def leave() -> None:
-        b.call("void", note, LAUNCH, PROGRAM, integer(site, "i64"))
+        # Not a function of the module: compiling it would take LLVM longer than the loop's check.
+        b.call("void", launch_field(b, "note_stop"), LAUNCH, PROGRAM, integer(site, "i64"))
 
     leave_unless_zero(e, status, leave)
-
-
-def _note_text() -> str:
-    """The function by which a program notes that it was stopped, and where."""
-    fields = ("stopped", "stopped_program", "stopped_site")
-    stopped, program, site = (
-        f"%{name}.at = getelementptr i8, ptr %launch, i64 {offset(name)}" for name in fields
-    )
-    parameters = "ptr %launch, i64 %program, i64 %site"
-    return f"""define internal void @{_STOPPED}({parameters}) cold noinline #0 {{
-  {stopped}
-  {program}
-  {site}
-  %before = atomicrmw xchg ptr %stopped.at, i64 1 seq_cst
-  %first = icmp eq i64 %before, 0
-  br i1 %first, label %note, label %done
-note:
-  store i64 %program, ptr %stopped_program.at
-  store i64 %site, ptr %stopped_site.at
-  br label %done
-done:
-  ret void
-}}"""
 
 
 def leave_unless_zero(

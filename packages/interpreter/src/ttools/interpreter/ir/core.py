@@ -15,7 +15,7 @@ from math import prod
 from typing import TypeAlias
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects import OPERATIONS, UNKNOWN, declared
 from ttools.interpreter.dialects.traits import Trait
 
 
@@ -198,9 +198,15 @@ class Operation:
         (value,) = self.results
         return value
 
+    @property
+    def traits(self) -> frozenset[Trait]:
+        """What it is declared with, for who asks for several one after the other."""
+        return OPERATIONS.get(self.name, UNKNOWN).traits
+
     def has(self, *traits: Trait) -> bool:
         """Whether it is declared with any of the traits."""
-        return not declared(self.name).traits.isdisjoint(traits)
+        # Every pass asks every operation: no call that can be done without.
+        return not OPERATIONS.get(self.name, UNKNOWN).traits.isdisjoint(traits)
 
     def operand(self, name: str) -> Value | None:
         """The operand that its declaration calls so, the first one where there may be several.
@@ -249,7 +255,10 @@ class Operation:
         for region in self.regions:
             for block in region.blocks:
                 for op in block.operations:
-                    yield from op.walk()
+                    if op.regions:
+                        yield from op.walk()
+                    else:
+                        yield op
 
     def __repr__(self) -> str:
         results = ", ".join(f"%{v.name}" for v in self.results)

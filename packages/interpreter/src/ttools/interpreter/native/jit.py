@@ -177,7 +177,13 @@ def _probed_lanes(target: Target) -> int:
     return 8 if "%ymm" in additions else 4
 
 
+@lru_cache(maxsize=8)
 def _machine(target: Target, opt: int) -> Any:
+    """LLVM's description of a target, to be used under the lock.
+
+    It is kept, as it keeps what it has worked out of the target's instructions: for a new one, LLVM
+    takes a tenth more time for a small kernel.
+    """
     llvm = _llvm()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         # Position-independent code of the small model: nothing absolute in the object.
@@ -216,7 +222,8 @@ def compile_ir(
             module = llvm.parse_assembly(llvm_ir, context)
         # The module must be gone before its context, also when it is refused.
         level = 0 if llvm_ir.startswith(QUICKEST) else opt
-        with module, _machine(host_target(cpu), level) as machine:
+        with module:
+            machine = _machine(host_target(cpu), level)
             with clock("parse"), _emitter_defect(name):
                 module.verify()
             with clock("optimise"):

@@ -29,6 +29,7 @@ from ttools.interpreter.runtime.monitor import Monitor, SiteTable
 from ttools.interpreter.runtime.pool import Arena, default_threads, pool, share
 from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.interpreter.runtime.stopping import Running, Stop
+from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
 #: A thread that gets less work than this is not worth waking.
 _WORTHWHILE_SECONDS = 20e-6
@@ -63,6 +64,7 @@ class Kernel:
         lines: which line each address of the code belongs to, where it was emitted to tell.
         endless: whether its programs may run for ever, and look at the abort flag meanwhile.
         loops: whether they have loops in which they look at it.
+        note_stop: address of what they call when they see it set.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Kernel:
         self.loops = self.endless or CallbackKind.LOOP in kinds
         self._last_words = crash_note.phrase(emitted.name, defined)
         self.last_words = ctypes.addressof(self._last_words)
+        self.note_stop = native_runtime().note_stop
 
     def add_cost(self, measured: float) -> None:
         """Takes the seconds per program of another launch into account."""
@@ -288,7 +291,8 @@ def _fill(
 ) -> None:
     """Writes the `Launch` structure and the parameters behind it."""
     address = scratch.address
-    fields = (0, count, order, *extents, 0, address + PARAMETERS, CALLBACK, 1)
+    head = 0, count, order, *extents, 0, address + PARAMETERS
+    fields = (*head, CALLBACK, 1, kernel.note_stop)
     try:
         kernel.pack_into(scratch.buffer, 0, *fields, *params)
     except struct.error:

@@ -76,8 +76,10 @@ def waits_for_yield(load: Operation) -> bool:
 
 def is_observable(op: Operation) -> bool:
     """Whether an operation writes memory, or lets what other programs wrote be observed."""
+    traits = op.traits
     return (
-        op.has(WRITES, CALL)
+        WRITES in traits
+        or CALL in traits
         or synchronises(op)
         or (op.name == "tt.elementwise_inline_asm" and elementwise.has_effects(op))
     )

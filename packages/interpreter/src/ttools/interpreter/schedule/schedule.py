@@ -20,8 +20,8 @@ from ttools.interpreter.analysis.nesting import (
     ancestor_in,
     around,
     definition_depth,
-    inside_combine,
     loop_depth,
+    outside_combines,
 )
 from ttools.interpreter.analysis.regularity import Regularity
 from ttools.interpreter.dialects.traits import (
@@ -77,7 +77,7 @@ class _Planner:
         self._views: dict[Value, int] = {}
 
     def run(self) -> None:
-        ops = [op for op in self.function.walk() if not inside_combine(op)]
+        ops = list(outside_combines(self.function))
         if self.fused:
             self._find_lane_swaps(ops)
         for op in ops:

@@ -139,11 +139,12 @@ class _Checker:
                 self.operation(op)
 
     def operation(self, op: Operation) -> None:
-        if op.has(BRANCH):
+        traits = op.traits
+        if BRANCH in traits:
             return  # along its edges
-        if op.has(LOOP):
+        if LOOP in traits:
             (self.for_loop if len(op.regions) == 1 else self.while_loop)(op)
-        elif op.has(STRUCTURED):
+        elif STRUCTURED in traits:
             self.conditional(op)
         elif op in self.plan.fusion_groups:
             self.fusion_group(op)
@@ -159,7 +160,7 @@ class _Checker:
                 if n > 0:
                     self.read(op.operands, op)  # each result is computed by itself
                 self.write(value)
-            if self.waits(op):
+            if READS in traits and self.waits(op):
                 self.write(op.results[0])
 
     def fusion_group(self, last: Operation) -> None:

@@ -605,3 +605,20 @@ entry:
   store atomic i32 0, ptr %asked seq_cst, align 4
   ret i32 0
 }
+
+; ---- a program leaves a loop because its launch was stopped: the first one notes where it was
+define void @note_stop(ptr %launch, i64 %program, i64 %site) cold {
+entry:
+  %stopped.at = getelementptr i8, ptr %launch, i64 STOPPED
+  %program.at = getelementptr i8, ptr %launch, i64 STOPPED_PROGRAM
+  %site.at = getelementptr i8, ptr %launch, i64 STOPPED_SITE
+  %before = atomicrmw xchg ptr %stopped.at, i64 1 seq_cst
+  %first = icmp eq i64 %before, 0
+  br i1 %first, label %note, label %done
+note:
+  store i64 %program, ptr %program.at
+  store i64 %site, ptr %site.at
+  br label %done
+done:
+  ret void
+}

@@ -111,6 +111,7 @@ _OFFSETS = {
         for name in (
             *("count", "order", "abort", "batch"),
             *("longest_sleep", "returned", "first_return", "contended"),
+            *("stopped", "stopped_program", "stopped_site"),
         )
     },
     "ALTERNATE_STACK_BYTES": ALTERNATE_STACK_BYTES,
@@ -158,6 +159,7 @@ class NativeRuntime:
         signalled: address of the handler of signals that ask the process to end.
         signal_target: what it knows.
         answered: address of a function that sets an i32 to 0, for `Py_AddPendingCall`.
+        note_stop: address of what programs call that see in a loop that their launch was stopped.
     """
 
     worker: int
@@ -172,6 +174,7 @@ class NativeRuntime:
     signalled: int
     signal_target: SignalTarget
     answered: int
+    note_stop: int
     code: jit.NativeCode
 
 
@@ -196,7 +199,7 @@ def runtime_ir(machine: str | None = None) -> str:
 def native_runtime() -> NativeRuntime:
     """The runtime's functions, compiled or read from the object cache at first use."""
     called = ("worker", "run_each", "callback", "crashed", "exited", "signalled", "answered")
-    exports = (*called, "post", "share", "await", "crash_note", "signal_target")
+    exports = (*called, "note_stop", "post", "share", "await", "crash_note", "signal_target")
     code = native_module(runtime_ir(), exports, name="the runtime", opt=1)
     i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
     signatures: dict[str, Any] = {
@@ -220,5 +223,6 @@ def native_runtime() -> NativeRuntime:
             ctypes.CFUNCTYPE(pointer)(code.symbols["signal_target"])()
         ),
         answered=code.symbols["answered"],
+        note_stop=code.symbols["note_stop"],
         code=code,
     )
