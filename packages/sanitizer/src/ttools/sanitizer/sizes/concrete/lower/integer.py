@@ -161,3 +161,27 @@ def _minimum(run: State, op: Operation) -> Lanes:
 @rule("arith.maxsi")
 def _maximum(run: State, op: Operation) -> Lanes:
     return _extreme(run, op, np.maximum)
+
+
+@rule("arith.minui")
+def _minimum_unsigned(run: State, op: Operation) -> Lanes:
+    return _extreme_unsigned(run, op, np.minimum)
+
+
+@rule("arith.maxui")
+def _maximum_unsigned(run: State, op: Operation) -> Lanes:
+    return _extreme_unsigned(run, op, np.maximum)
+
+
+def _extreme_unsigned(run: State, op: Operation, function: Callable[[Any, Any], Any]) -> Lanes:
+    width = width_of(op.results[0])
+
+    def signed(a: Any, b: Any) -> Any:
+        return function(_unsigned(a, width), _unsigned(b, width)).astype(np.int64)
+
+    return plain(run, op, signed)
+
+
+@rule("math.absi")
+def _absolute(run: State, op: Operation) -> Lanes:
+    return plain(run, op, np.abs)
