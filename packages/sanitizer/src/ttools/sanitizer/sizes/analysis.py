@@ -229,6 +229,7 @@ class Analysis:
             problems = {**problems, **pending}
         if any(problem.kind == "model" for problem in problems.values()):
             search.explore()
+        search.note_unnamed()
         for problem in problems.values():
             if problem.kind in _HINDRANCES:
                 self._abstain(self._abstention(problem, where.box))

@@ -313,6 +313,8 @@ class HostInt:
     __lshift__, __rlshift__ = _binary(_shift_left)
     __rshift__, __rrshift__ = _binary(_shift_right)
     __and__, __rand__ = _binary(_and)
+    __or__, __ror__ = _binary(lambda p, q: current_path().pin(p) | current_path().pin(q))
+    __xor__, __rxor__ = _binary(lambda p, q: current_path().pin(p) ^ current_path().pin(q))
     __lt__ = _compare(lambda d: (-d - 1, "ge", True))
     __le__ = _compare(lambda d: (-d, "ge", True))
     __gt__ = _compare(lambda d: (d - 1, "ge", True))
@@ -347,6 +349,9 @@ class HostInt:
 
     def __neg__(self) -> Any:
         return host_int(-self.poly)
+
+    def __invert__(self) -> Any:
+        return host_int(-1 - self.poly)
 
     def __pos__(self) -> Any:
         return self

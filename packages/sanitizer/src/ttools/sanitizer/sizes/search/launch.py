@@ -148,6 +148,18 @@ class Search(LineSearch):
                 if key not in self._known.defects:
                     self._lower(key, point)
 
+    def note_unnamed(self) -> None:
+        """Notes what runs have shown beside the problems that they were made for.
+
+        An access that is not proved is asked for by its bounds; what is wrong may be a wrap before.
+        """
+        for sizes, trial in [*self._trials.items()]:
+            point = dict(zip(self._where.box, sizes, strict=True))
+            for event in trial.events:
+                key = trial.key(event)
+                if key not in self._known.defects and not self._known.is_late():
+                    self._lower(key, point)
+
     def _near(self) -> Iterator[Point]:
         """The first points along one size."""
         if len(self._where.box) != 1:

@@ -20,6 +20,7 @@ from ttools.sanitizer.sizes.host.launches import Launch, Memory
 from ttools.sanitizer.sizes.symbolic.accesses import Access, Evaluated
 from ttools.sanitizer.sizes.symbolic.disjoint import Conflict, Instance, conflicts
 from ttools.sanitizer.sizes.symbolic.evaluator import Evaluator
+from ttools.sanitizer.sizes.symbolic.needs import discharged
 from ttools.sanitizer.sizes.symbolic.tables import is_loose, order_facts
 from ttools.sanitizer.sizes.symbolic.values import Case, Fact, Need, alternatives
 
@@ -200,31 +201,8 @@ class _Conditions:
     def _discharged(
         self, facts: Iterable[Fact], needs: Iterable[Need]
     ) -> tuple[list[Poly], list[Need]]:
-        """The facts that may be used, and the needs that are not shown to be met.
-
-        A fact may be used once all that it needs is shown, by facts that may be used before it.
-        """
-        waiting = list(dict.fromkeys(facts))
-        usable: list[Poly] = []
-        met: set[Need] = set()
-        missing = list(dict.fromkeys(needs))
-        progress = True
-        while progress:
-            progress = False
-            for fact in [*waiting]:
-                if all(n in met for n in fact.needs):
-                    waiting.remove(fact)
-                    usable.append(fact.poly)
-                    progress = True
-            pending = dict.fromkeys([*missing, *(n for f in waiting for n in f.needs)])
-            for need in pending:
-                if need not in met and all(self._nonneg(goal, usable) for goal in need.goals):
-                    met.add(need)
-                    progress = True
-            missing = [n for n in missing if n not in met]
-            if not waiting and not missing:
-                break
-        return usable, missing
+        """The facts that may be used, and the needs that are not shown to be met."""
+        return discharged(facts, needs, self._nonneg)
 
     def _nonneg(self, goal: Poly, facts: Sequence[Poly]) -> bool:
         """Whether that is shown, by the solver if nothing else does."""
@@ -268,15 +246,30 @@ class _Conditions:
             expected = expected * extent
         return True
 
-    def _member(self, at: Poly, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]) -> bool:
-        nonneg = self._nonneg
-        if not dims:
-            return nonneg(at, facts) and nonneg(-at, facts)
+    def _covered(self, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]) -> Poly | None:
+        """How many elements a view has if it leaves out none between its first and its last.
+
+        Axes may overlap, as windows do; none if a size is 0, where nothing is in the view.
+        """
         if self._dense(dims):
             total = as_poly(1)
             for _, extent in dims:
                 total = total * extent
-            return nonneg(at, facts) and nonneg(total - 1 - at, facts)
+            return total
+        span = as_poly(1)
+        for stride, extent in reversed(dims):
+            if not (self._nonneg(span - stride, facts) and self._nonneg(extent - 1, facts)):
+                return None
+            span = span + stride * (extent - 1)
+        return span
+
+    def _member(self, at: Poly, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]) -> bool:
+        nonneg = self._nonneg
+        if not dims:
+            return nonneg(at, facts) and nonneg(-at, facts)
+        span = self._covered(dims, facts)
+        if span is not None:
+            return nonneg(at, facts) and nonneg(span - 1 - at, facts)
         stride, extent = dims[0]
         high, low = at.divided(stride)
         inside = nonneg(high, facts) and nonneg(extent - 1 - high, facts)

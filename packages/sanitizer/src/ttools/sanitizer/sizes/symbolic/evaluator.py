@@ -17,6 +17,7 @@ from ttools.interpreter.ir import (
     Value,
 )
 from ttools.sanitizer.sizes.algebra.polynomials import (
+    LANE,
     LOOP,
     ZERO,
     Poly,
@@ -30,6 +31,7 @@ from ttools.sanitizer.sizes.rules import goes_on
 from ttools.sanitizer.sizes.symbolic import operations
 from ttools.sanitizer.sizes.symbolic.accesses import Accesses, Evaluated
 from ttools.sanitizer.sizes.symbolic.induction import Growth, growths, inductive
+from ttools.sanitizer.sizes.symbolic.invariants import Bound, Bounds, kept_bounds
 from ttools.sanitizer.sizes.symbolic.values import (
     NO_NEEDS,
     AnyValue,
@@ -190,12 +192,12 @@ class Evaluator(Accesses):
         if 1 < len(ways) <= _MOST_BOUNDS and recording:
             for bounds in ways:
                 self.context = (*before, *bounds)
-                self._iterate(op, body, list(arguments), list(inits), k)
+                self._iterate(op, body, list(arguments), list(inits), k, before)
                 self._need_step(op, index, stepped)
             # Whatever follows the loop may follow any of them.
             ways, self._recording = [()], False
         self.context = (*before, *(ways[0] if len(ways) == 1 else ()))
-        self._iterate(op, body, list(arguments), list(inits), k)
+        self._iterate(op, body, list(arguments), list(inits), k, before)
         self._need_step(op, index, stepped)
         self._recording = recording
         self.context = before
@@ -231,6 +233,7 @@ class Evaluator(Accesses):
         arguments: list[Value],
         inits: list[Value],
         k: Symbol,
+        outside: Facts,
         condition: Block | None = None,
     ) -> None:
         """Evaluates a loop body twice: to see how its values change, then with that known."""
@@ -250,22 +253,45 @@ class Evaluator(Accesses):
         outcome = self._iteration(body, condition)
         known = growths(outcome, self._producers, symbols, starts, newest, k)
         carried = [(argument, starts[n], known.get(n)) for n, argument in enumerate(arguments)]
-        self._carry(carried, k, frozenset())
+        scalar = {n: s for n, s in symbols.items() if s.level <= LANE}
+        bounds: Bounds = {}
+        if not scalar.keys() <= known.keys():
+            inside = (*self.context, *self._way)
+            ends = self._counted(op) if condition is None else ()
+            bounds = kept_bounds(self.space, scalar, starts, outcome, outside, inside, ends)
+        self._carry(carried, k, frozenset(), bounds)
         shown: Needs = NO_NEEDS
         if condition is not None:
             shown = self._shown_by(condition, k, carried)
-            self._carry(carried, k, shown)
+            self._carry(carried, k, shown, bounds)
         self._recording = recording
         self._iteration(body, condition)
-        self._ends = (op, carried)
+        self._ends = (op, carried, bounds)
+
+    def _counted(self, op: Operation) -> Sequence[Poly]:
+        """The first and the last value that the counter of a loop may have."""
+        first, end = (self.number(v).single for v in op.operands[:2])
+        return [*([] if first is None else [first]), *([] if end is None else [end - 1])]
+
+    def _bounded(self, value: Value, bounds: Sequence[Bound]) -> AnyValue:
+        """A number of which only bounds are known."""
+        found = self.havoc(value)
+        if bounds and isinstance(found, Number):
+            (symbol,) = found.cases[0].value.symbols()
+            self.space.relate(symbol, *(bound.of(as_poly(symbol)) for bound in bounds))
+        return found
 
     def _carry(
-        self, carried: Sequence[tuple[Value, AnyValue, Growth | None]], k: Symbol, shown: Needs
+        self,
+        carried: Sequence[tuple[Value, AnyValue, Growth | None]],
+        k: Symbol,
+        shown: Needs,
+        bounds: Bounds,
     ) -> None:
         """Gives what a loop carries its values at the start of iteration `k`."""
-        for argument, start, growth in carried:
+        for n, (argument, start, growth) in enumerate(carried):
             if growth is None or not isinstance(start, Number):
-                self._values[argument] = self.havoc(argument)
+                self._values[argument] = self._bounded(argument, bounds.get(n, ()))
             else:
                 self._values[argument] = growth.after(start, as_poly(k), self.space, shown)
 
@@ -289,23 +315,27 @@ class Evaluator(Accesses):
 
     def _iteration(self, body: Block, condition: Block | None) -> list[AnyValue]:
         before = self.context
+        way: Facts = ()
         if condition is not None:
             last = self._block(condition)
             ways = alternatives(self.logic(last.operands[0]))
             for argument, value in zip(body.arguments, last.operands[1:], strict=True):
                 self._values[argument] = self.get(value)
-            self.context = (*before, *(ways[0] if len(ways) == 1 else ()))
+            way = ways[0] if len(ways) == 1 else ()
+            self.context = (*before, *way)
         last = self._block(body)
         self.context = before
+        self._way = way
         self._producers = list(last.operands)
         return [self.get(v) for v in last.operands]
 
     def _results(self, op: Operation, total: Symbol | None) -> None:
-        owner, carried = self._ends
-        for result, (_, start, growth) in zip(op.results, carried, strict=True):
+        owner, carried, bounds = self._ends
+        for n, (result, (_, start, growth)) in enumerate(zip(op.results, carried, strict=True)):
             known = growth if owner is op and isinstance(start, Number) else None
             if known is None or (total is None and known.step.terms):
-                self._values[result] = self.havoc(result)
+                found = bounds.get(n, ()) if owner is op else ()
+                self._values[result] = self._bounded(result, found)
             else:
                 assert isinstance(start, Number)
                 end = ZERO if total is None else as_poly(total)
@@ -316,6 +346,12 @@ class Evaluator(Accesses):
         condition, body = op.regions[0].entry, op.regions[1].entry
         k = Symbol("iteration", "iteration", LOOP, (), op)
         self.space.declare(k, 0, None)
-        self._iterate(op, body, list(condition.arguments), list(op.operands), k, condition)
-        for result in op.results:
-            self._values[result] = self.havoc(result)
+        carried = list(condition.arguments)
+        self._iterate(op, body, carried, list(op.operands), k, self.context, condition)
+        # What is left of a `while` is what its condition passes on: no bound of what it carries
+        # unless that is the same.
+        passed = list(condition.terminator.operands[1:])
+        bounds = self._ends[2] if self._ends[0] is op else {}
+        places = {value: n for n, value in enumerate(condition.arguments)}
+        for result, value in zip(op.results, passed, strict=True):
+            self._values[result] = self._bounded(result, bounds.get(places.get(value, -1), ()))

@@ -93,7 +93,11 @@ def _of_unsigned(
 
 
 rule.each(_of_unsigned, {"arith.divui": np.floor_divide, "arith.remui": np.remainder})
-rule.each(partial(_of_unsigned, compute=plain), {"arith.shrui": np.right_shift})
+rule.each(
+    partial(_of_unsigned, compute=plain),
+    {"arith.shrui": np.right_shift, "arith.minui": np.minimum, "arith.maxui": np.maximum},
+)
+rule.each(plain, {"math.absi": np.abs})
 
 
 @rule("tt.mulhiui")

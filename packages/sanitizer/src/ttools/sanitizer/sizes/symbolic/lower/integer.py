@@ -110,6 +110,16 @@ def _extreme(function: Callable[[Poly, Poly], Poly], kernel: State, op: Operatio
 rule.each(_extreme, {"arith.minsi": minimum, "arith.maxsi": maximum})
 
 
+@rule("arith.minui", "arith.maxui")
+def _unsigned_extreme(kernel: State, op: Operation) -> AnyValue:
+    """Of what is not below 0 it is that of signed numbers."""
+    operands = [kernel.number(v) for v in op.operands]
+    lows = [kernel.space.range(case.value)[0] for known in operands for case in known.cases]
+    if any(low is None or low < 0 for low in lows):
+        return otherwise(kernel, op, op.results[0])
+    return _extreme(minimum if op.name == "arith.minui" else maximum, kernel, op)
+
+
 @rule("math.absi")
 def _absolute(kernel: State, op: Operation) -> AnyValue:
     return combined(kernel, op, lambda p: maximum(p, -p))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import CHOOSES
-from ttools.interpreter.ir import Operation
+from ttools.interpreter.ir import IntegerType, Operation, Value, element_type, shape_of
 from ttools.sanitizer.passes.combining import chooses, combined_by, sum_of
+from ttools.sanitizer.sizes.algebra.polynomials import LANE, as_poly
 from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
 from ttools.sanitizer.sizes.rules import require_modelled
+from ttools.sanitizer.sizes.symbolic.lower.shape import renamed
 from ttools.sanitizer.sizes.symbolic.operations import otherwise, rule, several
 from ttools.sanitizer.sizes.symbolic.state import State
 from ttools.sanitizer.sizes.symbolic.values import (
     AnyValue,
     Case,
     Number,
+    Renamer,
     facts_of,
     joined,
+    lane,
+    moved_copy,
     needs_of,
     number,
 )
@@ -66,15 +71,31 @@ def _ends_of(kernel: State, known: AnyValue) -> tuple[int, int] | None:
     return min(n for n in lows if n is not None), max(n for n in highs if n is not None)
 
 
+def _chosen(kernel: State, op: Operation, operand: Value, result: Value) -> AnyValue:
+    """The element of some lane along the axis, a lane that depends on data."""
+    if not isinstance(kernel.get(operand), Number):
+        return otherwise(kernel, op, result)
+    axis, shape = op.axis, shape_of(operand.type)
+    which = kernel.data(result, 0, shape[axis] - 1, "chosen")
+    places = {axis: as_poly(which)}
+    for later in range(axis + 1, len(shape)):
+        places[later] = kernel.lane(later - 1, shape[later])
+    how = ("chosen", which)
+    renamer = Renamer(lambda s: moved_copy(s, how) if s.level > LANE and s != which else None)
+    renamer.replaced |= {lane(a, shape[a]): p for a, p in places.items() if shape[a] > 1}
+    return renamed(kernel, operand, renamer, [result.type])
+
+
 @several("tt.reduce")
 def _chosen_together(kernel: State, op: Operation) -> list[AnyValue]:
     """Of several tiles reduced together, as by `tl.argmax`, each result may be one of its own."""
     require_modelled(op)
     found: list[AnyValue] = []
     for n, (operand, result) in enumerate(zip(op.operands, op.results, strict=True)):
-        ends = _ends_of(kernel, kernel.get(operand)) if chooses(op, n) else None
-        known = None if ends is None else kernel.unknown(result, *ends)
-        found.append(otherwise(kernel, op, result) if known is None else known)
+        known = chooses(op, n) and isinstance(element_type(result.type), IntegerType)
+        found.append(
+            _chosen(kernel, op, operand, result) if known else otherwise(kernel, op, result)
+        )
     return found
 
 
@@ -82,6 +103,8 @@ def _chosen_together(kernel: State, op: Operation) -> list[AnyValue]:
 def _combined(kernel: State, op: Operation) -> AnyValue:
     """Of what chooses or adds elements a range follows from that of the elements."""
     result, elements, by = op.results[0], _range_of(kernel, op), combined_by(op)
+    if op.name == "tt.reduce" and by is not None and CHOOSES in declared(by).traits:
+        return _chosen(kernel, op, op.operands[0], result)
     if elements is not None and by is not None:
         if CHOOSES in declared(by).traits:
             return kernel.unknown(result, *elements)
