@@ -149,15 +149,17 @@ class Search(LineSearch):
                     self._lower(key, point)
 
     def note_unnamed(self) -> None:
-        """Notes what runs have shown beside the problems that they were made for.
+        """Notes wraps that runs have shown beside the problems that they were made for.
 
         An access that is not proved is asked for by its bounds; what is wrong may be a wrap before.
+        Other kinds may follow from a wrap that is told already.
         """
         for sizes, trial in [*self._trials.items()]:
             point = dict(zip(self._where.box, sizes, strict=True))
             for event in trial.events:
                 key = trial.key(event)
-                if key not in self._known.defects and not self._known.is_late():
+                is_new = event.kind == "int_overflow" and key not in self._known.defects
+                if is_new and not self._known.is_late():
                     self._lower(key, point)
 
     def _near(self) -> Iterator[Point]:
