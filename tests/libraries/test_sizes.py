@@ -14,7 +14,7 @@ from tools.libraries.attack import Attack
 from ttools.interpreter import interpret
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.sizes.script.check import general_launches
-from ttools.sanitizer.sizes.script.generalise import General
+from ttools.sanitizer.sizes.script.general import General
 from ttools.sanitizer.sizes.script.seen import launches_seen
 
 _SCRIPT = """

@@ -20,7 +20,7 @@ from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.contracts import Promise
 from ttools.sanitizer.sizes.host.launches import run_host
 from ttools.sanitizer.sizes.host.paths import HostInt, Path
-from ttools.sanitizer.sizes.script.generalise import General
+from ttools.sanitizer.sizes.script.general import General
 from ttools.sanitizer.sizes.script.random_tensors import NoSuchNumbersError, RandomTensors
 
 #: What a proof excludes.

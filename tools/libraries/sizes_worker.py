@@ -25,7 +25,7 @@ from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.contracts import Promise
 from ttools.sanitizer.sizes.result import Result
 from ttools.sanitizer.sizes.script.check import check_launch, general_launches, has_table
-from ttools.sanitizer.sizes.script.generalise import General
+from ttools.sanitizer.sizes.script.general import General
 from ttools.sanitizer.sizes.script.seen import Seen, launches_seen
 
 #: Bounds of tables that are tried.

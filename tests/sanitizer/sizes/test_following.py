@@ -17,7 +17,8 @@ from ttools.interpreter import interpret
 from ttools.sanitizer.sizes.api import SizesResult
 from ttools.sanitizer.sizes.script.check import check_launches
 from ttools.sanitizer.sizes.script.following import Following, following
-from ttools.sanitizer.sizes.script.generalise import General, generalise
+from ttools.sanitizer.sizes.script.general import General
+from ttools.sanitizer.sizes.script.generalise import generalise
 from ttools.sanitizer.sizes.script.noted import Noted
 from ttools.sanitizer.sizes.script.seen import Seen, launches_seen
 

@@ -11,7 +11,8 @@ from tests.sanitizer.sizes import kernels
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.sanitizer.sizes.script.check import check_launches
-from ttools.sanitizer.sizes.script.generalise import General, generalise
+from ttools.sanitizer.sizes.script.general import General
+from ttools.sanitizer.sizes.script.generalise import generalise
 from ttools.sanitizer.sizes.script.seen import Seen, launches_seen
 
 

@@ -13,7 +13,8 @@ from ttools.sanitizer.sizes.api import SizesResult
 from ttools.sanitizer.sizes.contracts import Promise, contracts, promise_text
 from ttools.sanitizer.sizes.report import make_report
 from ttools.sanitizer.sizes.result import Abstention, Result
-from ttools.sanitizer.sizes.script.generalise import MOST_ELEMENTS, General, generalise, with_counts
+from ttools.sanitizer.sizes.script.general import MOST_ELEMENTS, General
+from ttools.sanitizer.sizes.script.generalise import generalise, with_counts
 from ttools.sanitizer.sizes.script.random_tensors import RandomTensors
 from ttools.sanitizer.sizes.script.seen import Seen, SeenLaunch
 from ttools.sanitizer.sizes.witness import with_witnesses

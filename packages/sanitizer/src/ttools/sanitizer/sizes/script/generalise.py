@@ -1,7 +1,7 @@
 """A launch for all sizes: its numbers as functions of what its tensors measure.
 
-Which number stands for which size is guessed from equality, so each guess is an assumption that
-is reported. At the sizes of the launch itself the general launch is that launch. Must not know how
+Numbers are followed where the script computes them from its tensors; which size others stand for
+is guessed from equality, and each guess is an assumption that is reported. At the sizes of the launch itself the general launch is that launch. Must not know how
 it is checked.
 """
 
@@ -9,13 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Container, Mapping, Sequence
 
-from ttools.sanitizer.sizes.host.paths import poly_of
-from ttools.sanitizer.sizes.host.storage import Storage
-from ttools.sanitizer.sizes.host.tensors import PhantomTensor
 from ttools.sanitizer.sizes.script.formulas import (
     Formula,
     Origins,
@@ -25,6 +20,7 @@ from ttools.sanitizer.sizes.script.formulas import (
     runs_of,
     size,
 )
+from ttools.sanitizer.sizes.script.general import MOST_ELEMENTS, General
 from ttools.sanitizer.sizes.script.layouts import (
     Layout,
     is_dense,
@@ -35,101 +31,11 @@ from ttools.sanitizer.sizes.script.layouts import (
 )
 from ttools.sanitizer.sizes.script.notes import Note
 from ttools.sanitizer.sizes.script.notes import extent as extent_of
-from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
+from ttools.sanitizer.sizes.script.seen import SeenLaunch
 from ttools.sanitizer.sizes.symbolic.conditions import GRID_LIMITS
 
 #: A buffer with fewer blocks than that is likelier to be as long as a batch or a number of heads.
 _LEAST_BLOCKS = 5
-#: Elements of a tensor, beyond which sizes are not looked at.
-MOST_ELEMENTS = 1 << 33
-
-
-#: Makes a tensor: the one seen, how many elements its storage has, its shape and strides.
-MakeTensor = Callable[[SeenTensor, Any, list[Any], list[Any]], Any]
-
-
-@dataclass
-class General:
-    """A launch for all sizes.
-
-    Attributes:
-        launch: the one that was seen.
-        sizes: by name, as they were.
-        layouts: of the tensors, by parameter.
-        scalars: the numbers passed, by parameter.
-        grid: its extents.
-        most: elements of a tensor, beyond which nothing is launched.
-        assumptions: what was taken for granted, in words.
-        computed: constants of the kernel that the script computes from sizes; they stay as they
-            were unless `computes`.
-        computes: whether they are what the script would compute.
-    """
-
-    launch: SeenLaunch
-    sizes: dict[str, int]
-    layouts: Mapping[str, Layout]
-    scalars: Mapping[str, Formula]
-    grid: Sequence[Formula]
-    most: int = MOST_ELEMENTS
-    assumptions: list[str] = field(default_factory=list)
-    computed: Mapping[str, Formula] = field(default_factory=dict)
-    computes: bool = False
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What makes two launches the same one for all sizes."""
-        dtypes = tuple(str(t.dtype) for t in self.launch.tensors.values())
-        return (id(self.launch.function), dtypes, tuple(self.assumptions))
-
-    def has_constants_at(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the script would compute the constants that the launch has at these sizes."""
-        arguments = self.launch.arguments
-        return self.computes or all(
-            formula.value(sizes) == arguments[name] for name, formula in self.computed.items()
-        )
-
-    def with_computed(self) -> General:
-        """The launch with constants as the script would compute them."""
-        texts = [f"{name} = {formula.text}" for name, formula in self.computed.items()]
-        stated = f"of `{self.launch.kernel}`, as the script computes: {', '.join(texts)}"
-        return replace(self, computes=True, assumptions=[*self.assumptions, stated])
-
-    def run(self, **sizes: Any) -> None:
-        """Makes the launch, given sizes by name, with tensors that have no memory."""
-        storages: dict[int, Storage] = {}
-
-        def phantom(seen: SeenTensor, elements: Any, shape: list[Any], strides: list[Any]) -> Any:
-            if seen.storage not in storages:
-                storages[seen.storage] = Storage(poly_of(elements), seen.dtype)
-            return PhantomTensor(storages[seen.storage], shape, strides, seen.offset)
-
-        self.make(phantom, sizes)
-
-    def make(self, tensor: MakeTensor, sizes: Mapping[str, Any]) -> bool:
-        """Makes the launch with such tensors; whether it can be made."""
-        arguments = dict(self.launch.arguments)
-        for name, layout in self.layouts.items():
-            shape = [e.value(sizes) for e in layout.shape]
-            for extent, note in zip(shape, layout.seen.notes, strict=False):
-                if note is not None and note.may_be_negative and extent < 0:
-                    return False  # nor would torch make it
-            if layout.counted.value(sizes) > self.most:
-                return False
-            elements = layout.elements.value(sizes)
-            strides = [s.value(sizes) for s in layout.strides]
-            arguments[name] = tensor(layout.seen, elements, shape, strides)
-        for name, formula in self.scalars.items():
-            arguments[name] = formula.value(sizes)
-        if self.computes:
-            arguments |= {name: formula.value(sizes) for name, formula in self.computed.items()}
-        for name in self.launch.decided:
-            del arguments[name]
-        extents = tuple(extent.value(sizes) for extent in self.grid)
-        if any(e > most for e, most in zip(extents, GRID_LIMITS, strict=True)):
-            return False
-        called = self.launch.heuristics or self.launch.function
-        called[extents](**arguments)
-        return True
 
 
 def generalise(

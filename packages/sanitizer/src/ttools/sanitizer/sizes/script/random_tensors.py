@@ -9,7 +9,7 @@ import torch
 from ttools.core.errors import UsageError
 from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Symbol, evaluate
 from ttools.sanitizer.sizes.contracts import Promise, contracts
-from ttools.sanitizer.sizes.script.generalise import General
+from ttools.sanitizer.sizes.script.general import General
 from ttools.sanitizer.sizes.script.seen import SeenTensor
 
 
