@@ -7,8 +7,8 @@ Replays recorded spaces, a kernel's first three shapes each on its own (`--in-tu
 other, as a program has them). What compilation lets expect is weighed by weights that were fitted
 without the kernel (`--hint family`: without those like it, `all`: by the tuner's own, `none`: not
 at all). A row per kernel and a column per budget: the shares of runs whose best is within
-2% and within 5% of the best of all, and the worst. `default` is what is tried of the space when
-nothing is asked for.
+2% and within 5% of the best of all, and the worst. A budget is a number of trials or a level of
+effort. A second table has a row per budget: trials and regret of all runs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from pathlib import Path
 from replay_tuning import SHAPES, tried, weights_without
 from tuning_samples import Recorded, read_samples
 
-from ttools.tuner.options import TuneOptions
+from ttools.tuner.options import EFFORTS, TuneOptions
 from ttools.tuner.search.guided import Known
 from ttools.tuner.store.experience import distance
 
-DEFAULT = "default"
 #: What is near, and what is too far.
 NEAR, FAR = 0.02, 0.05
 #: Of each budget by name, how far the best one found is from the best of all.
@@ -35,7 +34,8 @@ Gaps = Mapping[str, float]
 
 def trials_of(budget: str, space: int) -> int:
     """How many configurations a budget is."""
-    return TuneOptions().budget(space) if budget == DEFAULT else min(int(budget), space)
+    chosen = TuneOptions(effort=budget) if budget in EFFORTS else TuneOptions(trials=int(budget))
+    return chosen.budget(space)
 
 
 def curve(row: Recorded, found: Known, budgets: Sequence[str]) -> Gaps:
