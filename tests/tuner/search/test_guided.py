@@ -11,7 +11,6 @@ import triton
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.tuner.options import TuneOptions
 from ttools.tuner.search.guided import FIRST, FIRST_BY_OTHERS, LEADING, guided, spread
 from ttools.tuner.search.regret import regret_bound
 from ttools.tuner.search.surrogate import Axes, capped_costs
@@ -194,19 +193,3 @@ def test_the_bound_falls_as_the_model_learns_and_is_nothing_when_all_are_tried()
         {each.key: costs[each.key] for each in order[:n] if each.key in costs} for n in (20, 60)
     ]
     assert regret_bound(space, known[1]) < regret_bound(space, known[0])
-
-
-@pytest.mark.parametrize(
-    ("options", "space", "most"),
-    [
-        (TuneOptions(), 20, 20),
-        (TuneOptions(), 100, 32),
-        (TuneOptions(), 1000, 250),
-        (TuneOptions(trials=5), 1000, 5),
-        (TuneOptions(trials=50), 20, 20),
-        (TuneOptions(seconds=3.0), 1000, 1000),
-        (TuneOptions(search="exhaustive"), 1000, 1000),
-    ],
-)
-def test_budgets(options: TuneOptions, space: int, most: int) -> None:
-    assert options.budget(space) == most

@@ -384,10 +384,11 @@ class TuningRun(ShowsItself):
         """A bench whose workers have made the launch, on shared memory where that can be."""
         own = self._measuring.on_gpu and self._make_measuring is None
         shares, variables = self._shares and own, chosen_gpu(self._visible) if own else {}
-        few = replace(launch, configs=launch.configs[:_SENT])
-        opening = opening_of(few, self._measuring, self._triton, shares, variables)
-        is_large = len(launch.configs) > _SENT
-        sent = {each.key for each in candidates(few.configs)} if is_large else None
+        part, sent = launch, None
+        if len(launch.configs) > _SENT:
+            part = replace(launch, configs=launch.configs[:_SENT])
+            sent = {each.key for each in candidates(part.configs)}
+        opening = opening_of(part, self._measuring, self._triton, shares, variables)
         bench = RemoteBench(opening, self._options.timeout, self._start_workers(), sent)
         try:
             bench.open(expected)

@@ -248,9 +248,7 @@ class Bench:
         """Times a verified configuration once, in seconds; all but the launch is off the clock."""
         return self._observed(candidate)[0]
 
-    def final(
-        self, finalists: Sequence[Candidate], rounds: int = ROUNDS
-    ) -> dict[str, list[float]]:
+    def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
         """Times configurations interleaved, so that none has the machine's better moments.
 
         Args:

@@ -79,8 +79,6 @@ class PredictedBench(Bench):
         projection = project(counts, inspection, self._device, accesses, cold=True)
         return replace(trial, predicted=projection.seconds)
 
-    def final(
-        self, finalists: Sequence[Candidate], rounds: int = ROUNDS
-    ) -> dict[str, list[float]]:
+    def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
         """Nothing: a prediction is as good the second time."""
         return {}

@@ -201,9 +201,7 @@ class RemoteBench:
         while not stop() and (chunk := list(islice(waiting, size))):
             yield from self._measure(chunk, self._compile(chunk), stop)
 
-    def final(
-        self, finalists: Sequence[Candidate], rounds: int = ROUNDS
-    ) -> dict[str, list[float]]:
+    def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
         """Times configurations interleaved, in one worker; empty if that fails."""
         request = replace(self._request("final", finalists), rounds=rounds)
         answer = result(self._submit(self._measures, request, self._timeout * len(finalists)))

@@ -251,9 +251,7 @@ def _compiled(compiler: Compiler, request: Request) -> Answer:
     return Answer(value={key: facts for key, facts in found.items() if facts is not None})
 
 
-def _compile(
-    bench: Bench, chosen: list[Candidate], request: Request
-) -> dict[str, StaticFacts]:
+def _compile(bench: Bench, chosen: list[Candidate], request: Request) -> dict[str, StaticFacts]:
     found = {each.key: bench.compile(each) for each in chosen}
     return {key: facts for key, facts in found.items() if facts is not None}
 
