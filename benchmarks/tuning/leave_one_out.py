@@ -7,13 +7,14 @@ Replays recorded spaces, a kernel's first three shapes each on its own (`--in-tu
 other, as a program has them). What compilation lets expect is weighed by weights that were fitted
 without the kernel (`--hint family`: without those like it, `all`: by the tuner's own, `none`: not
 at all). A row per kernel and a column per budget: the shares of runs whose best is within
-2% and within 5% of the best of all, and the worst. `default` is what is tried of the space when
-nothing is asked for.
+2% and within 5% of the best of all, and the worst. A budget is a number of trials or a level of
+effort. A second table has a row per budget: trials and regret of all runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -22,20 +23,27 @@ from pathlib import Path
 from replay_tuning import SHAPES, tried, weights_without
 from tuning_samples import Recorded, read_samples
 
-from ttools.tuner.options import TuneOptions
+from ttools.tuner.options import EFFORTS, TuneOptions
 from ttools.tuner.search.guided import Known
 from ttools.tuner.store.experience import distance
 
-DEFAULT = "default"
 #: What is near, and what is too far.
 NEAR, FAR = 0.02, 0.05
 #: Of each budget by name, how far the best one found is from the best of all.
 Gaps = Mapping[str, float]
+#: Of the second table: the share of runs that are nearer than the figure.
+MOST = 0.95
 
 
 def trials_of(budget: str, space: int) -> int:
     """How many configurations a budget is."""
-    return TuneOptions().budget(space) if budget == DEFAULT else min(int(budget), space)
+    chosen = TuneOptions(effort=budget) if budget in EFFORTS else TuneOptions(trials=int(budget))
+    return chosen.budget(space)
+
+
+def tried_of(row: Recorded, budgets: Sequence[str]) -> Gaps:
+    """How many configurations of a shape each budget is."""
+    return {each: trials_of(each, len(row.space)) for each in budgets}
 
 
 def curve(row: Recorded, found: Known, budgets: Sequence[str]) -> Gaps:
@@ -50,8 +58,8 @@ def curves(
     in_turn: bool,
     hint: str,
     task: tuple[str, str, int],
-) -> list[Gaps]:
-    """The gaps of a kernel's shapes in one of the files, by a seed."""
+) -> list[tuple[Gaps, Gaps]]:
+    """The gaps and the trials of a kernel's shapes in one of the files, by a seed."""
     file, kernel, seed = task
     rows = [row for row in read_samples(Path(file)) if row.kernel == kernel][:SHAPES]
     weights = weights_without(files, kernel, hint)
@@ -62,7 +70,7 @@ def curves(
         others = [costs for _, costs in known]
         most = max(trials_of(each, len(row.space)) for each in budgets)
         own = tried(row, row.costs, "guided", seed, most, others, weights)
-        gaps.append(curve(row, own, budgets))
+        gaps.append((curve(row, own, budgets), tried_of(row, budgets)))
         if in_turn:
             budget = TuneOptions().budget(len(row.space))
             known.append((row, dict(list(own.items())[:budget])))
@@ -79,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--budgets", default=f"16,24,{DEFAULT},48")
+    parser.add_argument("--budgets", default="16,24,32,48")
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
     parser.add_argument("--in-turn", action="store_true", help="shapes know of those before")
     parser.add_argument("--hint", default="kernel", choices=("none", "kernel", "family", "all"))
@@ -94,22 +102,34 @@ def main() -> None:
         if not names or kernel in names
     ]
     tasks = [(*each, seed) for each in kernels for seed in range(options.seeds)]
-    every: list[Gaps] = []
+    every: list[tuple[Gaps, Gaps]] = []
     print(f"{'left out: within 2%, 5%, worst':34}" + "".join(f"{each:>20}" for each in budgets))
     with ProcessPoolExecutor(options.jobs) as executor:
         work = partial(curves, tuple(options.files), budgets, options.in_turn, options.hint)
         results = executor.map(work, tasks)
         for file, kernel in kernels:
-            own = [gaps for _ in range(options.seeds) for gaps in next(results)]
+            own = [run for _ in range(options.seeds) for run in next(results)]
             every += own
-            print_row(f"{kernel} ({Path(file).stem})", own, budgets)
-    print_row("all", every, budgets)
+            print_row(f"{kernel} ({Path(file).stem})", [gaps for gaps, _ in own], budgets)
+    print_row("all", [gaps for gaps, _ in every], budgets)
+    print(f"\n{f'{len(every)} runs':12}{'trials':>10}{'mean':>10}{f'{MOST:.0%}':>10}{'worst':>10}")
+    for budget in budgets:
+        print_budget(budget, every)
 
 
 def print_row(name: str, own: Sequence[Gaps], budgets: Sequence[str]) -> None:
     """A line of the table."""
     cells = (cell([gaps[budget] for gaps in own]) for budget in budgets)
     print(f"{name:34}" + "".join(f"{each:>20}" for each in cells), flush=True)
+
+
+def print_budget(budget: str, runs: Sequence[tuple[Gaps, Gaps]]) -> None:
+    """A line of the second table: trials, and the gap on average, of most runs, at worst."""
+    gaps = sorted(gaps[budget] for gaps, _ in runs)
+    mean, most = statistics.fmean(gaps), gaps[min(len(gaps) - 1, int(MOST * len(gaps)))]
+    trials = statistics.fmean(tried[budget] for _, tried in runs)
+    cells = f"{mean:10.2%}{most:10.2%}{gaps[-1]:10.2%}"
+    print(f"{budget:12}{trials:10.1f}{cells}")
 
 
 if __name__ == "__main__":

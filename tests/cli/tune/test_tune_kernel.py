@@ -114,6 +114,37 @@ def test_a_kernel_needs_a_space_and_inputs(
     assert told in done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("effort", "tried", "said"),
+    [
+        ("quick", 16, "at most 16 of them"),
+        ("default", 32, "at most 32 of them"),
+        ("full", 40, "all of them"),
+    ],
+)
+def test_levels_of_effort(
+    ttools: Run, files: tuple[str, ...], tmp_path: Path, effort: str, tried: int, said: str
+) -> None:
+    space = "[parameters]\nBLOCK = { powers_of_two = [64, 512] }\nSHIFT = { range = [0, 9, 1] }\n"
+    (tmp_path / "space.toml").write_text(space)
+    text = INPUTS.replace("(1000, 5000)", "(1000,)")
+    (tmp_path / "inputs.py").write_text(text)
+    kernel = KERNEL.replace("x + SHIFT // 3", "tl.where(x > 2.0, x + SHIFT, x)")
+    (tmp_path / "kernels.py").write_text(kernel)
+    done = ttools(*files, "--effort", effort, "--format", "json")
+    (problem,) = problems(done)
+    plan = f"40 configurations, effort {effort}: {said}"
+    assert f"note: add_kernel for n=1000, float32: {plan}\n" in done.stderr
+    assert len(problem["trials"]) == problem["budget"] == problem["new_trials"] == tried
+    assert (problem["effort"], problem["space"]) == (effort, 40)
+    assert problem["complete"]
+    done = ttools(*files, "--format", "json", "--trials", "3", "--effort", effort)
+    (again,) = problems(done)
+    assert (again["effort"], again["budget"], again["new_trials"]) == (None, 3, 0)
+    assert again["winner"] == problem["winner"]
+
+
 FUNCTION = """\
 import torch
 import triton
@@ -155,3 +186,15 @@ def test_a_function_on_the_inputs_of_a_verification(ttools: Run, tmp_path: Path)
     done = ttools(*words)
     assert done.returncode == 2
     assert "TUNE names `K`, which inputs() does not take" in done.stderr
+
+
+def test_levels_and_searches_that_contradict_each_other(called_ttools: Run) -> None:
+    done = called_ttools("tune", "--effort", "quick", "--search", "exhaustive", "-c", "pass")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: effort quick tries 16 configurations, and search exhaustive all of them: leave one "
+        "of them out, or say how many with trials\n"
+    )
+    done = called_ttools("tune", "--effort", "fast", "-c", "pass")
+    assert done.returncode == 2
+    assert "'fast' is not one of 'quick', 'default', 'full'" in done.stderr

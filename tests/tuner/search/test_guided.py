@@ -11,7 +11,6 @@ import triton
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.tuner.options import TuneOptions
 from ttools.tuner.search.guided import FIRST, FIRST_BY_OTHERS, LEADING, guided, spread
 from ttools.tuner.search.regret import regret_bound
 from ttools.tuner.search.surrogate import Axes, capped_costs
@@ -161,7 +160,8 @@ def test_near_are_a_single_parameter_and_a_step_of_two() -> None:
     space = space_of(4, 4)
     axes = Axes(space)
     by_ranks = {tuple(axes.ranks(each).values()): each for each in space}
-    near = [ranks for ranks, each in by_ranks.items() if axes.are_near(by_ranks[1, 1, 1], each)]
+    are_near = axes.are_near(axes.all_ranks(space), by_ranks[1, 1, 1])
+    near = [tuple(axes.ranks(space[n]).values()) for n in are_near.nonzero()[0]]
     single = {(n, 1, 1) for n in (0, 2, 3)} | {(1, n, 1) for n in (0, 2, 3)}
     single |= {(1, 1, n) for n in (0, 2, 3)}
     steps = {p for p in by_ranks if sorted(abs(n - 1) for n in p) == [0, 1, 1]}
@@ -193,19 +193,3 @@ def test_the_bound_falls_as_the_model_learns_and_is_nothing_when_all_are_tried()
         {each.key: costs[each.key] for each in order[:n] if each.key in costs} for n in (20, 60)
     ]
     assert regret_bound(space, known[1]) < regret_bound(space, known[0])
-
-
-@pytest.mark.parametrize(
-    ("options", "space", "most"),
-    [
-        (TuneOptions(), 20, 20),
-        (TuneOptions(), 100, 32),
-        (TuneOptions(), 1000, 250),
-        (TuneOptions(trials=5), 1000, 5),
-        (TuneOptions(trials=50), 20, 20),
-        (TuneOptions(seconds=3.0), 1000, 1000),
-        (TuneOptions(search="exhaustive"), 1000, 1000),
-    ],
-)
-def test_budgets(options: TuneOptions, space: int, most: int) -> None:
-    assert options.budget(space) == most

@@ -120,7 +120,7 @@ def test_a_launch_that_a_worker_cannot_make_of_shared_memory_is_sent_whole(
     asked: list[bool] = []
 
     class Bench:
-        def __init__(self, shares: bool, timeout: float, pools: Any) -> None:
+        def __init__(self, shares: bool, timeout: float, pools: Any, sent: Any) -> None:
             self.shares = shares
 
         def open(self, expected: Any) -> None:
@@ -138,15 +138,16 @@ def test_a_launch_that_a_worker_cannot_make_of_shared_memory_is_sent_whole(
     monkeypatch.setattr(tuning_run, "RemoteBench", Bench)
     monkeypatch.setattr(tuning_run, "chosen_gpu", lambda before: {})
     run: Any = object.__new__(tuning_run.TuningRun)
+    launch: Any = SimpleNamespace(configs=[])
     run._shares, run._make_measuring, run._options = True, None, SimpleNamespace(timeout=1.0)
     run._measuring, run._triton = SimpleNamespace(on_gpu=True), ("", "")
     run._start_workers, run._visible = lambda: None, {}
     if len(tries) == 1:
         with pytest.raises(CannotSendError):
-            run._opened(None, [])
+            run._opened(launch, [])
     else:
-        assert not run._opened(None, []).shares
-        assert not run._opened(None, []).shares  # the next launch is not tried in vain
+        assert not run._opened(launch, []).shares
+        assert not run._opened(launch, []).shares  # the next launch is not tried in vain
         tries = [*tries, False]
     assert asked == tries
 

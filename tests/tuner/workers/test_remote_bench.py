@@ -17,7 +17,8 @@ from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import candidates
 from ttools.tuner.workers.remote_bench import RemoteBench, waited_until
-from ttools.tuner.workers.serving import Answer, Opening
+from ttools.tuner.workers.serialized_launch import deserialize_configs
+from ttools.tuner.workers.serving import Answer, Opening, _add_configs
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool
 from ttools.tuner.workers.worker_slot import Job
 
@@ -131,3 +132,26 @@ def test_what_takes_longer_is_known_by_the_rest(
     ended: list[float], begun: int, until: float
 ) -> None:
     assert waited_until(ended, begun) == until
+
+
+def test_what_the_launch_was_sent_without_comes_with_what_is_asked() -> None:
+    jobs: list[Job] = []
+
+    def tried(job: Job) -> Answer:
+        jobs.append(job)
+        values = next(each.values for each in SPACE if each.key == job.request.keys[0])
+        return Answer(value=Trial(values=values, status="ok", samples=(1.0,), reference=""))
+
+    launch: Any = SimpleNamespace(name="launch")
+    launch.without_contents = lambda: launch
+    opening = Opening(launch=launch, measuring=Measuring(), threads=1)
+    pools = Pools(Workers(1, tried), None)
+    bench = RemoteBench(opening, 1.0, pools, {each.key for each in SPACE[:2]})
+    bench.establish(SPACE[3])
+    for _ in bench.attempts(SPACE[1:3]):
+        pass
+    sent = [deserialize_configs(job.request.configs) for job in jobs]
+    assert [{each.kwargs["BLOCK"] for each in some} for some in sent] == [{128}, {64, 128}]
+    by_key: dict[str, Any] = {}
+    _add_configs(jobs[1].request, by_key)
+    assert by_key.keys() == {SPACE[2].key, SPACE[3].key}

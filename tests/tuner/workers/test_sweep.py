@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import triton
 from tests.tuner.workers.test_remote_bench import FACTS, Workers, bench_of
 
 from ttools.tuner.measure.trial import Trial
-from ttools.tuner.options import TuneOptions
+from ttools.tuner.options import Effort, TuneOptions
 from ttools.tuner.space.candidate import candidates
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry
@@ -83,6 +84,8 @@ def test_all_configurations_of_a_short_launch_are_tried() -> None:
         (0.1, TuneOptions(), 32),
         (1e-4, TuneOptions(trials=7), 7),
         (1e-4, TuneOptions(search="exhaustive"), 40),
+        (1e-4, TuneOptions(effort="quick"), 16),
+        (0.1, TuneOptions(effort="full"), 40),
     ],
 )
 def test_of_long_launches_and_of_fewer_trials_some_are(
@@ -113,3 +116,74 @@ def test_a_configuration_that_is_new_to_the_store_is_the_only_one_tried() -> Non
     assert len(tune(again, Compiles(), known=result.entry(), expects=False).trials) == 40
     attempts = [key for name, *key in again.asked if name == "attempt"]
     assert attempts == [[SPACE[7].key]]
+
+
+@pytest.mark.parametrize(("effort", "rounds"), [("quick", 9), ("default", 9), ("full", 45)])
+def test_the_highest_level_compares_finalists_more_often(effort: Effort, rounds: int) -> None:
+    class Equal(Measures):
+        """All take as long."""
+
+        def tried(self, job: Job) -> Answer:
+            seen.append(job.request.rounds)
+            if job.request.name == "final":
+                return Answer(value={key: [0.1] * rounds for key in job.request.keys})
+            answer = super().tried(job)
+            return replace(answer, value=replace(answer.value, samples=(0.1,)))
+
+    seen: list[int] = []
+    result = tune(Equal(0.1), Compiles(), TuneOptions(effort=effort))
+    assert seen[-1] == rounds
+    assert len(result.final) > 1
+
+
+def test_a_lower_level_takes_what_a_higher_one_found() -> None:
+    stored = tune(Measures(1e-4), Compiles()).entry()
+    result = TuningResult(problem=PROBLEM, space=len(SPACE), location=("f.py", 1))
+    quick, nobody = TuneOptions(effort="quick"), Any
+    tuning = Tuning(result, SPACE, nobody, quick, stored, lambda trial: None)  # type: ignore[arg-type]
+    assert tuning.recall(), "nothing has to run"
+    assert result.winner is BEST
+    assert len(result.trials) == 40
+    assert result.new == set()
+
+
+def test_a_higher_level_goes_on_from_a_lower_one() -> None:
+    quick = tune(Measures(0.1), Compiles(), TuneOptions(effort="quick"))
+    assert len(quick.trials) == 16
+    again = Measures(0.1)
+    full = tune(again, Compiles(), TuneOptions(effort="full"), quick.entry())
+    assert len(full.trials) == 40
+    assert full.new == {each.key for each in SPACE} - quick.trials.keys()
+    assert full.winner is BEST
+    some = tune(Measures(0.1), Compiles(), TuneOptions(), quick.entry())
+    assert quick.trials.keys() < some.trials.keys()
+    assert len(some.trials) == 32
+
+
+def test_what_the_store_has_won_is_not_lost_to_fewer_trials() -> None:
+    stored = tune(Measures(0.1), Compiles(), TuneOptions(effort="full")).entry()
+    for options in (TuneOptions(trials=3), TuneOptions(trials=1, effort="quick")):
+        result = tune(measures := Measures(0.1), Compiles(), options, stored)
+        assert result.winner is BEST
+        assert result.new == set()
+        assert measures.asked == []
+        assert len(result.trials) <= 4
+    hidden = replace(stored, trials=[each for each in stored.trials if each.key != BEST.key])
+    assert tune(Measures(0.1), Compiles(), TuneOptions(trials=3), hidden).winner is not BEST
+
+
+def test_configurations_that_share_a_trial_cost_little_but_not_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Same(Measures):
+        """All make the launch that the first one makes."""
+
+        def tried(self, job: Job) -> Answer:
+            answer = super().tried(job)
+            if job.request.name == "attempt" and job.request.keys[0] != SPACE[0].key:
+                return replace(answer, value=replace(answer.value, same_as=SPACE[0].key))
+            return answer
+
+    monkeypatch.setattr("ttools.tuner.options.QUICK", 6)
+    assert len(tune(Same(0.1), Compiles(), TuneOptions(trials=3)).trials) == 40
+    assert len(tune(Same(0.1), Compiles(), TuneOptions(effort="quick")).trials) == 4 * 6

@@ -6,9 +6,11 @@ of launches that cannot be tuned. Must not know how a problem is tuned.
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -53,6 +55,12 @@ from ttools.tuner.workers.worker_pool import Pools, WorkerPool, compiling_slots,
 
 if TYPE_CHECKING:
     from ttools.interpreter.api import Interpretation
+
+
+#: From which share of a budget on a tuning is mostly done.
+_MOSTLY = 0.75
+#: Workers have so many configurations of a space with the launch; others come with what is asked.
+_SENT = 10_000
 
 
 class TuningRun(ShowsItself):
@@ -125,6 +133,7 @@ class TuningRun(ShowsItself):
         self.single: dict[str, None] = {}
         self._winners: dict[Problem, str | None] = {}
         self._parameters: set[str] = set()
+        self._spaces: dict[str, tuple[Sequence[Any], list[Candidate]]] = {}
         self._one_at_a_time = threading.RLock()
         self._prepared = self._searching = False
         self._shares = True
@@ -148,6 +157,11 @@ class TuningRun(ShowsItself):
         """Whether a launch waits for its kernel to be tuned."""
         return self._searching
 
+    @property
+    def effort(self) -> str | None:
+        """The level of effort; None where something else says how much is tried."""
+        return self._options.effort if self._options.by_effort else None
+
     def planned(self, result: TuningResult) -> int:
         """How many configurations of a problem are tried at most."""
         return self._most(result.space)
@@ -158,7 +172,7 @@ class TuningRun(ShowsItself):
 
     def _may_sweep(self, space: int) -> bool:
         """Whether all configurations are timed, if they are as short as most."""
-        sweeps = self.on_gpu and self._options.workers != 0 and self._options.is_default
+        sweeps = self.on_gpu and self._options.workers != 0 and self._options.may_sweep(space)
         return sweeps and space <= most_early(compiling_slots(self._options.workers))
 
     @property
@@ -213,7 +227,7 @@ class TuningRun(ShowsItself):
             UsageError: the lock file has no winner, or one that the kernel no longer has.
             Exception: what the first configuration raises, if none of them runs.
         """
-        space = candidates(launch.configs)
+        space = self._candidates(launch)
         if len(space) == 1:
             self.single[launch.kernel] = None
             return run_first(launch)
@@ -229,6 +243,14 @@ class TuningRun(ShowsItself):
         chosen = next((each for each in space if each.key == key), space[0])
         launch.choose(chosen.config)
         return launch.run(chosen.config)
+
+    def _candidates(self, launch: TunedLaunch) -> list[Candidate]:
+        """The space of a launch; of a large one only listed if it is another than the last time."""
+        configs, known = launch.configs, self._spaces.get(launch.kernel)
+        same = known is not None and len(known[0]) == len(configs)
+        if known is None or not same or not all(map(operator.is_, known[0], configs)):
+            known = self._spaces[launch.kernel] = list(configs), candidates(configs)
+        return known[1]
 
     @cached_property
     def _device(self) -> str:
@@ -285,8 +307,7 @@ class TuningRun(ShowsItself):
         self._announce(f"{problem}: {self._options.plan(len(space), self._most(len(space)))}")
         if self._recalls(result, space, known):
             return result.winner.key if result.winner else None
-        is_done = known.complete and known.winner is not None  # hardly anything is left to try
-        bench = self._bench(launch, result, [] if is_done else space)
+        bench = self._bench(launch, result, [] if self._is_done(known, space) else space)
         try:
             Tuning(
                 result,
@@ -312,6 +333,16 @@ class TuningRun(ShowsItself):
         if result.trials and result.winner is None:
             result.notes.append("no configuration can win; the launch is made in the first one")
         return result.winner.key if result.winner else None
+
+    def _is_done(self, known: TuningEntry, space: Sequence[Candidate]) -> bool:
+        """Whether hardly anything is left to try, so that nothing is compiled early."""
+        if not known.complete or known.winner is None:
+            return False
+        if (self._options.seconds, self._options.within) != (None, None):
+            return True  # what they leave is unknown
+        keys = {each.key for each in known.trials if not each.same_as}
+        tried = sum(each.key in keys for each in space)
+        return tried >= _MOSTLY * self._most(len(space))
 
     def _recalls(
         self, result: TuningResult, space: Sequence[Candidate], known: TuningEntry
@@ -353,8 +384,12 @@ class TuningRun(ShowsItself):
         """A bench whose workers have made the launch, on shared memory where that can be."""
         own = self._measuring.on_gpu and self._make_measuring is None
         shares, variables = self._shares and own, chosen_gpu(self._visible) if own else {}
-        opening = opening_of(launch, self._measuring, self._triton, shares, variables)
-        bench = RemoteBench(opening, self._options.timeout, self._start_workers())
+        part, sent = launch, None
+        if len(launch.configs) > _SENT:
+            part = replace(launch, configs=launch.configs[:_SENT])
+            sent = {each.key for each in candidates(part.configs)}
+        opening = opening_of(part, self._measuring, self._triton, shares, variables)
+        bench = RemoteBench(opening, self._options.timeout, self._start_workers(), sent)
         try:
             bench.open(expected)
         except CannotSendError as error:

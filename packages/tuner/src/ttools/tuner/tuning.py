@@ -113,16 +113,20 @@ class Tuning:
         result.reference = next((key for key in references if key in self._by_key), "")
         self._began = time.monotonic()
         self._sweeps = False
+        self._run = 0
 
     def recall(self) -> bool:
         """Takes all from the store, without asking the bench; whether that has all."""
         known, result = self._known, self._result
-        if not (self._options.is_default and self._stored.complete):
+        if not (self._options.by_effort and self._stored.complete):
             return False
-        if any(each.key not in known for each in self._space):
+        stored = [known[each.key] for each in self._space if each.key in known]
+        own = sum(not trial.same_as for trial in stored)
+        size = len(self._space)
+        if len(stored) < size and not self._options.is_enough(size, own):
             return False
-        for each in self._space:
-            self._add(known[each.key])
+        for trial in stored:
+            self._add(trial)
         result.winner = self._best()
         if result.winner is None or not self._settled():
             result.trials.clear()
@@ -138,6 +142,7 @@ class Tuning:
             self._search()
             self._result.complete = True
         finally:
+            self._keep_winner()
             # Also of an interrupted run: it has the best of what was found.
             self._result.winner = self._best()
         if self._result.new or not self._settled():
@@ -151,6 +156,9 @@ class Tuning:
                 break
         self._sweeps = self._may_sweep()
         if self._sweeps:
+            self._costs(self._space)
+            return
+        if self._options.tries_all(len(self._space)):
             self._costs(self._space)
             return
         strategy = read_strategy(self._options.search)
@@ -170,7 +178,8 @@ class Tuning:
     def _may_sweep(self) -> bool:
         """Whether all are tried: launches are short, and all is being compiled."""
         costs = [trial.cost for trial in self._result.trials.values() if trial.cost is not None]
-        if not (self._options.is_default and costs and isinstance(self._bench, RemoteBench)):
+        allowed = self._options.may_sweep(len(self._space))
+        if not (allowed and costs and isinstance(self._bench, RemoteBench)):
             return False
         known = {*self._known, *self._result.trials}
         untried = [each for each in self._space if each.key not in known]
@@ -181,9 +190,11 @@ class Tuning:
 
     def _left(self) -> int:
         """How many configurations may still be run; those that share a trial cost none."""
-        own = sum(not trial.same_as for trial in self._result.trials.values())
-        most = len(self._space) if self._sweeps else self._options.budget(len(self._space))
-        return most - own
+        size = len(self._space)
+        if self._sweeps:
+            return size - self._run
+        shared = self._options.most_shared(size) - len(self._result.trials)
+        return min(self._options.budget(size) - self._run, shared)
 
     def _out_of_time(self) -> bool:
         seconds = self._options.seconds
@@ -233,7 +244,15 @@ class Tuning:
             return bench.sweep(candidates, self._out_of_time)
         return self._bench.attempts(candidates, self._out_of_time)
 
+    def _keep_winner(self) -> None:
+        """Adds the store's winner if the search left it out, as one with a smaller budget may."""
+        stored = self._known.get(self._stored.winner or "")
+        left_out = stored is not None and stored.key not in self._result.trials
+        if stored is not None and left_out and stored.key in self._by_key:
+            self._add(stored)
+
     def _add(self, trial: Trial) -> None:
+        self._run += not trial.same_as
         self._result.trials[trial.key] = trial
         self._result.reference = self._result.reference or trial.reference
 
@@ -283,7 +302,7 @@ class Tuning:
             return
         chosen = finalists(timed)
         if len(chosen) > 1:
-            self._result.final = self._bench.final(chosen)
+            self._result.final = self._bench.final(chosen, self._options.rounds)
             costs = {each.key: [cost] for each, cost in timed} | self._result.final
             self._result.winner = winner([(each, costs[each.key]) for each in chosen])
         else:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -50,6 +50,7 @@ def tune_command(
     space: tune_options.SpaceOption = None,
     inputs: tune_options.InputsOption = None,
     search: tune_options.SearchOption = "guided",
+    effort: tune_options.EffortOption = "default",
     trials: tune_options.TrialsOption = None,
     seconds: tune_options.SecondsOption = None,
     within: tune_options.WithinOption = None,
@@ -111,6 +112,7 @@ def tune_command(
     run = TuningRun(
         TuneOptions(
             search=search,
+            effort=effort,
             trials=trials,
             seconds=seconds,
             within=within,
@@ -242,7 +244,7 @@ def _state(run: TuningRun) -> State:
     )
     return State(
         what=f"tuning {latest.problem.kernel}",
-        done=len(trials),
+        done=sum(not trial.same_as for trial in trials),
         total=run.planned(latest),
         unit="configurations",
         facts=(*facts, *((f"kernel and key {len(results)}",) if len(results) > 1 else ())),
@@ -271,7 +273,7 @@ def _report(
             entries,
             output,
             script={"target": target, "exit_code": status},
-            new={str(result.problem): len(result.new) for result in run.results},
+            run={str(result.problem): _planned(run, result) for result in run.results},
             notes=[note for result in run.results for note in result.notes] + run.notes,
         )
     elif form == "markdown":
@@ -280,6 +282,16 @@ def _report(
         tune_report.write_as_html(entries, output)
     elif entries:
         tune_report.write_as_text(entries, output)
+
+
+def _planned(run: TuningRun, result: TuningResult) -> dict[str, Any]:
+    """What a run was to try of a problem, and how many of that it tried now."""
+    return {
+        "effort": run.effort,
+        "space": result.space,
+        "budget": run.planned(result),
+        "new_trials": len(result.new),
+    }
 
 
 def _tell(run: TuningRun, store: Path, only: Sequence[str], failed: bool) -> None:

@@ -44,14 +44,22 @@ InputsOption = Annotated[
 SearchOption = Annotated[
     Literal["guided", "exhaustive"], _search("--search", help="Search strategy.")
 ]
+EffortOption = Annotated[
+    Literal["quick", "default", "full"],
+    _search(
+        "--effort",
+        help="How many configurations a guided search tries: `quick` 16; `default` a quarter, but "
+        "at least 32 and at most 500; `full` all, or 2,500 of 10,000 and more. `--trials`, "
+        "`--seconds` and `--within` take precedence.",
+    ),
+]
 TrialsOption = Annotated[
     int | None,
     _search(
         "--trials",
         min=1,
         metavar="N",
-        help="Maximum trials per key; by default all configurations, or for a guided search over "
-        "more than 128 a quarter of them, but at least 32.",
+        help="Maximum trials per key, instead of what the level of effort says; known ones count.",
     ),
 ]
 SecondsOption = Annotated[

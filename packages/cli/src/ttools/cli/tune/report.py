@@ -6,7 +6,7 @@ Owns headings, units and rounding. What the numbers mean is `ttools.tuner`'s to 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,7 @@ def write_as_json(
     output: Path | None,
     *,
     script: dict[str, Any] | None = None,
-    new: dict[str, int] | None = None,
+    run: Mapping[str, Mapping[str, Any]] | None = None,
     notes: Sequence[str] = (),
     importance: bool = False,
 ) -> None:
@@ -66,8 +66,8 @@ def write_as_json(
         "notes": list(notes),
     }
     for row, entry in zip(data["problems"], entries, strict=True):
-        if new is not None:
-            row["new_trials"] = new[str(entry.problem)]
+        if run is not None:
+            row |= run[str(entry.problem)]
         if importance:
             found = _importances(entry)
             row["importance"] = found and asdict(found)

@@ -8,6 +8,7 @@ is normally a worker's, see `remote_bench`.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -22,6 +23,7 @@ from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.code_identity import code_identity, is_comparable
 from ttools.tuner.measure.comparison import compare, incomparable
+from ttools.tuner.measure.finalists import ROUNDS
 from ttools.tuner.measure.outputs import CannotTuneError, outputs_of, require_known_writes
 from ttools.tuner.measure.pointees import Pointees, pointees_of
 from ttools.tuner.measure.references import expected_outputs, load_reference
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
 #: And at most so often where its decorator says for how long.
 MOST_SAMPLES_ASKED = 1000
-#: Rounds of the comparison of finalists.
-ROUNDS = 9
+#: Of more rounds of the comparison of finalists than usual none is begun after so many seconds.
+MORE_ROUNDS_S = 10.0
 
 
 class Bench:
@@ -242,8 +244,12 @@ class Bench:
         """Times a verified configuration once, in seconds; all but the launch is off the clock."""
         return self._observed(candidate)[0]
 
-    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+    def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
         """Times configurations interleaved, so that none has the machine's better moments.
+
+        Args:
+            finalists: to compare.
+            rounds: how often; more than `ROUNDS` only as long as they take little.
 
         Returns:
             Samples by key; empty where more of them would add nothing, as where the kernel's own
@@ -252,7 +258,10 @@ class Bench:
         if self._timing.do_bench is not None:
             return {}
         samples: dict[str, list[float]] = {each.key: [] for each in finalists}
-        for number in range(ROUNDS):
+        began = time.monotonic()
+        for number in range(rounds):
+            if number >= ROUNDS and time.monotonic() - began > MORE_ROUNDS_S:
+                break
             for each in finalists if number % 2 == 0 else reversed(finalists):
                 samples[each.key] += self._round(each)
         return samples

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.space.candidate import Candidate
 
+#: Rounds of the comparison.
+ROUNDS = 9
 #: Configurations this close to the best are timed again, interleaved, at most so many.
 FINALIST_RATIO, MOST_FINALISTS = 1.15, 5
 #: Medians this close are equal; the least resource use wins. In recorded spaces that is more often

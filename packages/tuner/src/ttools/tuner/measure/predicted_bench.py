@@ -19,6 +19,7 @@ from ttools.tuner.cost.limits import figures, over_allocated, over_limit, specia
 from ttools.tuner.measure.bench import Bench, reason_of
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
+from ttools.tuner.measure.finalists import ROUNDS
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate
 
@@ -76,6 +77,6 @@ class PredictedBench(Bench):
         projection = project(counts, inspection, self._device, accesses, cold=True)
         return replace(trial, predicted=projection.seconds)
 
-    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+    def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
         """Nothing: a prediction is as good the second time."""
         return {}

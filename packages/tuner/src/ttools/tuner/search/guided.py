@@ -10,9 +10,11 @@ import math
 import random
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ttools.tuner.search.surrogate import (
     Array,
@@ -45,6 +47,8 @@ GROWTH = 1.3
 #: What cannot win, or is slower by more, counts as so many times as slow as the best. How bad the
 #: bad ones are says nothing about the good ones, and would make the model rough.
 CAP = 3.0
+#: Of a larger space, so many candidates are looked at for each choice, with those near the best.
+LOOKED_AT = 10_000
 #: Deviations by which a neighbour may be better than the model's mean says.
 HOPE = 0.5
 #: Random choices of first candidates, of which the most spread one is taken.
@@ -74,25 +78,26 @@ def guided(
         hint: what compiling them lets expect; counts as one more key, the farthest.
     """
     axes = Axes(space)
-    by_key = {each.key: each for each in space}
     if hint is not no_hint:  # it may wait
         threading.Thread(target=load_model, daemon=True).start()
-    hinted = hint()
-    prior = expectation(axes, space, others, hinted)
+    looks = Looks(space, axes, seed)
+    prior = Expectation(axes, space, others, hint(), looks.first)
     costs: dict[str, float | None] = {}
+    tried: dict[str, Candidate] = {}
     model, fitted, step = None, 0, 0
     batch: Sequence[Candidate]
-    if prior is None:
-        batch = spread(space, FIRST, seed)
+    if not prior.is_known:
+        batch = spread(looks.first, FIRST, seed)
     elif others:
-        batch = _best(space, prior, FIRST_BY_OTHERS)
+        batch = _best(looks.first, prior, FIRST_BY_OTHERS)
     else:
-        batch = _led(space, prior, seed)
+        batch = _led(looks.first, prior, seed)
     while batch:
         measured = yield batch
-        costs.update((each.key, cost) for each, cost in zip(batch, measured, strict=True))
-        left = [each for each in space if each.key not in costs]
-        known = capped_costs(costs, by_key, CAP)
+        for each, cost in zip(batch, measured, strict=True):
+            costs[each.key], tried[each.key] = cost, each
+        known = capped_costs(costs, tried, CAP)
+        left = looks.left(costs, _least(known)[0] if known else None)
         if len(known) < 2 or not left:
             batch = left[:1]
             continue
@@ -105,6 +110,55 @@ def guided(
         batch = [left[n] for n in order[: max(1, len(known) // SHARE)]]
 
 
+class Looks:
+    """Which candidates are looked at for a choice: all, or of a large space some.
+
+    Those are drawn anew each time, and all that are near the best one are among them, so that no
+    candidate is out of reach, while a choice takes as long as in a space of `LOOKED_AT`.
+
+    Args:
+        space: the candidates.
+        axes: of the space.
+        seed: of random choices.
+
+    Attributes:
+        first: those looked at before any is tried; the first of the space is the first of them.
+    """
+
+    def __init__(self, space: Sequence[Candidate], axes: Axes, seed: int) -> None:
+        self._space, self._axes = space, axes
+        self._draw = random.Random(seed)
+        self._is_large = len(space) > LOOKED_AT
+        self.first = space if not self._is_large else [space[0], *self._drawn()]
+
+    def left(self, costs: Known, best: Candidate | None) -> list[Candidate]:
+        """Those of which the next ones are chosen.
+
+        Args:
+            costs: of what was tried.
+            best: the best one of these, if any can win.
+        """
+        if not self._is_large:
+            return [each for each in self._space if each.key not in costs]
+        seen = {each.index: each for each in self._drawn()}
+        if best is not None:
+            near = self._axes.are_near(self._ranks, best)
+            seen |= {(each := self._space[n]).index: each for n in np.flatnonzero(near).tolist()}
+        return [each for _, each in sorted(seen.items()) if each.key not in costs]
+
+    def _drawn(self) -> list[Candidate]:
+        places = self._draw.sample(range(1, len(self._space)), LOOKED_AT)
+        return [self._space[n] for n in sorted(places)]
+
+    @cached_property
+    def _ranks(self) -> npt.NDArray[np.int32]:
+        return self._axes.all_ranks(self._space)
+
+
+def _least(known: Sequence[tuple[Candidate, float]]) -> tuple[Candidate, float]:
+    return min(known, key=lambda pair: (pair[1], pair[0].index))
+
+
 def _expected_improvement(
     axes: Axes,
     model: Surrogate,
@@ -113,57 +167,88 @@ def _expected_improvement(
     is_near: bool,
 ) -> Array:
     mean, deviation = model.predict(left)
-    best, least = min(known, key=lambda pair: (pair[1], pair[0].index))
+    best, least = _least(known)
     if is_near:
-        near = np.array([axes.are_near(each, best) for each in left])
+        near = axes.are_near(axes.all_ranks(left), best)
         if near.any():
             return np.where(near, HOPE * deviation - mean, -np.inf)
     return expected_improvement(mean, deviation, math.log(least))
 
 
-def expectation(
-    axes: Axes,
-    space: Sequence[Candidate],
-    others: Sequence[Known],
-    hinted: Mapping[str, float] | None = None,
-) -> dict[str, float] | None:
-    """The logarithmic slowdown of each candidate that other keys let expect, by key.
+class Expectation:
+    """The logarithmic slowdown of candidates that other keys let expect.
 
     A model for each of them predicts what was not tried for it; the nearest one counts most, and
     least what compiling the candidates lets expect.
 
-    Returns:
-        None if nothing is known.
+    Args:
+        axes: of the space.
+        space: the candidates.
+        others: see `guided`.
+        hinted: what compilation lets expect, by key.
+        first: candidates whose least counts as no slowdown.
+
+    Attributes:
+        is_known: whether there is anything to go by.
     """
-    by_key = {each.key: each for each in space}
-    total, weights = np.zeros(len(space)), 0.0
-    for rank, other in enumerate(others[:MOST_OTHERS], start=1):
-        own = {key: cost for key, cost in other.items() if key in by_key}
-        known = capped_costs(own, by_key, CAP)
-        if len(known) < 2:
-            continue
-        mean, _ = Surrogate(axes, known).predict(space)
-        measured = {each.key: math.log(cost) for each, cost in known}
-        pairs = zip(space, mean, strict=True)
-        logarithms = np.array([measured.get(each.key, m) for each, m in pairs])
-        total += (logarithms - logarithms.min()) / rank
-        weights += 1 / rank
-    if hinted:
-        weight = 1 / (1 + min(len(others), MOST_OTHERS))
-        total += weight * np.array([hinted.get(each.key, 0.0) for each in space])
-        weights += weight
-    if not weights:
-        return None
-    return {each.key: float(t) for each, t in zip(space, total / weights, strict=True)}
+
+    def __init__(
+        self,
+        axes: Axes,
+        space: Sequence[Candidate],
+        others: Sequence[Known],
+        hinted: Mapping[str, float],
+        first: Sequence[Candidate],
+    ) -> None:
+        self._hinted = hinted
+        self._models: list[tuple[float, Surrogate, dict[str, float], float]] = []
+        nearest = others[:MOST_OTHERS]
+        wanted = set().union(*nearest)
+        by_key = {each.key: each for each in space if each.key in wanted} if wanted else {}
+        for rank, other in enumerate(nearest, start=1):
+            own = {key: cost for key, cost in other.items() if key in by_key}
+            known = capped_costs(own, by_key, CAP)
+            if len(known) >= 2:
+                measured = {each.key: math.log(cost) for each, cost in known}
+                self._models.append((1 / rank, Surrogate(axes, known), measured, 0.0))
+        self._weight = 1 / (1 + len(nearest)) if hinted else 0.0
+        self._weights = sum(weight for weight, *_ in self._models) + self._weight
+        self.is_known = self._weights > 0
+        self._found: dict[str, float] = {}
+        self._models = [
+            (weight, model, measured, float(_logarithms(model, measured, first).min()))
+            for weight, model, measured, _ in self._models
+        ]
+
+    def __call__(self, candidates: Sequence[Candidate]) -> Array:
+        """Of each of them."""
+        if not self.is_known:
+            return np.zeros(len(candidates))
+        new = [each for each in candidates if each.key not in self._found]
+        if new:
+            total = np.zeros(len(new))
+            for weight, model, measured, least in self._models:
+                total += (_logarithms(model, measured, new) - least) * weight
+            if self._hinted:
+                total += self._weight * np.array([self._hinted.get(e.key, 0.0) for e in new])
+            found = total / self._weights
+            self._found |= {each.key: float(t) for each, t in zip(new, found, strict=True)}
+        return np.array([self._found[each.key] for each in candidates])
 
 
-def _best(
-    space: Sequence[Candidate], prior: Mapping[str, float], count: int
-) -> Sequence[Candidate]:
-    return sorted(space, key=lambda each: (prior[each.key], each.index))[:count]
+def _logarithms(
+    model: Surrogate, measured: Mapping[str, float], candidates: Sequence[Candidate]
+) -> Array:
+    mean, _ = model.predict(candidates)
+    return np.array([measured.get(e.key, m) for e, m in zip(candidates, mean, strict=True)])
 
 
-def _led(space: Sequence[Candidate], prior: Mapping[str, float], seed: int) -> list[Candidate]:
+def _best(space: Sequence[Candidate], prior: Expectation, count: int) -> Sequence[Candidate]:
+    ordered = sorted(zip(prior(space), space, strict=True), key=lambda p: (p[0], p[1].index))
+    return [each for _, each in ordered[:count]]
+
+
+def _led(space: Sequence[Candidate], prior: Expectation, seed: int) -> list[Candidate]:
     order = _best(space, prior, len(space))
     leading, half = order[:LEADING], order[LEADING : max(FIRST + 1, len(order) // 2)]
     return [*leading, *spread([order[0], *half], 1 + FIRST - LEADING, seed)[1:]]

@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from ttools.tuner.search.guided import LOOKED_AT
 from ttools.tuner.search.surrogate import Axes, Surrogate
 from ttools.tuner.space.candidate import Candidate
 
@@ -41,8 +42,11 @@ def regret_bound(
         return math.inf
     known = [(each, costs[each.key]) for each in space if each.key in costs]
     left = [each for each in space if each.key not in costs]
-    mean, deviation = Surrogate(Axes(space), known).predict(left)
+    model = Surrogate(Axes(space), known)
     # All of them at once: each one's share of the doubt.
     z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / len(left))
-    least = float(np.min(mean - z * deviation))
+    least = math.inf
+    for start in range(0, len(left), LOOKED_AT):
+        mean, deviation = model.predict(left[start : start + LOOKED_AT])
+        least = min(least, float(np.min(mean - z * deviation)))
     return math.expm1(max(0.0, math.log(min(costs.values())) - least))

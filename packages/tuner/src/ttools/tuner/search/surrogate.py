@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,10 @@ from ttools.tuner.space.candidate import Candidate, distinct_values
 Array = npt.NDArray[np.float64]
 #: With fewer parameters that are numbers, what a warp has to do is nothing new.
 _FEWEST_FOR_WORK = 2
+#: Of a space of more candidates, the range of what a warp has to do is that of a part.
+_ENOUGH_FOR_WORK = 20_000
+#: Of more costs, so many are modelled: the time that a model takes grows with the cube.
+MOST_MODELLED = 512
 #: Of the ways along an axis, how far apart values must be to say little about each other.
 _FIRST_LENGTH, _LENGTHS = 0.7, (0.15, 6.0)
 #: Variance of noise, relative to that of the costs.
@@ -51,7 +55,8 @@ class Axes:
             name: {repr(value): rank for rank, value in enumerate(values)}
             for name, values in self.values.items()
         }
-        work = [math.log2(each.work) for each in space] or [0.0]
+        some = space[:: 1 + len(space) // _ENOUGH_FOR_WORK]
+        work = [math.log2(each.work) for each in some] or [0.0]
         self._least_work, self._work_range = min(work), max(work) - min(work)
         counted = [n for n, v in self.values.items() if all(type(each) is int for each in v)]
         if len(counted) < _FEWEST_FOR_WORK:
@@ -68,11 +73,32 @@ class Axes:
             name: ranks[repr(candidate.values.get(name))] for name, ranks in self._ranks.items()
         }
 
-    def are_near(self, one: Candidate, other: Candidate) -> bool:
-        """Whether two candidates differ in a single parameter, or in two by a step each."""
-        own, its = self.ranks(one), self.ranks(other)
-        steps = [abs(own[name] - its[name]) for name in own if own[name] != its[name]]
-        return len(steps) == 1 or steps == [1, 1]
+    def all_ranks(self, candidates: Sequence[Candidate]) -> npt.NDArray[np.int32]:
+        """The ranks of many candidates, a row per parameter."""
+        rows = [
+            np.fromiter(
+                (ranks[repr(each.values.get(name))] for each in candidates),
+                np.int32,
+                len(candidates),
+            )
+            for name, ranks in self._ranks.items()
+        ]
+        return np.array(rows, np.int32).reshape(len(rows), len(candidates))
+
+    def are_near(self, ranks: npt.NDArray[np.int32], one: Candidate) -> npt.NDArray[np.bool_]:
+        """Which of many differ from one in a single parameter, or in two by a step each.
+
+        Args:
+            ranks: of the many, see `all_ranks`.
+            one: a candidate of the space.
+        """
+        differing = np.zeros(ranks.shape[1], np.int32)
+        steps = np.zeros(ranks.shape[1], np.int32)
+        for row, own in zip(ranks, self.ranks(one).values(), strict=True):
+            differing += row != own
+            steps += np.abs(row - own)
+        found: npt.NDArray[np.bool_] = (differing == 1) | ((differing == 2) & (steps == 2))
+        return found
 
     def points(self, candidates: Sequence[Candidate]) -> Array:
         """A row per candidate, an axis per column, each one long."""
@@ -95,8 +121,8 @@ class Surrogate:
         costs: positive ones, of at least two candidates.
         like: an older model, whose lengths and noise are taken over; found anew by default, which
             takes most of the time.
-        prior: a logarithmic cost of each candidate of the space, by key, up to a constant: what is
-            modelled is the difference from it.
+        prior: gives a logarithmic cost of candidates, up to a constant: what is modelled is the
+            difference from it.
     """
 
     def __init__(
@@ -104,7 +130,7 @@ class Surrogate:
         axes: Axes,
         costs: Sequence[tuple[Candidate, float]],
         like: Surrogate | None = None,
-        prior: Mapping[str, float] | None = None,
+        prior: Callable[[Sequence[Candidate]], Array] | None = None,
     ) -> None:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
@@ -120,21 +146,33 @@ class Surrogate:
             normalize_y=True,
             random_state=0,
         )
-        points = axes.points([each for each, _ in costs])
+        costs = _most_telling(costs)
+        chosen = [each for each, _ in costs]
+        points = axes.points(chosen)
+        logarithms = np.array([math.log(cost) for _, cost in costs]) - self._expected(chosen)
         # Matrices this small are slower on several threads.
         with warnings.catch_warnings(), threadpool_limits(1):
             # A length at the end of its range is a parameter that does not matter.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            self._model.fit(points, [math.log(cost) - self._expected(c) for c, cost in costs])
+            self._model.fit(points, logarithms)
 
-    def _expected(self, candidate: Candidate) -> float:
-        return 0.0 if self._prior is None else self._prior[candidate.key]
+    def _expected(self, candidates: Sequence[Candidate]) -> Array:
+        return np.zeros(len(candidates)) if self._prior is None else self._prior(candidates)
 
     def predict(self, candidates: Sequence[Candidate]) -> tuple[Array, Array]:
         """Mean and standard deviation of each candidate's logarithmic cost."""
         mean, deviation = self._model.predict(self._axes.points(candidates), return_std=True)
-        expected = [self._expected(each) for each in candidates]
-        return np.asarray(mean) + np.array(expected), np.asarray(deviation)
+        return np.asarray(mean) + self._expected(candidates), np.asarray(deviation)
+
+
+def _most_telling(costs: Sequence[tuple[Candidate, float]]) -> Sequence[tuple[Candidate, float]]:
+    """As many costs as a model takes: the least ones, and as many of the others, evenly."""
+    if len(costs) <= MOST_MODELLED:
+        return costs
+    order = sorted(costs, key=lambda pair: (pair[1], pair[0].index))
+    best, others = order[: MOST_MODELLED // 2], order[MOST_MODELLED // 2 :]
+    places = np.linspace(0, len(others) - 1, MOST_MODELLED - len(best)).astype(int)
+    return [*best, *(others[place] for place in places)]
 
 
 def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:

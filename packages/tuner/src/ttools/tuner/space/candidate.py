@@ -8,13 +8,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ttools.core.reports.report import config_text
 
 #: How names of launch options begin that are counts, and no sizes.
 _OPTION = "num_"
+#: Made once: of a large space, it writes each configuration.
+_WRITER = json.JSONEncoder(sort_keys=True, default=repr)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Candidate:
     values: Mapping[str, Any]
     config: Any
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Equal for equal configurations, also of other runs."""
         return config_key(self.values)
@@ -61,17 +65,22 @@ def candidates(configs: Iterable[Any]) -> list[Candidate]:
     found: dict[str, Candidate] = {}
     for config in configs:
         values = {n: v for n, v in config.all_kwargs().items() if v is not None}
-        found.setdefault(config_key(values), Candidate(len(found), values, config))
+        each = Candidate(len(found), values, config)
+        found.setdefault(each.key, each)
     return list(found.values())
 
 
 def config_key(values: Mapping[str, Any]) -> str:
     """A canonical text of a configuration; values that JSON lacks count by their `repr`."""
-    return json.dumps(dict(values), sort_keys=True, default=repr)
+    return _WRITER.encode(dict(values))
 
 
 def distinct_values(values: Iterable[Any]) -> list[Any]:
     """Values of a parameter, each once; in order if all are numbers."""
-    found = list({repr(value): value for value in values}.values())
+    given = list(values)
+    with suppress(TypeError):  # a list cannot be looked up
+        # To write all of a large space takes long: one of each, but 1 and True are two.
+        given = list({(type(value), value): value for value in given}.values())
+    found = list({repr(value): value for value in given}.values())
     numbers = all(isinstance(value, (int, float)) for value in found)
     return sorted(found) if numbers else found

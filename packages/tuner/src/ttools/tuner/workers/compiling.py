@@ -19,6 +19,7 @@ from ttools.tuner.workers.serialized_launch import (
     LaunchParts,
     SerializedLaunch,
     deserialize,
+    deserialize_configs,
     deserialize_fake,
 )
 
@@ -38,11 +39,12 @@ class Compiler:
         self._fakes = True
         self._made: tuple[GpuBench, Mapping[str, Candidate]] | None = None
 
-    def compile(self, key: str) -> StaticFacts | None:
+    def compile(self, key: str, configs: bytes = b"") -> StaticFacts | None:
         """Compiles a configuration as the launch needs it.
 
         Args:
             key: of the configuration.
+            configs: serialized, where the launch lacks it.
 
         Returns:
             What is known of it then, see `GpuBench.compile`.
@@ -53,18 +55,20 @@ class Compiler:
         import triton
 
         try:
-            return self._compile(key)
+            return self._compile(key, configs)
         except triton.TritonError:
             raise  # what the compiler refuses, it refuses with torch too
         except Exception:
             if not self._fakes:
                 raise  # it was not for want of torch
             self._fakes, self._made = False, None
-            return self._compile(key)
+            return self._compile(key, configs)
 
-    def _compile(self, key: str) -> StaticFacts | None:
+    def _compile(self, key: str, configs: bytes) -> StaticFacts | None:
         with without_torch() if self._fakes else nullcontext():
             bench, by_key = self._made = self._made or self._make()
+            if key not in by_key:
+                by_key = {each.key: each for each in candidates(deserialize_configs(configs))}
             return bench.compile(by_key[key])
 
     def _make(self) -> tuple[GpuBench, Mapping[str, Candidate]]:

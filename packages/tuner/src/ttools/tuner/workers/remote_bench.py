@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
@@ -16,8 +16,10 @@ from itertools import islice
 from ttools.core.errors import TtoolsError
 from ttools.core.process.interruptible import result, wait
 from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.finalists import ROUNDS
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate
+from ttools.tuner.workers.serialized_launch import serialize_configs
 from ttools.tuner.workers.serving import LEAD, Answer, Opening, Request
 from ttools.tuner.workers.target_driver import current_target
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool
@@ -50,6 +52,7 @@ class RemoteBench:
         opening: of the launch.
         timeout: seconds that a configuration may take, compilation included.
         pools: of the run.
+        sent: keys of the configurations that the launch in `opening` has; all by default.
 
     Attributes:
         reference: key of the configuration that outputs are compared with; empty at first.
@@ -57,8 +60,17 @@ class RemoteBench:
         uncounted: why launches could not be counted; empty if they could.
     """
 
-    def __init__(self, opening: Opening, timeout: float, pools: Pools) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        timeout: float,
+        pools: Pools,
+        sent: Collection[str] | None = None,
+    ) -> None:
         self._opening, self._timeout = opening, timeout
+        self._sent = sent
+        #: Those that it lacks, as far as they were asked for.
+        self._others: dict[str, Candidate] = {}
         self._checks = opening.measuring.checks
         empty = opening.launch.without_contents()
         target = current_target() if opening.measuring.on_gpu else None
@@ -167,6 +179,7 @@ class RemoteBench:
 
     def establish(self, candidate: Candidate) -> None:
         """Makes a configuration the reference; workers run it before anything else."""
+        self._note([candidate])
         self.reference = self.reference or candidate.key
 
     def attempts(
@@ -187,15 +200,24 @@ class RemoteBench:
         while not stop() and (chunk := list(islice(waiting, size))):
             yield from self._measure(chunk, self._compile(chunk), stop)
 
-    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+    def final(self, finalists: Sequence[Candidate], rounds: int = ROUNDS) -> dict[str, list[float]]:
         """Times configurations interleaved, in one worker; empty if that fails."""
-        keys = tuple(each.key for each in finalists)
-        answer = result(
-            self._submit(self._measures, Request("final", keys), self._timeout * len(keys))
-        )
+        request = replace(self._request("final", finalists), rounds=rounds)
+        answer = result(self._submit(self._measures, request, self._timeout * len(finalists)))
         return {} if answer.error is not None else dict(answer.value)
 
     # ---- jobs
+    def _request(self, name: str, chosen: Sequence[Candidate]) -> Request:
+        """A request, with the configurations that workers lack and may need for it."""
+        keys = tuple(each.key for each in chosen)
+        self._note(chosen)
+        lacked = [self._others[key].config for key in {*keys, self.reference} & {*self._others}]
+        return Request(name, keys, serialize_configs(lacked) if lacked else b"")
+
+    def _note(self, chosen: Sequence[Candidate]) -> None:
+        if self._sent is not None:
+            self._others |= {each.key: each for each in chosen if each.key not in self._sent}
+
     def _submit(self, pool: WorkerPool, request: Request, timeout: float) -> Future[Answer]:
         reference = "" if self._checks.reference else self.reference
         job = Job(opening=self._opening, request=request, timeout=timeout, reference=reference)
@@ -205,7 +227,7 @@ class RemoteBench:
         self, candidate: Candidate, *, later: bool, leads: bool = False
     ) -> Future[Answer]:
         assert self._compiles is not None
-        request = Request(LEAD if leads else "compile", (candidate.key,))
+        request = self._request(LEAD if leads else "compile", [candidate])
         future = self._begun[candidate.key] = self._compiles.submit(
             Job(opening=self._empty, request=request, timeout=self._timeout, later=later)
         )
@@ -245,7 +267,7 @@ class RemoteBench:
         def begin() -> None:
             while ready and len(running) < self._measures.slots and not stop():
                 candidate = ready.pop(0)
-                request = Request("attempt", (candidate.key,))
+                request = self._request("attempt", [candidate])
                 running[self._submit(self._measures, request, self._timeout)] = candidate
 
         while True:

@@ -138,6 +138,31 @@ def serialize(launch: TunedLaunch, shares: bool = False) -> SerializedLaunch:
     )
 
 
+def serialize_configs(configs: Sequence[Any]) -> bytes:
+    """Configurations of a launch that its serialized form leaves out.
+
+    Raises:
+        CannotSendError: a hook of one of them cannot be sent.
+    """
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer, shares=False)
+    hooks = any(each.pre_hook is not None for each in configs)
+    try:
+        with _by_value(_unimportable_modules() if hooks else iter(())):
+            pickler.dump(list(configs))
+    except Exception as error:
+        raise CannotSendError(f"a hook cannot be sent to another process: {error}") from error
+    if pickler.memory:
+        raise CannotSendError("a hook that holds a tensor cannot be sent to another process")
+    return buffer.getvalue()
+
+
+def deserialize_configs(serialized: bytes) -> list[Any]:
+    """The configurations again."""
+    found: list[Any] = _Unpickler(io.BytesIO(serialized), ()).load()
+    return found
+
+
 def deserialize(serialized: SerializedLaunch, device: str | None = None) -> LaunchParts:
     """Makes the parts of a launch again.
 

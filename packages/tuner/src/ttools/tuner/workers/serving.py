@@ -20,10 +20,16 @@ from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.bench import Bench
+from ttools.tuner.measure.finalists import ROUNDS
 from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.space.candidate import Candidate, candidates
 from ttools.tuner.workers.compiling import Compiler
-from ttools.tuner.workers.serialized_launch import SerializedLaunch, deserialize, serialize
+from ttools.tuner.workers.serialized_launch import (
+    SerializedLaunch,
+    deserialize,
+    deserialize_configs,
+    serialize,
+)
 from ttools.tuner.workers.target_driver import compile_for_target
 
 
@@ -86,10 +92,19 @@ LEAD = "lead"
 
 @dataclass(frozen=True)
 class Request:
-    """Something to do with configurations, which are named by their keys."""
+    """Something to do with configurations, which are named by their keys.
+
+    Attributes:
+        name: of `REQUESTS`.
+        keys: of the configurations.
+        configs: those that the launch was sent without, and that of the reference.
+        rounds: of a comparison.
+    """
 
     name: str
     keys: tuple[str, ...]
+    configs: bytes = b""
+    rounds: int = ROUNDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,10 +211,11 @@ class _Service:
 
 
 def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Answer:
-    chosen = [by_key[key] for key in request.keys]
     value, failure = None, None
     try:
-        value = REQUESTS[request.name](bench, chosen)
+        _add_configs(request, by_key)
+        chosen = [by_key[key] for key in request.keys]
+        value = REQUESTS[request.name](bench, chosen, request)
     except Exception as error:  # noqa: BLE001 - sent to the process that asked
         failure = portable(error)
     first = bench.first_error
@@ -212,32 +228,40 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
     )
 
 
+def _add_configs(request: Request, by_key: dict[str, Candidate]) -> None:
+    """Adds the configurations that came with a request to those that a worker has."""
+    if request.configs:
+        for each in candidates(deserialize_configs(request.configs)):
+            by_key.setdefault(each.key, each)
+
+
 def _compiled(compiler: Compiler, request: Request) -> Answer:
     if request.name == LEAD:
         triton_versions.build_launchers()
     try:
-        found = {key: compiler.compile(key) for key in request.keys}
+        configs = request.configs
+        found = {key: compiler.compile(key, configs) for key in request.keys}
     except Exception as error:  # noqa: BLE001 - sent to the process that asked
         return Answer(error=portable(error))
     return Answer(value={key: facts for key, facts in found.items() if facts is not None})
 
 
-def _compile(bench: Bench, chosen: list[Candidate]) -> dict[str, StaticFacts]:
+def _compile(bench: Bench, chosen: list[Candidate], request: Request) -> dict[str, StaticFacts]:
     found = {each.key: bench.compile(each) for each in chosen}
     return {key: facts for key, facts in found.items() if facts is not None}
 
 
-def _establish(bench: Bench, chosen: list[Candidate]) -> None:
+def _establish(bench: Bench, chosen: list[Candidate], request: Request) -> None:
     for each in chosen:
         bench.establish(each)
 
 
 #: What can be asked of a worker.
-REQUESTS: dict[str, Callable[[Bench, list[Candidate]], Any]] = {
+REQUESTS: dict[str, Callable[[Bench, list[Candidate], Request], Any]] = {
     "compile": _compile,
     "establish": _establish,
-    "attempt": lambda bench, chosen: bench.attempt(chosen[0]),
-    "final": lambda bench, chosen: bench.final(chosen),
+    "attempt": lambda bench, chosen, request: bench.attempt(chosen[0]),
+    "final": lambda bench, chosen, request: bench.final(chosen, request.rounds),
 }
 
 

@@ -104,7 +104,8 @@ class WorkerSlot:
                 raise CannotSendError(text) from opened.error
             self._open, self._reference = job.opening.launch.name, ""
         if job.reference and self._reference != job.reference:
-            found = self.ask(Request("establish", (job.reference,)), job.timeout)
+            first = Request("establish", (job.reference,), job.request.configs)
+            found = self.ask(first, job.timeout)
             if found.error is not None:
                 return found
             self._reference = job.reference

@@ -1,0 +1,136 @@
+"""A large space is searched by samples: what a choice costs does not grow with the space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+
+from ttools.tuner.search import surrogate
+from ttools.tuner.search.guided import FIRST, LOOKED_AT, Expectation, Looks, guided
+from ttools.tuner.search.regret import regret_bound
+from ttools.tuner.search.surrogate import MOST_MODELLED, Axes, Surrogate
+from ttools.tuner.space.candidate import Candidate, candidates
+
+NAMES = ("A", "B", "C", "D")
+#: Where the best one is, on each axis.
+BEST = (7, 11, 4, 15)
+SIDE = 18
+
+
+@pytest.fixture(scope="module")
+def space() -> list[Candidate]:
+    """18⁴ candidates, some 10^5."""
+    values = np.indices((SIDE,) * len(NAMES)).reshape(len(NAMES), -1).T.tolist()
+    return candidates(triton.Config(dict(zip(NAMES, each, strict=True))) for each in values)
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many candidates each call of a model, or for their points, was about."""
+    found: list[int] = []
+    points = Axes.points
+
+    def counted(self: Axes, chosen: Sequence[Candidate]) -> Any:
+        found.append(len(chosen))
+        return points(self, chosen)
+
+    monkeypatch.setattr(surrogate.Axes, "points", counted)
+    return found
+
+
+def cost(each: Candidate) -> float:
+    apart = [(each.values[n] - at) / SIDE for n, at in zip(NAMES, BEST, strict=True)]
+    return math.exp(2 * sum(a * a for a in apart) + apart[0] * apart[1])
+
+
+def near_most(axes: int) -> int:
+    """How many candidates are near one, at most."""
+    return axes * (SIDE - 1) + 4 * axes * (axes - 1) // 2
+
+
+@pytest.mark.slow
+def test_a_choice_looks_at_a_part_and_finds_the_best(
+    space: list[Candidate], looked_at: list[int]
+) -> None:
+    search = guided(space, 0)
+    batch = next(search)
+    assert len(batch) == FIRST
+    assert batch[0] is space[0]
+    assert sum(looked_at) <= LOOKED_AT + 1, "before the first trial"
+    found: dict[str, float] = {}
+    while len(found) < 48:
+        assert not found.keys() & {each.key for each in batch}
+        found |= {each.key: cost(each) for each in batch}
+        batch = search.send([cost(each) for each in batch])
+    assert max(looked_at) <= LOOKED_AT + near_most(len(NAMES))
+    assert min(found.values()) <= 1.01 * min(map(cost, space))
+
+
+def test_equal_seeds_agree_and_others_do_not(space: list[Candidate]) -> None:
+    first, again, other = ([each.index for each in next(guided(space, seed))] for seed in (3, 3, 4))
+    assert first == again != other
+
+
+def test_all_that_are_near_the_best_are_looked_at_until_they_are_tried(
+    space: list[Candidate],
+) -> None:
+    axes = Axes(space)
+    looks = Looks(space, axes, 0)
+    best = space[-1]
+    near = {
+        each.key
+        for each in space
+        if sum(each.values[n] != best.values[n] for n in NAMES) == 1
+        or sorted(best.values[n] - each.values[n] for n in NAMES) == [0, 0, 1, 1]
+    }
+    assert len(near) == len(NAMES) * (SIDE - 1) + 6
+    one = min(near)
+    left = {each.key for each in looks.left({best.key: 1.0, one: 2.0}, best)}
+    assert near - left == {one}
+    assert best.key not in left
+    assert LOOKED_AT - 2 <= len(left) <= LOOKED_AT + len(near)
+    assert left != {each.key for each in looks.left({}, best)}, "others are drawn for each choice"
+
+
+def test_what_other_keys_let_expect_is_asked_of_those_looked_at_only(
+    space: list[Candidate], looked_at: list[int]
+) -> None:
+    known = {each.key: cost(each) for each in space[:: len(space) // 30]}
+    prior = Expectation(Axes(space), space, [known], {}, space[:100])
+    assert prior.is_known
+    before = len(looked_at)
+    first = prior(space[:50])
+    assert looked_at[before:] == [50]
+    assert prior(space[:50]).tolist() == first.tolist()
+    assert len(looked_at) == before + 1, "it is remembered"
+    search = guided(space, 0, [known])
+    order = list(next(search))
+    assert min(map(cost, order)) <= 1.3 * min(map(cost, space))
+    assert max(looked_at) <= LOOKED_AT + 1
+
+
+def test_of_many_costs_the_best_and_some_of_the_others_are_modelled(
+    space: list[Candidate], looked_at: list[int]
+) -> None:
+    chosen = space[:: len(space) // (MOST_MODELLED + 500)]
+    costs = [(each, cost(each)) for each in chosen]
+    model = Surrogate(Axes(space), costs)
+    assert looked_at == [MOST_MODELLED]
+    best = min(chosen, key=cost)
+    mean, _ = model.predict([best])
+    assert abs(mean[0] - math.log(cost(best))) < 0.05
+
+
+def test_the_bound_is_of_all_candidates_and_takes_them_in_parts(
+    space: list[Candidate], looked_at: list[int]
+) -> None:
+    costs = {each.key: cost(each) for each in space[:: len(space) // 40]}
+    bound = regret_bound(space, costs)
+    assert bound >= min(costs.values()) / min(map(cost, space)) - 1
+    assert max(looked_at) <= LOOKED_AT
+    assert sum(looked_at) == len(space), "what was tried, and each of the others once"
