@@ -271,7 +271,7 @@ def test_configurations_are_timed_for_as_long_as_is_asked(
         return 2.0**-12
 
     monkeypatch.setattr(Bench, "time", a_quarter_of_a_millisecond)
-    monkeypatch.setattr(Bench, "final", lambda self, finalists: {})
+    monkeypatch.setattr(Bench, "final", lambda self, finalists, rounds: {})
 
     def samples(**asked: Any) -> list[int]:
         path = tmp_path / f"{asked}.sqlite"

@@ -118,7 +118,8 @@ def test_workers_get_it_unless_they_are_pinned_to_others(
     run._make_measuring, run._shares = (lambda: None) if pinned else None, True
     run._visible = visible_gpus()
     torch.cuda.set_device(1)
-    run._opened(None, [])
+    launch: Any = SimpleNamespace(configs=[])
+    run._opened(launch, [])
     assert given == [{} if pinned else {CUDA: "GPU-id-1"}]
 
 
