@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ttools.core.errors import UsageError
-from ttools.tuner.options import EFFORTS, QUICK, Effort, TuneOptions
+from ttools.tuner.options import EFFORTS, Effort, TuneOptions
 
 SIZES = (1, 16, 32, 33, 128, 129, 1999, 2000, 9_999, 10_000, 100_000, 1_000_000)
 BUDGETS: dict[Effort, tuple[int, ...]] = {
@@ -48,7 +48,7 @@ def test_what_is_asked_for_takes_precedence(asked: Any, space: int, most: int) -
         assert options.budget(space) == most
         assert options.most_shared(space) == space
         assert not options.by_effort
-        assert not options.may_sweep(space)
+        assert not options.may_sweep
         assert not options.is_enough(space, space - 1)
         assert not options.tries_all(space)
 
@@ -91,10 +91,9 @@ def test_the_plan_is_said(options: TuneOptions, space: int, said: str) -> None:
 
 
 def test_all_are_timed_as_they_are_compiled_where_the_level_allows_it() -> None:
-    assert TuneOptions().may_sweep(54)
-    assert TuneOptions(effort="quick").may_sweep(QUICK)
-    assert not TuneOptions(effort="quick").may_sweep(QUICK + 1)
-    assert not TuneOptions(effort="full").may_sweep(54), "what compiles for long may be the best"
+    assert TuneOptions().may_sweep
+    assert TuneOptions(effort="quick").may_sweep, "it is to take no longer than the others"
+    assert not TuneOptions(effort="full").may_sweep, "what compiles for long may be the best"
     assert TuneOptions(effort="full").tries_all(9_999)
     assert not TuneOptions(effort="full").tries_all(10_000)
     assert not TuneOptions().tries_all(20)

@@ -11,7 +11,7 @@ import triton
 from tests.tuner.workers.test_remote_bench import FACTS, Workers, bench_of
 
 from ttools.tuner.measure.trial import Trial
-from ttools.tuner.options import Effort, TuneOptions
+from ttools.tuner.options import EFFORTS, Effort, TuneOptions
 from ttools.tuner.space.candidate import candidates
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry
@@ -70,9 +70,10 @@ def tune(
     return result
 
 
-def test_all_configurations_of_a_short_launch_are_tried() -> None:
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_all_configurations_of_a_short_launch_are_tried(effort: Effort) -> None:
     measures = Measures(1e-4)
-    result = tune(measures, Compiles())
+    result = tune(measures, Compiles(), TuneOptions(effort=effort))
     attempts = [key for name, *key in measures.asked if name == "attempt"]
     assert len(result.trials) == len(attempts) == len(SPACE)
     assert result.winner is BEST
@@ -84,7 +85,7 @@ def test_all_configurations_of_a_short_launch_are_tried() -> None:
         (0.1, TuneOptions(), 32),
         (1e-4, TuneOptions(trials=7), 7),
         (1e-4, TuneOptions(search="exhaustive"), 40),
-        (1e-4, TuneOptions(effort="quick"), 16),
+        (0.1, TuneOptions(effort="quick"), 16),
         (0.1, TuneOptions(effort="full"), 40),
     ],
 )

@@ -81,10 +81,14 @@ class TuneOptions:
         """Whether no search is needed, as the level of effort is the whole space."""
         return self.by_effort and self.effort == "full" and self.budget(space) == space
 
-    def may_sweep(self, space: int) -> bool:
-        """Whether all may be timed as they are compiled, but for what compiles far longer."""
-        levels = {"quick": space <= QUICK, "default": True, "full": False}
-        return self.by_effort and levels[self.effort]
+    @property
+    def may_sweep(self) -> bool:
+        """Whether all that is compiled early may be timed, but for what compiles far longer.
+
+        Where launches are short that takes less time than to choose among them, so `quick` does it
+        too; `full` leaves nothing out.
+        """
+        return self.by_effort and self.effort != "full"
 
     def is_enough(self, space: int, known: int) -> bool:
         """Whether a complete tuning with so many trials is taken as it is, though it lacks some.

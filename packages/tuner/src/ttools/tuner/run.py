@@ -172,7 +172,7 @@ class TuningRun(ShowsItself):
 
     def _may_sweep(self, space: int) -> bool:
         """Whether all configurations are timed, if they are as short as most."""
-        sweeps = self.on_gpu and self._options.workers != 0 and self._options.may_sweep(space)
+        sweeps = self.on_gpu and self._options.workers != 0 and self._options.may_sweep
         return sweeps and space <= most_early(compiling_slots(self._options.workers))
 
     @property

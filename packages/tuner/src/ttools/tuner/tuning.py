@@ -178,8 +178,7 @@ class Tuning:
     def _may_sweep(self) -> bool:
         """Whether all are tried: launches are short, and all is being compiled."""
         costs = [trial.cost for trial in self._result.trials.values() if trial.cost is not None]
-        allowed = self._options.may_sweep(len(self._space))
-        if not (allowed and costs and isinstance(self._bench, RemoteBench)):
+        if not (self._options.may_sweep and costs and isinstance(self._bench, RemoteBench)):
             return False
         known = {*self._known, *self._result.trials}
         untried = [each for each in self._space if each.key not in known]
