@@ -18,18 +18,6 @@ from ttools.sanitizer.sizes.host.paths import NotModelledError
 
 Rule = TypeVar("Rule")
 
-#: Which method of a walk over a kernel goes on at control flow: an operation whose regions are code
-#: of the kernel, or the last one of a block; none where nothing comes after it.
-_CONTROL = {
-    "scf.for": "counted_loop",
-    "scf.while": "loop",
-    "scf.if": "branch",
-    "cf.br": "enter",
-    "cf.cond_br": "enter_either",
-    "tt.return": None,
-    "ub.unreachable": None,
-}
-
 
 class Rules(dict[str, Rule]):
     """Rules by the names of the operations that they are for."""
@@ -45,14 +33,6 @@ class Rules(dict[str, Rule]):
         """Registers for each name what `lower` makes of an operation by its function."""
         for name, function in functions.items():
             self(name)(cast(Rule, partial(lower, function)))
-
-
-def goes_on(walk: object, op: Operation) -> bool:
-    """Has a walk run an operation if it is control flow; whether it is."""
-    method = _CONTROL.get(op.name)
-    if method is not None:
-        getattr(walk, method)(op)
-    return op.name in _CONTROL
 
 
 def require_modelled(op: Operation) -> None:

@@ -37,7 +37,7 @@ from ttools.sanitizer.sizes.concrete.lanes import (
 from ttools.sanitizer.sizes.concrete.state import Bools, Outcome
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
-from ttools.sanitizer.sizes.rules import goes_on
+from ttools.sanitizer.sizes.lower.control import goes_on
 
 _MOST_ITERATIONS = 96
 #: Iterations at the begin and end of a loop that is longer.

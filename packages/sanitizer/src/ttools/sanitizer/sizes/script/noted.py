@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any
 
 from ttools.sanitizer.sizes.script.notes import Note, combined, number
@@ -226,7 +227,7 @@ def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
             return stripped(found)
         return noted(plain(found), combined(name, *map(note_of, among)))
 
-    return _alike(function, original)
+    return update_wrapper(function, original, updated=())
 
 
 def next_power(original: Callable[[int], int]) -> Callable[[int], int]:
@@ -237,11 +238,4 @@ def next_power(original: Callable[[int], int]) -> Callable[[int], int]:
             return original(n)
         return noted(original(plain(n)), combined("next_power_of_2", n.note))
 
-    return _alike(function, original)
-
-
-def _alike(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that says of itself what the original says."""
-    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(function, name, getattr(original, name))
-    return function
+    return update_wrapper(function, original, updated=())

@@ -27,7 +27,7 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
-from ttools.sanitizer.sizes.rules import goes_on
+from ttools.sanitizer.sizes.lower.control import goes_on
 from ttools.sanitizer.sizes.symbolic import operations
 from ttools.sanitizer.sizes.symbolic.accesses import Accesses, Evaluated
 from ttools.sanitizer.sizes.symbolic.induction import Growth, growths, inductive

@@ -1,0 +1,1 @@
+"""What symbolic and concrete walks over a kernel do alike."""
