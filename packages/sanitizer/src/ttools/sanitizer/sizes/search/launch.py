@@ -152,7 +152,7 @@ class Search(LineSearch):
         """Notes wraps that runs have shown beside the problems that they were made for.
 
         An access that is not proved is asked for by its bounds; what is wrong may be a wrap before.
-        Other kinds may follow from a wrap that is told already.
+        Other kinds may follow from a wrap that is reported already.
         """
         for sizes, trial in [*self._trials.items()]:
             point = dict(zip(self._where.box, sizes, strict=True))
