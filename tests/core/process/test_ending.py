@@ -17,7 +17,8 @@ print("report", flush=True)
 raise SystemExit(code)
 """
 
-#: Scripts; what they print is printed before the process that ran them reports.
+#: Scripts; what they print is printed before the process that ran them reports. In which order
+#: threads and children print does not depend on how busy the machine is.
 SCRIPTS = {
     "idle threads of an executor": """
         from concurrent.futures import ThreadPoolExecutor
@@ -25,12 +26,14 @@ SCRIPTS = {
         print(executor.submit(lambda: "ran").result())
     """,
     "busy threads of an executor": """
-        import time
+        import threading, time
         from concurrent.futures import ThreadPoolExecutor
-        executor = ThreadPoolExecutor(1)
+        executor, said = ThreadPoolExecutor(1), threading.Event()
+        executor.submit(said.wait)
         for number in range(3):
             executor.submit(lambda number=number: (time.sleep(0.05), print("task", number)))
         print("script")
+        said.set()
     """,
     "an executor's threads after an error": """
         from concurrent.futures import ThreadPoolExecutor
@@ -52,26 +55,32 @@ SCRIPTS = {
     """,
     "a process that is not joined": """
         import multiprocessing, time
-        def work():
+        def work(said):
+            said.wait()
             time.sleep(0.3)
             print("child", flush=True)
         if __name__ == "__main__":
-            multiprocessing.get_context("fork").Process(target=work).start()
+            context = multiprocessing.get_context("fork")
+            said = context.Event()
+            context.Process(target=work, args=(said,)).start()
             print("script", flush=True)
+            said.set()
     """,
     "a thread, and a daemon that never ends": """
         import threading, time
         threading.Thread(target=threading.Event().wait, daemon=True).start()
-        threading.Thread(target=lambda: (time.sleep(0.1), print("thread"))).start()
+        said = threading.Event()
+        threading.Thread(target=lambda: (said.wait(), time.sleep(0.1), print("thread"))).start()
         print("script")
+        said.set()
     """,
     "threads that start threads": """
         import threading, time
         def later(depth):
             time.sleep(0.05)
+            print("depth", depth)
             if depth:
                 threading.Thread(target=later, args=(depth - 1,)).start()
-            print("depth", depth)
         threading.Thread(target=later, args=(2,)).start()
     """,
     "exit functions, the last first, after threads": """
