@@ -45,10 +45,7 @@ def measure_checked_compilation(workloads: Sequence[Any], repeat: int) -> list[d
     """
     results = []
     with tempfile.TemporaryDirectory() as caches:
-        processes = [
-            SideProcess(side, 1, Path(caches) / side, program="checked_compile_time.py")
-            for side in _SIDES
-        ]
+        processes = [SideProcess(side, 1, Path(caches) / side, Path(__file__)) for side in _SIDES]
         try:
             for workload in workloads:
                 new = [process.ask(launch=workload.name)["compiled"] for process in processes]

@@ -65,6 +65,11 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**inherited, **_COMMON, **extra}
 
 
+def cache_variables(caches: Path) -> dict[str, str]:
+    """What makes ttools and Triton keep compiled kernels in a folder."""
+    return {"TTOOLS_CACHE_DIR": str(caches / "ttools"), "TRITON_CACHE_DIR": str(caches / "triton")}
+
+
 def _thread_variables(threads: int) -> dict[str, str]:
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(threads))
@@ -81,26 +86,35 @@ class SideProcess:
         side: of `SIDES`.
         threads: so many work on a launch.
         caches: a folder for compiled kernels.
-        program: what answers, a file beside this one.
+        program: what answers.
+        extra: more variables of its environment.
     """
 
-    def __init__(self, side: str, threads: int, caches: Path, program: str = "measure.py") -> None:
+    def __init__(
+        self,
+        side: str,
+        threads: int,
+        caches: Path,
+        program: Path = HERE / "measure.py",
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
         self.side = side
         self._program = program
         self._threads = threads
         self._caches = caches
+        self._extra = extra or {}
         self._process: subprocess.Popen[str] | None = None
 
     def _start(self) -> subprocess.Popen[str]:
         own = {
             **SIDES[self.side],
             **_thread_variables(self._threads),
-            "TTOOLS_CACHE_DIR": str(self._caches / "ttools"),
-            "TRITON_CACHE_DIR": str(self._caches / "triton"),
+            **cache_variables(self._caches),
+            **self._extra,
         }
         options = ("--side", self.side, "--threads", str(self._threads))
         return subprocess.Popen(
-            [sys.executable, str(HERE / self._program), *options],
+            [sys.executable, str(self._program), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(own),
