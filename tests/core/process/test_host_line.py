@@ -40,6 +40,30 @@ def test_what_torch_compile_has_written_does_not(file: str) -> None:
     assert found.startswith(__file__)
 
 
+def test_launches_in_turns_have_lines_of_their_own() -> None:
+    """The latest is looked for first: from the same place, elsewhere in it, further in and out."""
+    source = """
+def one(): return host_line()
+def two(deeper=None): return host_line() if deeper is None else deeper()
+def both(): return [one(), two(), two(one), two(), one()]
+found = both(), [one() for _ in range(3)], host_line(), [
+    one(),
+    one(),
+]
+"""
+    scope: dict[str, Any] = {"host_line": host_line, "__name__": "__main__"}
+    exec(compile(source, "script.py", "exec"), scope)
+    one, two = "script.py:2", "script.py:3"
+    assert scope["found"] == ([one, two, one, two, one], [one] * 3, "script.py:5", [one] * 2)
+
+
+def test_one_line_further_on_in_the_same_function() -> None:
+    source = "def each():\n    return [\n        host_line(),\n        host_line(),\n    ]\n"
+    scope: dict[str, Any] = {"host_line": host_line, "__name__": "__main__"}
+    exec(compile(f"{source}found = each(), each()", "script.py", "exec"), scope)
+    assert scope["found"] == (["script.py:3", "script.py:4"],) * 2
+
+
 def _nested(depth: int, name: str = "__main__") -> tuple[str, ...]:
     """The callers that a launch sees in code which so many functions of one file wrap."""
     lines = ["def f0():", "    return host_callers()"]

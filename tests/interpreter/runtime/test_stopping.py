@@ -97,8 +97,46 @@ def test_a_launch_in_time_is_not_stopped() -> None:
     assert torch.equal(out, expected(1, 5, 5, 16))
 
 
+def test_short_launches_do_not_wake_what_watches_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that wakes up during such launches waits for Python's lock, and slows each down."""
+    looks = []
+    look = stopping._State._look
+    monkeypatch.setattr(stopping._State, "_look", lambda self: (looks.append(1), look(self))[1])
+    out = torch.zeros(1, 16, dtype=torch.int32)
+    with interpret(timeout=600):
+        nested[(1,)](out, 5, 5, 16, False)
+        before, began = len(looks), time.monotonic()
+        while time.monotonic() - began < 0.5:
+            nested[(1,)](out, 5, 5, 16, False)
+    assert len(looks) <= before + 1  # what ran before this may have had a limit
+
+
+def test_a_launch_that_may_take_less_than_one_before_is_stopped_in_time() -> None:
+    """What watches would wait for the end of the first one's time."""
+    with interpret(timeout=600):
+        nested[(1,)](torch.zeros(1, 16, dtype=torch.int32), 5, 5, 16, False)
+    began = time.monotonic()
+    with interpret(threads=1, timeout=0.2), pytest.raises(KernelError) as stopped:
+        for_ever[(1,)](torch.zeros(2, dtype=torch.int32), 10**15)
+    assert stopped.value.kind == "timeout"
+    assert 0.2 <= time.monotonic() - began < 120
+
+
+def test_ctrl_c_just_before_native_code_stops_it() -> None:
+    launch = Launch()
+    with stopping.Running(1, launch, None) as running:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert launch.abort == 0
+        running.hold_main()
+        until = time.monotonic() + 60
+        while not launch.abort and time.monotonic() < until:
+            time.sleep(0.01)
+    assert (launch.abort, running.reason) == (1, "interrupt")
+
+
 def test_ctrl_c_that_is_seen_late_stops_no_later_launch() -> None:
-    with interpret(timeout=600):  # what watches is awake
+    with interpret(timeout=600):  # what watches has begun
         nested[(1,)](torch.zeros(1, 16, dtype=torch.int32), 5, 5, 16, False)
     launch, later = Launch(), Launch()
     with stopping.Running(1, launch, None) as running:
@@ -162,7 +200,7 @@ def test_ctrl_c_is_seen_again_and_again() -> None:
 
 def test_ctrl_c_is_seen_at_once_after_a_program_had_a_handler_of_its_own() -> None:
     """Event loops set a handler, and Python's own again when they are done."""
-    with interpret(threads=1, timeout=30):  # what watches is awake
+    with interpret(threads=1, timeout=30):  # what watches has begun
         for_ever[(1,)](torch.zeros(2, dtype=torch.int32), 10)
     for _ in range(3):
         out = torch.zeros(2, dtype=torch.int32)
@@ -228,27 +266,36 @@ def test_a_program_that_handles_sigterm_does() -> None:
 
 CLOSES_ALL = """
 import os, torch, triton, triton.language as tl
+from ttools.core.errors import KernelError
 from ttools.interpreter import interpret
 
 @triton.jit
 def loop(out_ptr, n):
     total = 0
     for i in range(n):
-        total += i
+        for j in range(n):
+            total += j
     tl.store(out_ptr, total)
 
 out = torch.zeros(1, dtype=torch.int32)
 with interpret(timeout=60):
     loop[(1,)](out, 100)
     os.closerange(3, 1000)
+    own = [open("own", "w+") for _ in range(20)]  # may have the numbers of what was closed
     for n in range(101, 104):
         loop[(1,)](out, n)
         print(out.item())
+try:
+    with interpret(threads=1, timeout=0.2):  # what watches has to learn of it
+        loop[(1,)](out, 1 << 30)
+except KernelError as error:
+    print(error.kind)
+print(repr(own[0].read()))
 """
 
 
 def test_a_program_may_close_all_descriptors(tmp_path: Path) -> None:
     (tmp_path / "closes.py").write_text(CLOSES_ALL)
     done = PYTHON.run(["closes.py"], cwd=tmp_path)
-    assert (done.stdout, done.stderr) == ("5050\n5151\n5253\n", "")
+    assert (done.stdout, done.stderr) == ("510050\n525402\n541059\ntimeout\n''\n", "")
     assert done.returncode == 0

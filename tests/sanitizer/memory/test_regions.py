@@ -28,7 +28,7 @@ def observed(arguments: list[Any], types: list[str]) -> ObservedLaunch:
         arguments=arguments,
         values=arguments,
         variants=none,
-        facts=none,
+        find_facts=lambda _: none,
         options=none,
         run=none,
     )

@@ -84,9 +84,14 @@ def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOpt
         checked.hung = True
     monitor = checked.monitor = checked.launch.monitor
     assert monitor is not None
-    _collect_failures(checked, checks)
-    checked.findings += stopped(checked)
-    _note_unchecked(checked, checks)
+    # Between launches that work on much memory, a function that is called and does nothing takes
+    # as long as ten that are at hand.
+    if monitor.fails:
+        _collect_failures(checked, checks)
+    if monitor.stop is not None:
+        checked.findings += stopped(checked)
+    if checked.rewrites.passes or checked.rewrites.unchecked:
+        _note_unchecked(checked, checks)
 
 
 def _recovered(checks: Sequence[Check], error: KernelError) -> Finding | None:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 30
 _KIND = "not_restored"
 
-_tuned: ContextVar[TunedLaunch | None] = ContextVar("ttools_tuned_launch", default=None)
+#: The launch of an autotuner that is being made, until the first of its configurations has run.
+tuned_launch: ContextVar[TunedLaunch | None] = ContextVar("ttools_tuned_launch", default=None)
 
 
 class Restoring:
@@ -48,18 +49,15 @@ class Restoring:
         seen = self._seen.setdefault(launch.tuner, set())
         is_timed = len(launch.configs) > 1 and launch.key not in seen
         seen.add(launch.key)
-        token = _tuned.set(launch if is_timed else None)
+        token = tuned_launch.set(launch if is_timed else None)
         try:
             yield
         finally:
-            _tuned.reset(token)
+            tuned_launch.reset(token)
 
-    def findings(self, checked: CheckedLaunch) -> list[Finding]:
-        """What is found of a launch that has run, the first of those being made."""
-        tuned = _tuned.get()
-        if tuned is None:
-            return []
-        _tuned.set(None)
+    def findings(self, checked: CheckedLaunch, tuned: TunedLaunch) -> list[Finding]:
+        """What is found of a launch that has run, the first of those that a tuner makes."""
+        tuned_launch.set(None)
         if checked.hung or checked.kernel.waits:
             return []
         if any(found.severity == "error" for found in checked.findings):

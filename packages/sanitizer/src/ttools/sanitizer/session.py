@@ -38,7 +38,7 @@ from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
-from ttools.sanitizer.restoring import Restoring
+from ttools.sanitizer.restoring import Restoring, tuned_launch
 
 if TYPE_CHECKING:
     from ttools.sanitizer.children.writing import Writer
@@ -182,8 +182,12 @@ class Session:
             if _ends_process(launch):
                 wait_for_the_end()
             raise
-        checked.findings += self._restoring.findings(checked)
-        self._add_with_callers(checked.findings, is_from_here)
+        tuned = tuned_launch.get()
+        if tuned is not None:
+            checked.findings += self._restoring.findings(checked, tuned)
+        if checked.findings:
+            self._add_with_callers(checked.findings, is_from_here)
+            self._add_maps(checked)
         if checked.hung and checked.seconds is not None and _timed_out(checked):
             # Launched again and again, it must not take that long each time.
             self._limits[launch.kernel] = max(checked.seconds / 2, _LEAST_SECONDS)
@@ -191,7 +195,6 @@ class Session:
             self._on_device[checked.subject.kernel] = None
         if checked.reaches_foreign_memory:
             self._beyond_torch[checked.subject.kernel] = None
-        self._add_maps(checked)
         self._count(launch, checked.report)
         if debugger is not None:
             debugger.look(checked, before)
@@ -305,7 +308,7 @@ class Session:
 
     def _add_maps(self, checked: CheckedLaunch) -> None:
         """Maps the tensors that findings concern, those of a kernel once."""
-        if not checked.findings or checked.monitor is None:
+        if checked.monitor is None:
             return
         with self._lock:
             kernel = checked.subject.kernel

@@ -18,25 +18,34 @@ _OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools"
 
 #: Code that belongs to Triton, torch or ttools, by its identity: a launch asks for all its callers.
 _ours: dict[int, CodeType] = {}
-#: That of the program that launched last: programs launch in loops.
-_latest: CodeType | None = None
+#: How far out the program was at the last launch, its code, instruction and line. Programs launch
+#: in loops, and Python makes an object of each frame that is looked at, but for one far out.
+_latest: tuple[int, CodeType | None, int, str] = 0, None, 0, ""
 
 
 def host_line() -> str | None:
     """The innermost line outside Triton, torch and ttools: `file:line`."""
     global _latest
+    depth, known, instruction, line = _latest
+    try:
+        latest = sys._getframe(depth)
+    except ValueError:  # there are not so many
+        pass
+    else:
+        if latest.f_code is known and latest.f_lasti == instruction:
+            return line
     frame: FrameType | None = sys._getframe(1)
+    depth = 1
     while frame is not None:
         code = frame.f_code
-        if code is _latest:
-            return f"{code.co_filename}:{frame.f_lineno}"
         if id(code) not in _ours:
             if _is_ours(frame):
                 _ours[id(code)] = code
             elif not code.co_filename.startswith("<frozen"):
-                _latest = code
-                continue
-        frame = frame.f_back
+                line = f"{code.co_filename}:{frame.f_lineno}"
+                _latest = depth, code, frame.f_lasti, line
+                return line
+        depth, frame = depth + 1, frame.f_back
     return None
 
 

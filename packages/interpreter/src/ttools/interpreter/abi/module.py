@@ -13,7 +13,7 @@ from ttools.core.location import SourceLocation
 
 #: Bump when the layout of `Launch`, a callback or an emitted function changes: it is part of the
 #: object cache's key.
-ABI_VERSION = 5
+ABI_VERSION = 6
 
 #: How matrix products are computed: with the `input_precision` they are written with, which rounds
 #: operands of f32 to tf32 by default as a GPU does; with the operands as they are; or rounded, and

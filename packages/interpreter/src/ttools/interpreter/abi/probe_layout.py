@@ -38,14 +38,15 @@ FUNCTIONS = (
 #: see.
 MONITOR = {
     **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
-    "MUTEX": 88,
-    "SEQUENCE": 96,
-    "SITES": 104,
-    "SITE_COUNT": 112,
-    "REGIONS": 120,
-    "ALLOCATION_COUNT": 128,
-    "ALLOCATIONS": 136,
-    "COUNTERS": 144,
+    "SITES": 88,
+    "SITE_COUNT": 96,
+    "REGIONS": 104,
+    "ALLOCATION_COUNT": 112,
+    "ALLOCATIONS": 120,
+    "COUNTERS": 128,
+    # From here on each launch has its own.
+    "MUTEX": 136,
+    "SEQUENCE": 144,
     "LOG_MUTEX": 152,
     "LOG_USED": 160,
     "LOG": 168,

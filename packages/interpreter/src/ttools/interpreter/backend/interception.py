@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from itertools import repeat
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -130,14 +131,15 @@ def _with_buffers(
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return args, kwargs
-    wrapped, grid = (numpy.ndarray, tuple), kwargs.get("grid")
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, wrapped) and value is not grid:
-            return (
-                tuple(map(as_argument, args)),
-                {name: as_argument(value) for name, value in kwargs.items()},
-            )
-    return args, kwargs
+    wrapped = numpy.ndarray, tuple
+    types = repeat(wrapped)
+    found = sum(map(isinstance, args, types)) + sum(map(isinstance, kwargs.values(), types))
+    if found == isinstance(kwargs.get("grid"), wrapped):
+        return args, kwargs
+    return (
+        tuple(map(as_argument, args)),
+        {name: as_argument(value) for name, value in kwargs.items()},
+    )
 
 
 def _checked_grid(grid: Any, kernel: str) -> Any:

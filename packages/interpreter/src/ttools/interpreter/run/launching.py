@@ -116,17 +116,17 @@ def make_launch(
     Raises:
         TtoolsError: see `ttools.core.errors`.
     """
-    facts, options = kernel.facts(arguments.values), kernel.options(run)
+    values, options = arguments.values, kernel.options(run)
     if run is None:
-        native = kernel.variants.kernel(facts, options, None)
-        return run_launch(native, kernel.plan.pack(arguments.values), arguments.grid, _DEFAULT)
+        native = kernel.variants.kernel(kernel.facts(values), options, None)
+        return run_launch(native, kernel.plan.pack(values), arguments.grid, _DEFAULT)
     if run.observer is not None:
-        report = run.observer.launch(_observed(kernel, arguments, facts, options, run))
+        report = run.observer.launch(_observed(kernel, arguments, options, run))
     elif kernel.record is not None:
-        report = _run_confined(_observed(kernel, arguments, facts, options, run), kernel.record)
+        report = _run_confined(_observed(kernel, arguments, options, run), kernel.record)
     else:
-        native = kernel.variants.kernel(facts, options, run.statistics)
-        params = kernel.plan.pack(arguments.values)
+        native = kernel.variants.kernel(kernel.facts(values), options, run.statistics)
+        params = kernel.plan.pack(values)
         report = run_launch(native, params, arguments.grid, run.launch_options)
     run.statistics.count_launch(kernel.name, report.programs, report.seconds)
     for warning in () if kernel.cooperative else report.warnings:
@@ -137,7 +137,6 @@ def make_launch(
 def _observed(
     kernel: LaunchableKernel,
     arguments: LaunchArguments,
-    facts: Facts,
     options: EmitOptions,
     run: Run,
 ) -> ObservedLaunch:
@@ -150,7 +149,7 @@ def _observed(
         arguments=values if arguments.passed is None else arguments.passed,
         values=values,
         variants=kernel.variants,
-        facts=facts,
+        find_facts=kernel.facts,
         options=options,
         run=run,
         config=arguments.config,

@@ -79,7 +79,7 @@ class ObservedLaunch:
     arguments: Sequence[Any]
     values: Sequence[Any]
     variants: Variants
-    facts: Facts
+    find_facts: Callable[[Sequence[Any]], Facts]
     options: EmitOptions
     run: LaunchOwner
     config: Mapping[str, Any] | None = None
@@ -92,6 +92,7 @@ class ObservedLaunch:
     confined: bool = False
     monitor: Monitor | None = field(default=None, init=False)
     _raw_parameters: list[int] | None = field(default=None, init=False)
+    _facts: Facts | None = field(default=None, init=False)
 
     @property
     def written_storages(self) -> list[tuple[int, int]] | None:
@@ -137,9 +138,22 @@ class ObservedLaunch:
             self._raw_parameters = self.plan.pack(self.values, guarded=True)
         return self._raw_parameters
 
-    def take_addresses(self, raw: Sequence[int]) -> None:
-        """Tells the raw parameters of a launch whose tensors lay where those of this one lie."""
+    @property
+    def facts(self) -> Facts:
+        """What the values decide of how the kernel is compiled."""
+        if self._facts is None:
+            self._facts = self.find_facts(self.values)
+        return self._facts
+
+    def take_known(self, raw: Sequence[int], facts: Facts) -> None:
+        """Tells what is known of a launch whose tensors lay where those of this one lie.
+
+        Args:
+            raw: its parameters.
+            facts: see `facts`.
+        """
         self._raw_parameters = self.plan.repack(self.values, raw)
+        self._facts = facts
 
     def execute(
         self,

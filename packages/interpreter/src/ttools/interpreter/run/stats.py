@@ -52,7 +52,7 @@ class Statistics:
         return found
 
     def count_launch(self, kernel: str, programs: int, seconds: float) -> None:
-        entry = self.of(kernel)
+        entry = self._by_name.get(kernel) or self.of(kernel)
         with self._lock:
             entry.launches += 1
             entry.programs += programs

@@ -13,8 +13,7 @@ import struct
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
@@ -98,8 +97,7 @@ class Kernel:
         self.cost = measured if self.cost is None else 0.5 * (self.cost + measured)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchReport:
+class LaunchReport(NamedTuple):
     """What a launch did.
 
     Attributes:
@@ -315,7 +313,7 @@ def _execute(
     emitted = kernel.emitted
     crash_note.remember(kernel.last_words)
     cost = kernel.cost
-    threads = 1 if count == 1 else options.threads or default_threads()
+    threads = _most_threads(kernel, count, options)
     if callbacks is not None and emitted.spins:
         if cost is not None and threads > 1:
             scratch.launch.batch = _batch(count, threads, cost)
@@ -348,6 +346,14 @@ def _execute(
         kernel.ran_alone, kernel.cost = True, None
     kernel.add_cost(seconds * threads / count)
     return LaunchReport(count, seconds, threads)
+
+
+def _most_threads(kernel: Kernel, count: int, options: LaunchOptions) -> int:
+    """How many threads a launch may use; how many there are is not asked where one is enough."""
+    brief = kernel.cost is not None and kernel.cost * count < _WORTHWHILE_SECONDS
+    if count == 1 or (brief and not kernel.emitted.spins):
+        return 1
+    return options.threads or default_threads()
 
 
 def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:

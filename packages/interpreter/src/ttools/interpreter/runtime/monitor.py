@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _NO_PROGRAM = 2**63 - 1
 #: Results of calls move between a few places: so many sets of regions stay laid out.
 _MOST_SPARE = 4
-_ITERATIONS, _LOG = struct.Struct("<2Q"), struct.Struct("<5Q")
+_MUTEX = MONITOR["MUTEX"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,9 @@ class SiteTable:
 
     Attributes:
         searches: some probe cannot tell which parameter its addresses derive from.
+        fresh: what a monitor's memory holds from `MUTEX` on before a launch: no lock is taken, and
+            nothing was counted.
+        regions_at: where the regions follow.
     """
 
     def __init__(self, probes: Sequence[ProbeSite]) -> None:
@@ -111,7 +114,9 @@ class SiteTable:
             stores = site.kind == "store"
             struct.pack_into("<iiiiQQQ", self._memory, n * SITE_BYTES, *numbers, period, stores)
             offset += 4 * len(row)
-        self.counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
+        counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
+        self.fresh = bytes(MONITOR_BYTES - MONITOR["MUTEX"]) + counters
+        self.regions_at = MONITOR_BYTES + len(counters) + 8
         self._spare: list[_Block] = []
         # A monitor may be collected, and give its memory back, while another takes some.
         self._lock = threading.RLock()
@@ -176,9 +181,8 @@ class Monitor:
         rereads: Rereads | None = None,
     ) -> None:
         self._emitted = emitted
-        self._watch = watch
+        self._watch, self._rereads = watch, rereads
         self.stop: Stop | None = None
-        self._rereads = rereads
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._packed = PackedLog() if logs else _NO_LOG
         self._footprints: tuple[Footprints, NDArray[Any]] | None = None
@@ -189,7 +193,7 @@ class Monitor:
             self._log, self._log_at = _take_log()
         self.table = table
         self._keep: list[Any] = []
-        size = MONITOR_BYTES + len(table.counters) + 8 + len(regions) * REGION_BYTES
+        size = table.regions_at + len(regions) * REGION_BYTES
         self._block = table.take(size + 16 * len(allocations), regions)
         self.address = self._block.address
         # The arguments of most launches are those of an earlier one.
@@ -197,17 +201,16 @@ class Monitor:
         if allocations or (known is not regions and known != regions):
             self._lay_out(regions, allocations)
         block = self._block.bytes
-        _ITERATIONS.pack_into(block, MONITOR["MUTEX"], 0, 0)
-        explores = rereads is not None
-        _LOG.pack_into(block, MONITOR["LOG_MUTEX"], 0, 0, self._log_at, 0, explores)
-        block[MONITOR_BYTES : MONITOR_BYTES + len(table.counters)] = table.counters
-        if watch is not None:
-            struct.pack_into("<Q", block, MONITOR["WATCHED"], watch.table_address)
+        block[_MUTEX : _MUTEX + len(table.fresh)] = table.fresh
+        if logs or watch is not None or rereads is not None:
+            table_at = 0 if watch is None else watch.table_address
+            words = self._log_at, table_at, rereads is not None
+            struct.pack_into("<3Q", block, MONITOR["LOG"], *words)
 
     def _lay_out(self, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]) -> None:
         """Writes what stays the same in launches with these bounds."""
         table, block, address = self.table, self._block.bytes, self.address
-        regions_at = MONITOR_BYTES + len(table.counters) + 8
+        regions_at = table.regions_at
         rows_at = regions_at + len(regions) * REGION_BYTES
         struct.pack_into(f"<{len(FUNCTIONS)}Q", block, 0, *_functions())
         bounds = (len(allocations), address + rows_at, address + MONITOR_BYTES)

@@ -33,6 +33,7 @@ class SignalPipe:
         self.reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         os.set_blocking(self.reader, False)
+        self._inode = os.fstat(self.reader).st_ino
         runtime = native_runtime()
         self._before = _handlers_before()
         self._seen = SignalAction()
@@ -42,16 +43,29 @@ class SignalPipe:
         runtime.signal_target.pipe = self._writer
         runtime.signal_target.owner = os.getpid()
 
-    def wake(self) -> None:
+    def wake(self) -> bool:
+        """Wakes the reader; returns whether the pipe is still there."""
+        if not self._is(self._writer):
+            return False
         with suppress(BlockingIOError):  # there is enough to wake it
             os.write(self._writer, b"\0")
+        return True
 
-    def read(self) -> list[int]:
-        """The signals that came since, in order."""
+    def read(self) -> list[int] | None:
+        """The signals that came since, in order; None if the pipe is gone."""
+        if not self._is(self.reader):
+            return None
         try:
             return [number for number in os.read(self.reader, 4096) if number]
         except BlockingIOError:
             return []
+
+    def _is(self, descriptor: int) -> bool:
+        """Whether a descriptor is still the pipe's: programs close those that are not their own."""
+        try:
+            return os.fstat(descriptor).st_ino == self._inode
+        except OSError:
+            return False
 
     def is_watched(self, number: int) -> bool:
         """Whether the handler of a signal is ours; for the main thread, before each launch."""

@@ -3,14 +3,17 @@
 Native code looks at its launch's `abort` where its loops begin again. A thread sets it while the
 launching thread is in native code and sees neither the clock nor a signal. It is one of Python's,
 but unknown to `threading`, which belongs to the program; it starts with the first launch that may
-take long. Owns that thread and the launches that it looks at. Must not know what becomes of one
-that was stopped.
+take long. It sleeps until a limit is reached or a signal comes: a thread that looked every now and
+then would wait for Python's lock, which launches let go and take again more quickly than a thread
+awakes, and each launch would have to wake it. Owns that thread and the launches that it looks at.
+Must not know what becomes of one that was stopped.
 """
 
 from __future__ import annotations
 
 import _thread
 import ctypes
+import math
 import os
 import posix
 import select
@@ -31,9 +34,12 @@ from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
 Reason = Literal["timeout", "interrupt", "end"]
 
-#: How often the thread looks at the clock while launches run, and how long after the last one.
-_TICK_MS = 50
-_IDLE_TICKS = 20
+#: How often the thread looks at launches in whose time a signal came.
+_TICK_S = 0.05
+#: It looks again after a day at the latest, which is less than `poll` can be told.
+_LONGEST_S = 86400.0
+#: How long a launch waits at most for the thread to learn of it.
+_TURN_S = 0.05
 #: How long a process that is asked to end waits for what its launches have found so far.
 _GRACE_S = 2.0
 
@@ -86,18 +92,19 @@ class Running:
         launch: what native code sees of it.
         began: by the monotonic clock.
         signals: that had come before, counted by their handler.
-        seconds: that it may take; None for any time.
+        deadline: by the same clock.
         holds_main: whether Python's main thread is in its native code.
         reason: why it was stopped; None if it was not.
     """
 
     __slots__ = (
-        *("_hook", "address", "began", "holds_main", "launch", "reason", "seconds", "signals"),
+        *("_hook", "address", "began", "deadline", "holds_main", "launch", "reason", "signals"),
     )
 
     def __init__(self, address: int, launch: Launch, seconds: float | None) -> None:
-        self.address, self.launch, self.seconds = address, launch, seconds
+        self.address, self.launch = address, launch
         self.began = time.monotonic()
+        self.deadline = math.inf if seconds is None else self.began + seconds
         self.signals: int = native_runtime().signal_target.count
         self.holds_main = False
         self.reason: Reason | None = None
@@ -118,8 +125,12 @@ class Running:
         if _state.ending:
             wait_for_the_end()
         _state.running[self.address] = self
-        if _state.asleep:
-            _state.start()
+        if self.deadline < _state.until or _state.pipe is None:
+            try:
+                _state.start()
+            except BaseException:
+                self.__exit__()
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -147,7 +158,7 @@ class _State:
 
     Attributes:
         running: by the address of the launch.
-        asleep: whether the thread waits until it is woken, or was never started.
+        until: when the thread looks at them next, by the monotonic clock, unless it is woken.
         ending: whether the process ends now.
         waiting: threads that wait for that.
         last_words: called before a signal ends the process, with its number.
@@ -156,52 +167,61 @@ class _State:
     def __init__(self) -> None:
         self.running: dict[int, Running] = {}
         self.lock = threading.Lock()
-        self.asleep = True
+        self.until = math.inf
         self.ending = False
         self.waiting = 0
         self.last_words: Callable[[int], None] | None = None
         self.pipe: SignalPipe | None = None
         self._asked = ctypes.c_int32(0)
+        self._has_looked = threading.Event()
 
     def start(self) -> None:
+        """Has the thread look at what runs now; returns when it has, as a rule."""
+        self._has_looked.clear()
         with self.lock:
-            if not self.asleep:
-                return
-            if self.pipe is None:
+            if self.pipe is None or not self.pipe.wake():
                 try:
                     self.pipe = SignalPipe()
                 except OSError:
                     return  # the program has all descriptors; what it launches cannot be stopped
                 self.pipe.watch(signal.SIGINT)
-                self.asleep = False  # before the thread looks
                 _thread.start_new_thread(self._watch, (self.pipe,))
-            else:
-                self.asleep = False
-                self.pipe.wake()
+        self._has_looked.wait(_TURN_S)
 
     def _watch(self, pipe: SignalPipe) -> None:
         poll = select.poll()
         poll.register(pipe.reader, select.POLLIN)
-        idle = 0
         while True:
-            if poll.poll(None if self.asleep else _TICK_MS):
-                try:
-                    numbers = pipe.read()
-                except OSError:  # the program has closed descriptors that are not its own
-                    self.asleep, self.pipe = True, None
+            seconds = self._look()
+            self._has_looked.set()
+            if poll.poll(None if seconds is None else math.ceil(seconds * 1000)):
+                numbers = pipe.read()
+                if numbers is None:
+                    with self.lock:
+                        if self.pipe is pipe:
+                            self.until, self.pipe = math.inf, None
                     return
                 for number in numbers:
                     self._signalled(number)
-            idle = 0 if self.running else idle + 1
-            if idle == _IDLE_TICKS:
-                with self.lock:
-                    self.asleep = not self.running
-                idle = 0
-            self._stop_interrupted()
-            now = time.monotonic()
-            for running in list(self.running.values()):
-                if running.seconds is not None and now - running.began > running.seconds:
-                    running.stop("timeout")
+
+    def _look(self) -> float | None:
+        """Stops what is to be stopped; returns in how many seconds to look again, if at all."""
+        self._stop_interrupted()
+        now = time.monotonic()
+        for running in list(self.running.values()):
+            if now >= running.deadline:
+                running.stop("timeout")
+        self.until = math.inf  # what begins from here on wakes us
+        count = native_runtime().signal_target.count
+        going_on = [each for each in list(self.running.values()) if each.reason is None]
+        deadlines = [
+            each.deadline if each.signals == count else min(each.deadline, now + _TICK_S)
+            for each in going_on
+        ]
+        self.until = min(deadlines, default=math.inf)
+        if self.until == math.inf:
+            return None
+        return min(max(0.0, self.until - now), _LONGEST_S)
 
     def _signalled(self, number: int) -> None:
         if number != signal.SIGINT:

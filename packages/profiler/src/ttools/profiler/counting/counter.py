@@ -140,7 +140,7 @@ def _observe(
     rewrites = (name, fingerprint("ttools.profiler"))
     instruments = Instruments(guards=True, footprints=footprints, rewrites=rewrites)
     facts = replace(launch.facts, readonly=frozenset()) if footprints else launch.facts
-    own = replace(launch, facts=facts)
+    own = replace(launch, find_facts=lambda _: facts)
     own.execute(
         instruments, regions=launch.regions, rewrite=lambda module: (rewrite(module), None)[1]
     )

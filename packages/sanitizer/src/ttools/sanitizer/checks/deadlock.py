@@ -108,7 +108,7 @@ class Deadlock(Check):
         """Launches that ended only because more programs ran at once than there are threads."""
         report = self.checked.report
         if report.warnings:
-            self.checked.report = replace(report, warnings=())
+            self.checked.report = report._replace(warnings=())
         for warning in () if self.checked.launch.cooperative else report.warnings:
             yield self.finding(
                 "deadlock",

@@ -6,7 +6,7 @@ in `ttools.interpreter`'s native code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from ttools.core.findings.findings import Argument, Finding, Related, Severity
@@ -111,8 +111,22 @@ class Memcheck(Check):
             if test != "view" or view_bounds != "off":
                 yield _FailedAccess(self, count).finding()
 
-    def findings(self) -> Iterator[Finding]:
-        """Descriptors made on the host."""
+    def remarks(self) -> Iterable[Finding]:
+        """Descriptors made on the host; arguments that share memory; dead loads, never checked."""
+        silent = self.checked.kernel.remember(Memcheck, self._has_no_remarks)
+        return () if silent else self._remarks()
+
+    def _has_no_remarks(self) -> bool:
+        launch = self.checked.launch
+        several = len(launch.variants.effects.written) > 1
+        return not (several or launch.plan.descriptors or self._dead_loads)
+
+    def _remarks(self) -> Iterator[Finding]:
+        yield from self._of_descriptors()
+        yield from self._of_shared_arguments()
+        yield from map(self._dead_load, self._dead_loads)
+
+    def _of_descriptors(self) -> Iterator[Finding]:
         launch = self.checked.launch
         for slot, rank, block in launch.plan.descriptors:
             base, *extents = launch.arguments[slot : slot + 1 + 2 * rank]
@@ -130,8 +144,7 @@ class Memcheck(Check):
                     kind, message + name, argument=argument, notes=(note,), help=help_line, count=0
                 )
 
-    def remarks(self) -> Iterator[Finding]:
-        """Arguments that share memory; dead loads, which no check has seen."""
+    def _of_shared_arguments(self) -> Iterator[Finding]:
         for one, other in shared_arguments(self.checked.launch, self.checked.regions):
             first, second = (self.checked.subject.argument(index) for index in (one, other))
             assert first is not None
@@ -142,9 +155,11 @@ class Memcheck(Check):
                 argument=first,
                 count=0,
             )
+
+    @property
+    def _dead_loads(self) -> Sequence[UnusedLoad]:
         kernel = self.checked.kernel
-        found = kernel.remember(commented_loads, lambda: commented_loads(kernel.ttir))
-        yield from map(self._dead_load, found)
+        return kernel.remember(commented_loads, lambda: commented_loads(kernel.ttir))
 
     def _dead_load(self, load: UnusedLoad) -> Finding:
         message, help_line = "dead load removed by Triton; not checked", dict[str, str]()

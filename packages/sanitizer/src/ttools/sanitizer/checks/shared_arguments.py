@@ -24,10 +24,7 @@ def shared_arguments(
     launch: ObservedLaunch, regions: Sequence[Region]
 ) -> Iterator[tuple[int, int]]:
     """Pairs of parameters that are written through, and whose views share a byte."""
-    written = launch.variants.effects.written
-    if len(written) < 2:
-        return
-    for one, other in combinations(sorted(written), 2):
+    for one, other in combinations(sorted(launch.variants.effects.written), 2):
         (low, high), (begin, end) = regions[one].view, regions[other].view
         if regions[one].storage[1] - regions[one].storage[0] >= 1 << 62:
             continue  # nobody knows where it ends

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.abi.region import NOWHERE, Region
 from ttools.interpreter.run.observation import ObservedLaunch
 
@@ -21,7 +22,7 @@ class KnownRegions:
     """The regions of the parameters in one kernel's last launches."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], tuple[Sequence[Region], Sequence[int]]] = {}
+        self._known: dict[object, tuple[Sequence[Region], Sequence[int], Facts]] = {}
 
     def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Sequence[Region]:
         """The regions of a launch: the same object as at an earlier launch, if all are alike.
@@ -39,9 +40,8 @@ class KnownRegions:
         )
         known = self._known.get(key)
         if known is not None:
-            regions, raw = known
-            launch.take_addresses(raw)
-            return regions
+            launch.take_known(*known[1:])
+            return known[0]
         regions = [
             find(index) if index in pointers else NOWHERE for index in range(len(launch.values))
         ]
@@ -49,7 +49,7 @@ class KnownRegions:
         if None not in key and all(region.members is None for region in regions):
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = regions, launch.raw_parameters
+            self._known[key] = regions, launch.raw_parameters, launch.facts
         return regions
 
 

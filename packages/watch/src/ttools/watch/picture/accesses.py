@@ -73,7 +73,8 @@ class LaunchAccesses:
     """
 
     def __init__(self, launch: ObservedLaunch, followed: Sequence[int]) -> None:
-        self.launch = replace(launch, facts=replace(launch.facts, readonly=frozenset()))
+        facts = replace(launch.facts, readonly=frozenset())
+        self.launch = replace(launch, find_facts=lambda _: facts)
         # What pointers from memory lead to is not known here, so it cannot be judged.
         self.instruments = Instruments(guards=not launch.variants.effects.indirect, footprints=True)
         self.regions: list[Region] = [
