@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 import ttools.tuner
-from ttools.tuner import TuneOptions, TuningRun, run
+from ttools.tuner import TuneOptions, TuningRun, run, tuning
 from ttools.tuner.options import EFFORTS, Effort
 from ttools.tuner.tuning import TuningResult
 
@@ -62,6 +62,38 @@ def test_each_level_tries_what_it_says(effort: Effort, tried: int, tmp_path: Pat
     assert lower.winner is not None
     assert higher.winner is not None
     assert lower.winner.key == higher.winner.key
+
+
+@pytest.mark.parametrize(("trials", "runs"), [(None, True), (20, False), (24, True)])
+def test_what_fails_before_anything_runs_is_no_effort(trials: int | None, runs: bool) -> None:
+    """An error of the first would be the program's though later ones run; `trials` is strict."""
+
+    def fails(arguments: dict) -> None:
+        raise RuntimeError("not here")
+
+    configs = [*space(20, pre_hook=fails), *space(40)[20:]]
+    options = TuneOptions(effort="quick", trials=trials, workers=0)
+    if not runs:
+        with pytest.raises(RuntimeError, match="not here"):
+            tuned(configs, options)
+        return
+    result = tuned(configs, options)
+    assert result.winner is not None
+    assert [each.status for each in result.trials.values()].count("ok") == (4 if trials else 16)
+
+
+def test_not_all_of_a_large_space_is_tried_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(arguments: dict) -> None:
+        raise RuntimeError("not here")
+
+    monkeypatch.setattr(tuning, "MOST", 20)
+    kernel = triton.autotune(space(60, pre_hook=fails), key=["n"])(shift_kernel)
+    with (
+        TuningRun(TuneOptions(effort="quick", workers=0), on="cpu") as active,
+        pytest.raises(RuntimeError, match="not here"),
+    ):
+        kernel[(8,)](torch.rand(500), torch.empty(500), 500)
+    assert len(active.results[0].trials) == 36
 
 
 def hook(arguments: dict) -> None:

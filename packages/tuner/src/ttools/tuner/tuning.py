@@ -15,7 +15,7 @@ from ttools.core.reports.shown import Part, ShowsItself
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.finalists import finalists, winner
 from ttools.tuner.measure.trial import Trial
-from ttools.tuner.options import TuneOptions
+from ttools.tuner.options import MOST, TuneOptions
 from ttools.tuner.search.guided import Hint, Known, no_hint
 from ttools.tuner.search.regret import regret_bound
 from ttools.tuner.search.strategies import read_strategy
@@ -114,6 +114,8 @@ class Tuning:
         self._began = time.monotonic()
         self._sweeps = False
         self._run = 0
+        #: How many of those came before the first that ran: a level of effort does not count them.
+        self._vain = 0
 
     def recall(self) -> bool:
         """Takes all from the store, without asking the bench; whether that has all."""
@@ -193,7 +195,7 @@ class Tuning:
         if self._sweeps:
             return size - self._run
         shared = self._options.most_shared(size) - len(self._result.trials)
-        return min(self._options.budget(size) - self._run, shared)
+        return min(self._options.budget(size) - self._run, shared) + self._vain
 
     def _out_of_time(self) -> bool:
         seconds = self._options.seconds
@@ -253,6 +255,8 @@ class Tuning:
     def _add(self, trial: Trial) -> None:
         self._run += not trial.same_as
         self._result.trials[trial.key] = trial
+        if self._options.by_effort and self._vain < MOST and not self._timed():
+            self._vain += 1
         self._result.reference = self._result.reference or trial.reference
 
     def _usable(self, known: TuningEntry) -> dict[str, Trial]:

@@ -238,14 +238,15 @@ def _state(run: TuningRun) -> State:
     trials = list(latest.trials.values())
     costs = [trial.cost for trial in trials if trial.cost is not None]
     rejected = sum(trial.status != "ok" for trial in trials)
+    done = sum(not trial.same_as for trial in trials)
     facts = (
         f"best {shown_seconds(min(costs))}" if costs else "none right yet",
         f"{rejected:,} rejected",
     )
     return State(
         what=f"tuning {latest.problem.kernel}",
-        done=sum(not trial.same_as for trial in trials),
-        total=run.planned(latest),
+        done=done,
+        total=max(run.planned(latest), done),
         unit="configurations",
         facts=(*facts, *((f"kernel and key {len(results)}",) if len(results) > 1 else ())),
         waits=run.is_searching,
