@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.forked_python import PYTHON
 
 from ttools.core.process.host_line import host_callers, host_line
 
@@ -62,6 +63,29 @@ def test_one_line_further_on_in_the_same_function() -> None:
     scope: dict[str, Any] = {"host_line": host_line, "__name__": "__main__"}
     exec(compile(f"{source}found = each(), each()", "script.py", "exec"), scope)
     assert scope["found"] == (["script.py:3", "script.py:4"],) * 2
+
+
+FIRST = """
+import gc, weakref
+from ttools.core.process.host_line import host_line
+gc.disable()
+
+class Tensor:
+    pass
+
+def launch(tensor):
+    return host_line(), weakref.ref(tensor)
+
+for _ in range(2):
+    line, tensor = launch(Tensor())
+    print(line.rpartition(":")[2], tensor())
+"""
+
+
+def test_nothing_of_the_caller_is_kept() -> None:
+    """A frame that refers to itself would keep a program's tensors until the next collection."""
+    done = PYTHON.run(["-c", FIRST])
+    assert (done.stdout, done.stderr) == ("10 None\n10 None\n", "")
 
 
 def _nested(depth: int, name: str = "__main__") -> tuple[str, ...]:

@@ -19,8 +19,9 @@ _OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools"
 #: Code that belongs to Triton, torch or ttools, by its identity: a launch asks for all its callers.
 _ours: dict[int, CodeType] = {}
 #: How far out the program was at the last launch, its code, instruction and line. Programs launch
-#: in loops, and Python makes an object of each frame that is looked at, but for one far out.
-_latest: tuple[int, CodeType | None, int, str] = 0, None, 0, ""
+#: in loops, and Python makes an object of each frame that is looked at, but for one far out. The
+#: first is not our own frame: one that refers to itself keeps its callers' tensors for a while.
+_latest: tuple[int, CodeType | None, int, str] = 1, None, 0, ""
 
 
 def host_line() -> str | None:
