@@ -36,10 +36,10 @@ Reason = Literal["timeout", "interrupt", "end"]
 
 #: How often the thread looks at launches in whose time a signal came.
 _TICK_S = 0.05
-#: It looks again after a day at the latest, which is less than `poll` can be told.
+#: It looks again after a day at the latest, which is less than the most that `poll` takes.
 _LONGEST_S = 86400.0
 #: How long a launch waits at most for the thread to learn of it.
-_TURN_S = 0.05
+_NOTICE_S = 0.05
 #: How long a process that is asked to end waits for what its launches have found so far.
 _GRACE_S = 2.0
 
@@ -186,7 +186,7 @@ class _State:
                     return  # the program has all descriptors; what it launches cannot be stopped
                 self.pipe.watch(signal.SIGINT)
                 _thread.start_new_thread(self._watch, (self.pipe,))
-        self._has_looked.wait(_TURN_S)
+        self._has_looked.wait(_NOTICE_S)
 
     def _watch(self, pipe: SignalPipe) -> None:
         poll = select.poll()
