@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from peak_memory import forget_peak_memory, peak_memory
-from sides import HERE, environment
+from sides import HERE, cache_variables, environment
 
 #: In the order in which they happen; `other` is the rest of `total`.
 PHASES = (
@@ -174,13 +174,9 @@ def child(only: str) -> None:
 
 
 def _run_child(only: str, caches: Path) -> list[dict[str, Any]]:
-    own = {
-        "TTOOLS_CACHE_DIR": str(caches / "ttools"),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-    }
     done = subprocess.run(
         [sys.executable, str(HERE / "compile_time.py"), only],
-        env=environment(own),
+        env=environment(cache_variables(caches)),
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sides import CHECKED, HERE, environment
+from sides import CHECKED, HERE, cache_variables, environment
 
 _LAUNCHES = 500
 
@@ -71,13 +71,9 @@ def child(repeat: int) -> None:
 
 def measure_launch(repeat: int, caches: Path) -> dict[str, Any]:
     """Seconds of a launch, of Triton's part of it, their difference, and a launch under checks."""
-    own = {
-        "TTOOLS_CACHE_DIR": str(caches / "ttools"),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-    }
     done = subprocess.run(
         [sys.executable, str(HERE / "launch_overhead.py"), str(repeat)],
-        env=environment(own),
+        env=environment(cache_variables(caches)),
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from arguments import read_sides, read_threads, read_workloads
 from report import Sheet, milliseconds
 from rich.console import Console
 from sides import CHECKED, HERE, SideProcess
-from workloads.rows import chosen
 
 #: The tree that this file is in.
 NOW = HERE.parent
+_OURS = ("ours", *CHECKED)
 
 #: A pair's answers to one request: of the earlier revision, and of this tree.
 Pair = tuple[Any, Any]
@@ -203,32 +204,28 @@ def _sheet(title: str, rows: Mapping[str, Comparison], limit: float) -> Sheet:
 def main(
     revision: Annotated[str, typer.Argument(help="What to compare with, as git names it.")],
     only: Annotated[str, typer.Option(help="Workloads whose names contain one of these.")] = "",
-    what: Annotated[
-        str, typer.Option(help="Sides that run, and compilations after a colon.")
-    ] = "ours,memcheck,:ours,:memcheck",
+    sides: Annotated[str, typer.Option(help=f"Which of {', '.join(_OURS)}.")] = "ours,memcheck",
+    compiles: Annotated[bool, typer.Option(help="Whether compilation is compared, too.")] = True,
     processes: Annotated[int, typer.Option(min=1, help="Pairs of processes for each row.")] = 3,
     rounds: Annotated[int, typer.Option(min=1, help="Samples of each pair.")] = 5,
-    threads: Annotated[str, typer.Option(help="Numbers of threads, by commas.")] = "1,2",
+    threads: Annotated[str, typer.Option(help="Numbers of threads; `all` CPUs.")] = "1,all",
     limit: Annotated[float, typer.Option(help="Rows above it are named below a table.")] = 1.03,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where samples go.")] = None,
 ) -> None:
     """Compare run, check and compile times with those of an earlier revision."""
     console = Console(width=None if sys.stdout.isatty() else 120)
+    compared, numbers, workloads = read_sides(sides), read_threads(threads), read_workloads(only)
+    if not set(compared) <= set(_OURS):
+        raise typer.BadParameter(f"{sides}: revisions differ in {', '.join(_OURS)}")
     tables: dict[str, dict[str, Comparison]] = {}
     with _tree(revision) as tree:
-        plan = Plan(
-            trees=(tree, NOW),
-            workloads=chosen(only),
-            processes=processes,
-            rounds=rounds,
-        )
-        for side in what.split(","):
-            if side.startswith(":"):
-                tables[f"compilation, {side[1:]}, ms"] = _compile_times(plan, side[1:])
-                continue
-            for number in map(int, threads.split(",")):
+        plan = Plan(trees=(tree, NOW), workloads=workloads, processes=processes, rounds=rounds)
+        for side in compared:
+            for number in numbers:
                 found = _run_times(plan, side, number)
                 tables |= {f"{name}, threads: {number}": rows for name, rows in found.items()}
+        for side in compared if compiles else ():
+            tables[f"compilation, {side}, ms"] = _compile_times(plan, side)
     for title, rows in tables.items():
         _sheet(title, rows, limit).show(console)
     if json_file is not None:

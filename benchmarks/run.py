@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from arguments import read_sides, read_threads, read_workloads
 from checked_compile_time import measure_checked_compilation
 from compile_time import measure_compilation
 from figures import (
@@ -36,7 +37,6 @@ from report import (
 )
 from rich.console import Console
 from sides import CHECKED, HERE, SIDES, Plan, Row, measure_workloads
-from workloads.rows import chosen
 
 SCHEMA = 1
 #: So often each kernel is compiled; what is told is the median.
@@ -61,25 +61,6 @@ def _load() -> float:
     return os.getloadavg()[0]
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _thread_numbers(text: str) -> list[int]:
-    everything = len(os.sched_getaffinity(0))
-    words = _words(text)
-    if not words or any(w != "all" and (not w.isdecimal() or int(w) < 1) for w in words):
-        raise typer.BadParameter(f"{text}: numbers of threads, or `all`, separated by commas")
-    return sorted({everything if word == "all" else int(word) for word in words})
-
-
-def _sides(text: str) -> list[str]:
-    words = _words(text)
-    if not words or any(word not in SIDES for word in words):
-        raise typer.BadParameter(f"{text}: sides are {', '.join(SIDES)}")
-    return list(dict.fromkeys(words))
-
-
 def main(
     only: Annotated[str, typer.Option(help="Workloads whose names contain one of these.")] = "",
     sides: Annotated[str, typer.Option(help=f"Which of {', '.join(SIDES)}.")] = ",".join(SIDES),
@@ -94,12 +75,11 @@ def main(
     quick: Annotated[bool, typer.Option(help="Two samples, one compilation.")] = False,
 ) -> None:
     """Measure speed against torch and TRITON_INTERPRET=1, and what checking costs."""
-    plan = Plan(sides=_sides(sides), repeat=2 if quick else repeat, upstream_repeat=upstream_repeat)
-    numbers = _thread_numbers(threads)
-    workloads = chosen(only)
-    if not workloads:
-        names = ", ".join(w.name for w in chosen(None))
-        raise typer.BadParameter(f"no workload is called like {only}; there are {names}")
+    plan = Plan(
+        sides=read_sides(sides), repeat=2 if quick else repeat, upstream_repeat=upstream_repeat
+    )
+    numbers = read_threads(threads)
+    workloads = read_workloads(only)
     # Where it does not go to a terminal, rich would cut the tables.
     console = Console(width=None if sys.stdout.isatty() else 180)
     errors = Console(stderr=True)

@@ -43,10 +43,19 @@ def test_rows_above_the_limit_are_named(revisions: Any) -> None:
     assert sheet.notes == ("geometric mean 1.030; over 1.03: sort",)
 
 
-def test_a_revision_that_is_not_there() -> None:
-    done = _compare("no-such-revision")
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("no-such-revision",), "no-such-revision"),
+        (("HEAD", "--sides", "torch"), "torch"),
+        (("HEAD", "--only", "nothing"), "nothing"),
+        (("HEAD", "--threads", "0"), "0"),
+    ],
+)
+def test_mistakes_are_named(arguments: tuple[str, ...], named: str) -> None:
+    done = _compare(*arguments)
     assert done.returncode == 2
-    assert "no-such-revision" in done.stderr
+    assert named in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -114,8 +114,9 @@ class Tuning:
         self._began = time.monotonic()
         self._sweeps = False
         self._run = 0
-        #: How many of those came before the first that ran: a level of effort does not count them.
-        self._vain = 0
+        #: What came before the first that ran, of trials and of those that share none: a level of
+        #: effort does not count it.
+        self._vain = self._vain_run = 0
 
     def recall(self) -> bool:
         """Takes all from the store, without asking the bench; whether that has all."""
@@ -194,8 +195,8 @@ class Tuning:
         size = len(self._space)
         if self._sweeps:
             return size - self._run
-        shared = self._options.most_shared(size) - len(self._result.trials)
-        return min(self._options.budget(size) - self._run, shared) + self._vain
+        shared = self._options.most_shared(size) - len(self._result.trials) + self._vain
+        return min(self._options.budget(size) - self._run + self._vain_run, shared)
 
     def _out_of_time(self) -> bool:
         seconds = self._options.seconds
@@ -257,6 +258,7 @@ class Tuning:
         self._result.trials[trial.key] = trial
         if self._options.by_effort and self._vain < MOST and not self._timed():
             self._vain += 1
+            self._vain_run += not trial.same_as
         self._result.reference = self._result.reference or trial.reference
 
     def _usable(self, known: TuningEntry) -> dict[str, Trial]:

@@ -21,6 +21,8 @@ _ours: dict[int, CodeType] = {}
 #: How far out the program was at the last launch, its code, instruction and line. Programs launch
 #: in loops, and Python makes an object of each frame that is looked at, but for one far out. The
 #: first is not our own frame: one that refers to itself keeps its callers' tensors for a while.
+#: What lies between is not looked at, so where one expression calls `kernel[grid]` at one time and
+#: a helper that calls `kernel.run` at another, the helper's launch has the expression's line.
 _latest: tuple[int, CodeType | None, int, str] = 1, None, 0, ""
 
 

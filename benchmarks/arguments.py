@@ -1,0 +1,40 @@
+"""Reads the benchmarks' options; raises `typer.BadParameter` for what makes no sense."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import typer
+from sides import SIDES
+from workloads.rows import chosen
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def read_threads(text: str) -> list[int]:
+    """Numbers of threads, `all` for one on each CPU."""
+    everything = len(os.sched_getaffinity(0))
+    words = _words(text)
+    if not words or any(w != "all" and (not w.isdecimal() or int(w) < 1) for w in words):
+        raise typer.BadParameter(f"{text}: numbers of threads, or `all`, separated by commas")
+    return sorted({everything if word == "all" else int(word) for word in words})
+
+
+def read_sides(text: str) -> list[str]:
+    """Sides, each once."""
+    words = _words(text)
+    if not words or any(word not in SIDES for word in words):
+        raise typer.BadParameter(f"{text}: sides are {', '.join(SIDES)}")
+    return list(dict.fromkeys(words))
+
+
+def read_workloads(only: str) -> list[Any]:
+    """The workloads whose names contain one of some words."""
+    workloads = chosen(only)
+    if not workloads:
+        names = ", ".join(w.name for w in chosen(None))
+        raise typer.BadParameter(f"no workload is called like {only}; there are {names}")
+    return workloads
