@@ -50,3 +50,12 @@ def test_written_arguments(x: torch.Tensor, y: torch.Tensor, expected: bool) -> 
     with sanitize(checks="memcheck", view_bounds="off") as report:
         one_written[(1,)](x, y, stride, B=16)
     assert report.findings == []
+
+
+def test_one_launch_of_many() -> None:
+    """What was found of launches with the same tensors is not taken for that of others."""
+    x, y = torch.zeros(16), torch.zeros(16)
+    with sanitize(checks="memcheck") as report:
+        for other in (y, y, x, y):
+            both_written[(1,)](x, other, 1, B=16)
+    assert [finding.kind for finding in report.findings] == ["shared_arguments"]
