@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 from ttools.core.findings.findings import Argument, Finding, Related, Severity
 from ttools.core.location import user_location
 from ttools.core.reports.report import counted
-from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.unused_loads import UnusedLoad, commented_loads
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
@@ -114,16 +113,13 @@ class Memcheck(Check):
 
     def remarks(self) -> Iterable[Finding]:
         """Descriptors made on the host; arguments that share memory; dead loads, never checked."""
-        checked = self.checked
-        silent = checked.kernel.remember(Memcheck, _Silent)
-        # Tensors that lie where those of the last launch lay have the same regions object.
-        if silent.regions is checked.regions:
-            return ()
-        found = list(self._remarks())
-        large = any(region.members is not None for region in checked.regions)
-        if not (found or large or checked.launch.plan.descriptors):
-            silent.regions = checked.regions
-        return found
+        silent = self.checked.kernel.remember(Memcheck, self._has_no_remarks)
+        return () if silent else self._remarks()
+
+    def _has_no_remarks(self) -> bool:
+        launch = self.checked.launch
+        several = len(launch.variants.effects.written) > 1
+        return not (several or launch.plan.descriptors or self._dead_loads)
 
     def _remarks(self) -> Iterator[Finding]:
         yield from self._of_descriptors()
@@ -177,12 +173,6 @@ class Memcheck(Check):
             count=0,
             **help_line,
         )
-
-
-class _Silent:
-    """The regions of a kernel's last launch of which there was nothing to remark."""
-
-    regions: Sequence[Region] | None = None
 
 
 class _FailedAccess:
