@@ -159,8 +159,25 @@ def test_concurrent_launches_from_python_threads() -> None:
     assert errors == []
 
 
-def test_brief_launches_without_loops_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what is known to end long before its limit: watching takes a part of a tiny launch."""
+@pytest.mark.parametrize(
+    ("seconds_before", "limit", "expected"),
+    [
+        (None, 600.0, True),  # its cost is unknown
+        (None, None, False),
+        (4e-6, 0.5, False),
+        (4e-3, 600.0, False),
+        (4e-3, 1.0, True),
+        (0.4, 3600.0, True),  # Ctrl-C may come meanwhile
+        (0.4, None, False),
+    ],
+)
+def test_launches_without_loops_are_watched_if_their_limit_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+    seconds_before: float | None,
+    limit: float | None,
+    expected: bool,
+) -> None:
+    """Watching takes a part of a short launch."""
     watched: list[float | None] = []
 
     class Noting(Running):
@@ -170,14 +187,6 @@ def test_brief_launches_without_loops_are_not_watched(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(launch, "Running", Noting)
     k, counters = kernel(COUNT, 1), Counters(4)
-    far = LaunchOptions(threads=1, seconds=600.0)
-    run(k, [counters.address], (4,), far)  # of unknown cost
-    assert watched == [600.0]
-    k.cost = 1e-6
-    run(k, [counters.address], (4,), far)
-    assert watched == [600.0]
-    k.cost = 1e-6
-    run(k, [counters.address], (4,), LaunchOptions(threads=1, seconds=0.5))
-    k.cost = 1.0
-    run(k, [counters.address], (4,), far)
-    assert watched == [600.0, 0.5, 600.0]
+    k.cost = None if seconds_before is None else seconds_before / 4
+    run(k, [counters.address], (4,), LaunchOptions(threads=1, seconds=limit))
+    assert watched == [limit] * expected

@@ -136,6 +136,8 @@ class Session:
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Runs a launch under the checks; see `ttools.interpreter.run.observation`."""
+        if self._joins is None and not self._watches_allocations:
+            return self._launch(launch)  # nobody is told what is read meanwhile
         writer = self._writer_of_child()
         with self._outputs.launching():
             if writer is None:

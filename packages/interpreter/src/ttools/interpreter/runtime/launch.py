@@ -34,10 +34,10 @@ from ttools.interpreter.runtime.support.native_runtime import native_runtime
 _WORTHWHILE_SECONDS = 20e-6
 #: Work that seemed no longer than this on several threads may have been mere waking: see it alone.
 _DOUBTFUL_SECONDS = 200e-6
-#: Without loops, launches that take less than this are not watched: their limit is further by far.
-_BRIEF_SECONDS, _BY_FAR = 1e-3, 1e3
 #: Launches that may take longer leave the calling thread free to notice Ctrl-C.
 _PATIENCE_SECONDS = 0.1
+#: A limit of so many times what a launch without loops takes is out of its reach.
+_BY_FAR = 1e3
 
 _INTERRUPTED = 128 + signal.SIGINT
 _LAST_PROGRAM = 2**31 - 1
@@ -262,7 +262,7 @@ def _may_outlast(kernel: Kernel, count: int, seconds: float | None) -> bool:
     """Whether a launch without loops may take longer than it is given, by what it took before."""
     if not seconds or kernel.cost is None:
         return bool(seconds)
-    return kernel.cost * count > _BRIEF_SECONDS or seconds < _BY_FAR * _BRIEF_SECONDS
+    return kernel.cost * count > min(_PATIENCE_SECONDS, seconds / _BY_FAR)
 
 
 def _extents(grid: Sequence[int]) -> Grid:

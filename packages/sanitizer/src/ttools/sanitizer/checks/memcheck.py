@@ -114,16 +114,18 @@ class Memcheck(Check):
     def remarks(self) -> Iterable[Finding]:
         """Descriptors made on the host; arguments that share memory; dead loads, never checked."""
         silent = self.checked.kernel.remember(Memcheck, self._has_no_remarks)
-        return () if silent else self._remarks()
+        shared = self.checked.regions.remember(Memcheck, self._shared)
+        return () if silent and not shared else self._remarks(shared)
 
     def _has_no_remarks(self) -> bool:
-        launch = self.checked.launch
-        several = len(launch.variants.effects.written) > 1
-        return not (several or launch.plan.descriptors or self._dead_loads)
+        return not (self.checked.launch.plan.descriptors or self._dead_loads)
 
-    def _remarks(self) -> Iterator[Finding]:
+    def _shared(self) -> Sequence[tuple[int, int]]:
+        return tuple(shared_arguments(self.checked.launch, self.checked.regions))
+
+    def _remarks(self, shared: Sequence[tuple[int, int]]) -> Iterator[Finding]:
         yield from self._of_descriptors()
-        yield from self._of_shared_arguments()
+        yield from self._of_shared_arguments(shared)
         yield from map(self._dead_load, self._dead_loads)
 
     def _of_descriptors(self) -> Iterator[Finding]:
@@ -144,8 +146,8 @@ class Memcheck(Check):
                     kind, message + name, argument=argument, notes=(note,), help=help_line, count=0
                 )
 
-    def _of_shared_arguments(self) -> Iterator[Finding]:
-        for one, other in shared_arguments(self.checked.launch, self.checked.regions):
+    def _of_shared_arguments(self, shared: Sequence[tuple[int, int]]) -> Iterator[Finding]:
+        for one, other in shared:
             first, second = (self.checked.subject.argument(index) for index in (one, other))
             assert first is not None
             assert second is not None

@@ -60,6 +60,14 @@ class CheckedLaunch:
         findings: what was found so far.
     """
 
+    # What most launches leave as it is.
+    monitor: Monitor | None = None
+    report = LaunchReport(0, 0.0)
+    hung = reaches_foreign_memory = False
+    rewrites = Rewrites()
+    instruments = _instruments(False, False, ())
+    _hidden: Sequence[int] = ()
+
     def __init__(
         self,
         launch: ObservedLaunch,
@@ -76,15 +84,9 @@ class CheckedLaunch:
         self.book, self.memory, self.outputs = book, memory, outputs
         self.is_trial = is_trial
         self.findings: list[Finding] = []
-        self.monitor: Monitor | None = None
         self.seconds = options.timeout
-        self.report = _NOT_RUN
-        self.hung = self.reaches_foreign_memory = False
         self._judges_views = judges_views
-        self._hidden: Sequence[int] = ()
         self.regions = kernel.remember(KnownRegions, KnownRegions).regions(launch, self._region)
-        self.rewrites = _AS_IT_IS
-        self.instruments = _GUARDED
 
     # Few launches have findings: what describes them is not made for each.
     @cached_property
@@ -168,8 +170,3 @@ class CheckedLaunch:
             options=options,
             rereads=rereads,
         )
-
-
-_AS_IT_IS = Rewrites()
-_GUARDED = _instruments(False, False, ())
-_NOT_RUN = LaunchReport(0, 0.0)

@@ -6,8 +6,8 @@ at a few alternating addresses. Must not know what leaving memory means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.abi.region import NOWHERE, Region
@@ -17,14 +17,33 @@ from ttools.interpreter.run.observation import ObservedLaunch
 _MOST_KNOWN = 16
 _NO_POINTER = ()
 
+T = TypeVar("T")
+
+
+class Regions(list[Region]):
+    """The regions of a launch's parameters, and what was concluded from them."""
+
+    __slots__ = ("_concluded",)
+
+    def __init__(self, regions: Iterable[Region]) -> None:
+        super().__init__(regions)
+        self._concluded: dict[Hashable, Any] = {}
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returned for this key; it asks only where the kernel's tensors lie."""
+        concluded = self._concluded
+        if key not in concluded:
+            concluded[key] = make()
+        return concluded[key]  # type: ignore[no-any-return]
+
 
 class KnownRegions:
     """The regions of the parameters in one kernel's last launches."""
 
     def __init__(self) -> None:
-        self._known: dict[object, tuple[Sequence[Region], Sequence[int], Facts]] = {}
+        self._known: dict[object, tuple[Regions, Sequence[int], Facts]] = {}
 
-    def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Sequence[Region]:
+    def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Regions:
         """The regions of a launch: the same object as at an earlier launch, if all are alike.
 
         Args:
@@ -42,9 +61,9 @@ class KnownRegions:
         if known is not None:
             launch.take_known(*known[1:])
             return known[0]
-        regions = [
+        regions = Regions(
             find(index) if index in pointers else NOWHERE for index in range(len(launch.values))
-        ]
+        )
         # Regions with members may be large.
         if None not in key and all(region.members is None for region in regions):
             if len(self._known) >= _MOST_KNOWN:
