@@ -21,10 +21,10 @@ def once(function: Callable[[], T]) -> Callable[[], T]:
     """
     results: list[T] = []
 
-    @functools.wraps(function)
     def first_result() -> T:
         if not results:
             results.append(function())
         return results[0]
 
-    return first_result
+    # Launches call such functions: from the second call on no code of Python's runs.
+    return functools.wraps(function)(functools.lru_cache(maxsize=1)(first_result))

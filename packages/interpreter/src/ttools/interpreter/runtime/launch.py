@@ -39,6 +39,7 @@ _PATIENCE_SECONDS = 0.1
 #: A limit of so many times what a launch without loops takes is out of its reach.
 _BY_FAR = 1e3
 
+_PENDING = offset("pending")
 _INTERRUPTED = 128 + signal.SIGINT
 _LAST_PROGRAM = 2**31 - 1
 _U64 = 2**64 - 1
@@ -62,7 +63,7 @@ class Kernel:
         last_words: address of what a note says of the kernel, see `crash_note`.
         lines: which line each address of the code belongs to, where it was emitted to tell.
         endless: whether its programs may run for ever, and look at the abort flag meanwhile.
-        loops: whether they have loops in which they look at it.
+        may_last: whether they have loops in which they look at it, or wait for each other.
         note_stop: address of what they call when they see it set.
     """
 
@@ -87,7 +88,7 @@ class Kernel:
         # What a kernel prints must come out program by program.
         self.prints = CallbackKind.PRINT in kinds
         self.endless = CallbackKind.ENDLESS in kinds
-        self.loops = self.endless or CallbackKind.LOOP in kinds
+        self.may_last = self.endless or CallbackKind.LOOP in kinds or emitted.spins
         self._last_words = crash_note.phrase(emitted.name, defined)
         self.last_words = ctypes.addressof(self._last_words)
         self.note_stop = native_runtime().note_stop
@@ -185,22 +186,35 @@ def run(
     try:
         scratch.reserve(kernel.launch_bytes)
         _fill(kernel, scratch, params, extents, count, 0 if order is None else order.ctypes.data)
-        watched = kernel.loops or kernel.emitted.spins
-        if not (watched or _may_outlast(kernel, count, options.seconds)):
+        if kernel.may_last or _may_outlast(kernel, count, options.seconds):
+            return _run_watched(kernel, scratch, extents, count, options, monitor)
+        if kernel.calls_back:
             return _call(kernel, scratch, extents, count, options, monitor, None)
-        running = Running(scratch.address, scratch.launch, options.seconds)
-        try:
-            with running:
-                report = _call(kernel, scratch, extents, count, options, monitor, running)
-        except KeyboardInterrupt:
-            if monitor is not None:
-                monitor.stop = _stop(kernel, scratch, extents, count, running)
-            raise
-        if running.reason is not None:
-            _raise_stopped(_stop(kernel, scratch, extents, count, running), monitor)
-        return report
+        return _execute(kernel, scratch, count, options, None, None)
     finally:
         local.depth -= 1
+
+
+def _run_watched(
+    kernel: Kernel,
+    scratch: _Scratch,
+    extents: Grid,
+    count: int,
+    options: LaunchOptions,
+    monitor: Monitor | None,
+) -> LaunchReport:
+    """Runs the programs of a launch that may have to be stopped."""
+    running = Running(scratch.address, scratch.launch, options.seconds)
+    try:
+        with running:
+            report = _call(kernel, scratch, extents, count, options, monitor, running)
+    except KeyboardInterrupt:
+        if monitor is not None:
+            monitor.stop = _stop(kernel, scratch, extents, count, running)
+        raise
+    if running.reason is not None:
+        _raise_stopped(_stop(kernel, scratch, extents, count, running), monitor)
+    return report
 
 
 def _call(
@@ -392,7 +406,7 @@ def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tu
     # Without a worker, as in a launch from a worker's callback, this thread does it all.
     takes_part = takes_part or not workers
     arena = scratch.arena.reserve(arena_bytes) if takes_part else None
-    address, pending = scratch.address, scratch.address + offset("pending")
+    address, pending = scratch.address, scratch.address + _PENDING
     start = time.perf_counter()
     try:
         share(workers, kernel.native.address, address, arena, pending, scratch.abort)

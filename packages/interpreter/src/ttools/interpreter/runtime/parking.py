@@ -23,7 +23,7 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, Launch, offset
 from ttools.interpreter.abi.module import EmittedModule
 from ttools.interpreter.runtime.callbacks import Callbacks
-from ttools.interpreter.runtime.pool import Worker, pool
+from ttools.interpreter.runtime.pool import Worker, mailboxes, pool
 from ttools.interpreter.runtime.stopping import note_stop
 from ttools.interpreter.runtime.support.native_runtime import (
     Runner,
@@ -155,9 +155,8 @@ class _Crew:
         rows[:] = template
         self._chunks.append(rows)
         assert first + len(workers) == len(self._workers)
-        boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
         self._runtime.share(
-            boxes,
+            mailboxes(workers),
             len(workers),
             self._runtime.run_each,
             rows.ctypes.data,

@@ -13,6 +13,7 @@ import mmap
 import os
 import re
 import signal
+import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -71,10 +72,11 @@ _TICK = 50_000_000
 class Worker:
     """One thread: its mailbox, which is never freed (the thread may look at it last), its arena."""
 
-    __slots__ = ("_mailbox", "address", "arena")
+    __slots__ = ("_mailbox", "address", "arena", "packed_address")
 
     def __init__(self) -> None:
         self.address: int = _aligned_alloc(64, ctypes.sizeof(Mailbox))
+        self.packed_address = struct.pack("@P", self.address)
         ctypes.memset(self.address, 0, ctypes.sizeof(Mailbox))
         self._mailbox = Mailbox.from_address(self.address)
         self.arena = Arena()
@@ -86,7 +88,7 @@ class Worker:
 
     def retire(self) -> None:
         """Ends the thread, which must be idle."""
-        native_runtime().post(ctypes.byref(ctypes.c_void_p(self.address)), 1, _EXIT)
+        native_runtime().post(self.packed_address, 1, _EXIT)
 
 
 _aligned_alloc = ctypes.CDLL(None).aligned_alloc
@@ -169,6 +171,12 @@ class Pool:
         self.take_back([], keep=0)
 
 
+def mailboxes(workers: Sequence[Worker]) -> bytes:
+    """The addresses of their mailboxes, an array for native code."""
+    # One of `ctypes` takes longer to make than a tiny program to run.
+    return b"".join([worker.packed_address for worker in workers])
+
+
 def share(
     workers: Sequence[Worker],
     entry: int,
@@ -187,7 +195,7 @@ def share(
         stop: called when waiting is interrupted, so that they end early.
     """
     runtime = native_runtime()
-    boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
+    boxes = mailboxes(workers)
     try:
         left = runtime.share(boxes, len(workers), entry, job, 0, arena, pending, _TICK)
         while left:
