@@ -158,6 +158,10 @@ def test_kernels_for_a_gpu_leave_out_what_is_not_defined_there() -> None:
                 assert min(*e.type.shape, e.args[0].type.shape[-1]) >= 16
 
 
+def test_numbers_of_unknown_size_are_shifted() -> None:
+    assert generate(779575436, Features(gpu=True)).buffers
+
+
 def test_linear_recurrences_are_of_one_type() -> None:
     found = [
         e

@@ -16,7 +16,7 @@ from ttools.fuzz.generate.context import Features
 from ttools.fuzz.memory import PATTERNS, contents
 from ttools.fuzz.program import Buffer
 from ttools.fuzz.text import torch_lines
-from ttools.fuzz.three_way import examine_three_ways
+from ttools.fuzz.three_way import COMPILATION, examine_three_ways
 from ttools.fuzz.trial import examine
 from ttools.fuzz.variants import BASELINE, usable
 
@@ -108,3 +108,11 @@ def test_kernels_that_a_gpu_refuses_are_no_difference(tmp_path: Path) -> None:
     program = generate(0, Features(gpu=True))
     verdict = examine_three_ways(program, tmp_path, "cpu", reference=refuse)
     assert [failure.kind for failure in verdict.failures] == ["rejected"]
+
+
+def test_a_kernel_is_compiled_for_the_gpu_before_it_runs_there(tmp_path: Path) -> None:
+    said: list[str] = []
+    program = generate(0, Features(gpu=True))
+    verdict = examine_three_ways(program, tmp_path, "cpu", announce=said.append)
+    assert (verdict.variants, verdict.failures) == (("engine", "gpu"), ())
+    assert said == ["engine", COMPILATION, "gpu"]

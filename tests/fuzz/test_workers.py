@@ -9,9 +9,10 @@ import pytest
 
 from ttools.fuzz import workers
 from ttools.fuzz.generate import generate
+from ttools.fuzz.three_way import COMPILATION
 from ttools.fuzz.trial import Failure
 from ttools.fuzz.variants import BASELINE, VARIANTS, chosen, usable
-from ttools.fuzz.workers import Examiner, Work, verdicts
+from ttools.fuzz.workers import Examiner, Task, Work, verdicts
 
 _WORK = Work(variants=("materialised",), per_kernel=2)
 
@@ -39,6 +40,27 @@ def test_a_worker_without_a_word_hangs() -> None:
     with Examiner(Work(variants=("native",), timeout=0.0)) as examiner:
         (failure,) = examiner.examine(generate(1), "native").failures
     assert failure.kind == "hang"
+
+
+def test_a_kernel_that_triton_compiles_for_long_is_no_hang() -> None:
+    with Examiner(Work(variants=("native",), timeout=0.0)) as examiner:
+        worker = examiner._worker
+        worker.give(Task(1))
+        worker._variant = COMPILATION
+        verdict = worker.receive(False)
+    assert verdict is not None
+    assert [failure.kind for failure in verdict.failures] == ["rejected"]
+    assert "did not compile it in 0 s" in verdict.failures[0].message
+
+
+def test_a_kernel_that_cannot_be_made_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(seed: int, features: object) -> None:
+        raise OverflowError("cannot convert float infinity to integer")
+
+    monkeypatch.setattr("ttools.fuzz.generate.generate", fail)
+    (verdict,) = workers.verdicts_here(iter([7]), _WORK)
+    (failure,) = verdict.failures
+    assert (failure.kind, failure.variant) == ("error", "generator")
 
 
 def test_variants_are_run_as_often_as_they_should_be() -> None:

@@ -71,6 +71,11 @@ class Runner:
         self._start(tensors)
         return {b.name: to_numpy(tensors[b.name].cpu(), b) for b in self._program.buffers}
 
+    def compile_on(self, device: str, memory: Mapping[str, Array]) -> None:
+        """Compiles what `launch_on` launches."""
+        tensors = {name: to_torch(array).to(device) for name, array in memory.items()}
+        self._start(tensors, warmup=True)
+
     def run_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
         """Memory after a launch by the engine with tensors of a device."""
         from ttools.interpreter import interpret
@@ -96,7 +101,8 @@ class Runner:
         numbers = [parameter.value for parameter in program.parameters]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self._kernel[program.grid](*given, *numbers, **options)
+            options = {"grid": program.grid, "warmup": False, **options}
+            return self._kernel.run(*given, *numbers, **options)
 
 
 def _context(variant: Variant) -> AbstractContextManager[Any]:

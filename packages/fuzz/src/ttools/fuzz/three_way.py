@@ -22,6 +22,9 @@ from ttools.fuzz.trial import Failure, Kind, Verdict, is_refusal
 Memory = Mapping[str, Array]
 Launch = Callable[[Memory], Memory]
 
+#: What is announced while Triton compiles a kernel for the GPU, which may take minutes.
+COMPILATION = "compilation for the GPU"
+
 #: What a GPU's approximate functions may be off beyond the engine's, in units in the last place:
 #: exponentials of large numbers, see docs/reference/gpu_agreement.md.
 SLACK = 128
@@ -40,7 +43,7 @@ def examine_three_ways(
     Args:
         folder: where its source goes.
         device: of the tensors, for torch.
-        announce: called with each side before it runs.
+        announce: called with what comes next: each side, and the kernel's compilation for the GPU.
         reference: runs the kernel in the GPU's place.
     """
     start = time.process_time()
@@ -48,16 +51,22 @@ def examine_three_ways(
     before = {buffer.name: contents(buffer) for buffer in program.buffers}
     expected = oracle.run(program)
     runner = Runner(program, folder, ordered=True)
-    reference = reference or (lambda memory: runner.launch_on(device, memory))
+    steps: dict[str, Callable[[Memory], Memory | None]] = {
+        "engine": lambda memory: runner.run_on(device, memory),
+        COMPILATION: lambda memory: runner.compile_on(device, memory),
+        "gpu": lambda memory: runner.launch_on(device, memory),
+    }
+    if reference is not None:
+        del steps[COMPILATION]
+        steps["gpu"] = reference
     sides: dict[str, Memory] = {}
     failures: list[Failure] = []
-    for side, launch in (
-        ("engine", lambda memory: runner.run_on(device, memory)),
-        ("gpu", reference),
-    ):
+    for side, step in steps.items():
         announce(side)
         try:
-            sides[side] = launch(before)
+            after = step(before)
+            if after is not None:
+                sides[side] = after
         except Exception as error:  # noqa: BLE001 - whatever happens is the kernel's verdict
             text = f"{type(error).__name__}: {error}"
             failures.append(Failure(program.seed, _kind(side, device, error), side, text))
@@ -74,7 +83,7 @@ def _kind(side: str, device: str, error: Exception) -> Kind:
         return "rejected"
     if device == "cuda" and is_gpu_broken():
         return "crash"
-    return "rejected" if side == "gpu" else "error"
+    return "error" if side == "engine" else "rejected"
 
 
 def classify(

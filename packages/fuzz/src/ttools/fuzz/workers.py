@@ -21,6 +21,7 @@ from typing import Any
 
 from ttools.fuzz.generate.context import Features
 from ttools.fuzz.program import Program
+from ttools.fuzz.three_way import COMPILATION
 from ttools.fuzz.trial import Failure, Kind, Verdict
 from ttools.fuzz.variants import BY_NAME
 
@@ -157,6 +158,9 @@ class _Worker:
         if not ready:
             if time.monotonic() - self._since < self._work.timeout:
                 return None
+            if self._variant == COMPILATION:
+                text = f"Triton did not compile it in {self._work.timeout:.0f} s"
+                return self._lost("rejected", text)
             return self._lost("hang", f"no result after {self._work.timeout:.0f} s")
         try:
             said = self.connection.recv()
@@ -169,7 +173,8 @@ class _Worker:
                 self.end(kill=True)  # it has lost its GPU and reports that
             return said
         self._variant = said
-        self._ran.append(said)
+        if said != COMPILATION:
+            self._ran.append(said)
         return None
 
     def _lost(self, kind: Kind, text: str) -> Verdict:
@@ -242,7 +247,7 @@ def _examine(announce: Callable[[str], None], task: Task, work: Work, folder: Pa
         return examine(program, variants, folder, cpu=work.cpu, announce=announce)
     except Exception as error:  # noqa: BLE001 - a defect of the fuzzer must not end a campaign
         text = f"{type(error).__name__}: {error}"
-        failure = Failure(task.seed, "rejected", "generator", text)
+        failure = Failure(task.seed, "error", "generator", text)
         return Verdict(task.seed, (), (failure,), 0.0)
 
 

@@ -156,7 +156,7 @@ def _binary_fact(op: str, a: Fact, b: Fact, element: Element) -> Fact:
     elif op == "remainder" and b.low == b.high != 0:
         limit = abs(b.high) - 1
         fact = within(0 if a.low >= 0 else -limit, limit)
-    elif op == "shr" and b.low == b.high and b.low >= 0 and element.is_integer:
+    elif op == "shr" and 0 <= b.low == b.high and element.is_integer and a.size < math.inf:
         amount = int(b.low)
         fact = within(int(a.low) >> amount, int(a.high) >> amount)
     elif op in BITWISE and element.kind == "bool":
