@@ -100,7 +100,7 @@ def compared(call: Callable[[str], None], gpu: list[Any]) -> Found:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("call", [product, many])
+@pytest.mark.parametrize("call", [product, pytest.param(many, marks=pytest.mark.slow)])
 def test_right_kernels_have_no_difference(call: Callable[[str], None], device: str) -> None:
     assert compared(call, logs(call, device)) == Found()
     assert compared(call, logs(call, device, part=(1, 2))) == Found()

@@ -101,7 +101,7 @@ def launch():
 """
 
 
-@pytest.mark.parametrize("variable", ["", "1"])
+@pytest.mark.parametrize("variable", [pytest.param("", marks=pytest.mark.slow), "1"])
 def test_a_run_that_is_entered_before_triton_is_imported(tmp_path: Path, variable: str) -> None:
     script = """
 import os

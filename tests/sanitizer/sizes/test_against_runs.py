@@ -135,7 +135,12 @@ def test_claims_of_joined_offsets_hold_at_every_size(run: Callable[[int], None])
 
 
 @pytest.mark.parametrize(
-    "run", [kernels.two_ways_to_store, kernels.masks_meet, kernels.concatenated]
+    "run",
+    [
+        kernels.two_ways_to_store,
+        kernels.masks_meet,
+        pytest.param(kernels.concatenated, marks=pytest.mark.slow),
+    ],
 )
 def test_claims_of_lanes_that_go_several_ways(run: Callable[[int], None]) -> None:
     check_claims(SimpleNamespace(run=run))
