@@ -1,10 +1,11 @@
-"""Last words of a process that a kernel killed, or the compilation of one.
+"""The crash report of a process that a kernel killed, or the compilation of one.
 
 Native code that nobody checks writes where the kernel says. When that kills the process, now or
-once the heap is found damaged, a note says which kernel ran last, where it is defined, and what
-finds the mistake. When LLVM ends the process instead of refusing a module, a note says whose.
-Handlers that were there before, such as `faulthandler`'s, come next. Must not know who asks for
-it, nor keep the process alive: its memory is no longer to be trusted.
+once the heap is found damaged, a report names the kernel that started last, where it is defined,
+and the command that finds the mistake. When LLVM ends the process instead of refusing a module, a
+report names the kernel that was compiled. Handlers that were there before, such as those of
+`faulthandler`, come next. All that the handlers read is immortal, see `immortal`: they may run
+after Python has freed its objects.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from ttools.core.location import SourceLocation
+from ttools.interpreter.runtime.immortal import immortal_memory, immortal_text
 from ttools.interpreter.runtime.support.native_runtime import (
     ALTERNATE_STACK_BYTES,
     SignalAction,
@@ -40,71 +42,63 @@ above
 
 #: Where the name of the last kernel goes; nobody reads it unless a note is installed.
 _last = ctypes.c_void_p()
-#: What the handler reads has to outlive everything.
-_kept: list[Any] = []
 #: One thread at a time compiles, as in `jit`; a fork waits for it.
 _compiling_lock = threading.RLock()
 
 
 def remember(name: int) -> None:
-    """Takes note of the kernel that is about to run.
+    """Record the kernel that is about to run.
 
     Args:
-        name: address of what `phrase` made of its name, which must live as long as the kernel.
+        name: Address of the text that `phrase` made of its name.
     """
     _last.value = name
 
 
-def phrase(kernel: str, defined: SourceLocation | None) -> ctypes.Array[ctypes.c_char]:
-    """What the note says of a kernel, as text that ends with 0."""
-    return _text(_KERNEL.format(kernel=_named(kernel, defined)))
+def phrase(kernel: str, defined: SourceLocation | None) -> int:
+    """Return the address of the words that name a kernel in a report."""
+    return immortal_text(_KERNEL.format(kernel=_named(kernel, defined)))
 
 
 def write_crash_note(advice: str) -> None:
-    """From now on writes a note to standard error if a signal kills the process.
+    """From now on, write a report to standard error if a signal kills the process.
 
-    A damaged heap is often found when the process ends, so this is for good.
+    A damaged heap is often found when the process ends, so this lasts until then.
 
     Args:
-        advice: what to do, a phrase such as "`ttools sanitize` finds out-of-bounds accesses".
+        advice: What to do, a phrase such as "`ttools sanitize` finds out-of-bounds accesses".
     """
     global _last
     note = native_runtime().note
-    head, kernel, help = _text(_BEFORE), _text(_NO_KERNEL), _text(f"\n      help: {advice}\n")
-    _kept.extend((head, kernel, help))
-    note.kernel = ctypes.addressof(kernel)
-    note.advice = ctypes.addressof(help)
+    note.kernel = _last.value or immortal_text(_NO_KERNEL)
+    note.advice = immortal_text(f"\n      help: {advice}\n")
     _last = ctypes.c_void_p.from_address(ctypes.addressof(note) + type(note).kernel.offset)
     installed = bool(note.head)
-    note.head = ctypes.addressof(head)
+    note.head = immortal_text(_BEFORE)
     if not installed:
-        _use_alternate_stack()
+        _use_stack(immortal_memory(ALTERNATE_STACK_BYTES))
         _install()
 
 
 @contextmanager
 def compiling(kernel: str, defined: SourceLocation | None) -> Iterator[None]:
-    """Inside, a note is written if LLVM ends the process."""
-    text = _text(_COMPILED.format(kernel=_named(kernel, defined)))
+    """Write a report if LLVM ends the process inside of this context."""
+    text = immortal_text(_COMPILED.format(kernel=_named(kernel, defined)))
     with _compiling_lock:
         note = native_runtime().note
         _note_exits()
-        before = None if note.head else _install()
-        stack = _use_alternate_stack()
+        outer = note.compiled
+        before = None if note.head or outer else _install()
+        stack = _use_stack(_compiling_stack())
         note.compiling_thread = threading.get_ident()
-        note.compiled = ctypes.addressof(text)
+        note.compiled = text
         try:
             yield
         finally:
-            note.compiled = None
+            note.compiled = outer
             _c().sigaltstack(stack, None)
             if before is not None:
                 _restore(before)
-
-
-def _text(text: str | bytes) -> ctypes.Array[ctypes.c_char]:
-    encoded = text.encode(errors="surrogateescape") if isinstance(text, str) else text
-    return ctypes.create_string_buffer(encoded)
 
 
 def _named(kernel: str, defined: SourceLocation | None) -> str:
@@ -123,15 +117,16 @@ def _c() -> Any:
 
 
 def _install() -> Any:
-    """Puts our handler before those that are there, which it returns."""
+    """Put our handler before those that are there, which it returns."""
     runtime = native_runtime()
-    before = (SignalAction * (max(_SIGNALS) + 1))()
-    _kept[:] = [kept for kept in _kept if not isinstance(kept, type(before))]
-    _kept.append(before)
+    before = _handlers_before()
     runtime.note.before = ctypes.addressof(before)
     ours = SignalAction(handler=runtime.crashed, flags=_FLAGS)
+    found = SignalAction()
     for number in _SIGNALS:
-        _c().sigaction(number, ctypes.byref(ours), ctypes.byref(before[number]))
+        _c().sigaction(number, ctypes.byref(ours), ctypes.byref(found))
+        if found.handler != runtime.crashed:
+            before[number] = found
     return before
 
 
@@ -140,28 +135,29 @@ def _restore(before: Any) -> None:
         _c().sigaction(number, ctypes.byref(before[number]), None)
 
 
+@lru_cache(maxsize=1)
+def _handlers_before() -> Any:
+    """Return the table of the handlers before ours, which the handler reads."""
+    table = SignalAction * (max(_SIGNALS) + 1)
+    return table.from_address(immortal_memory(ctypes.sizeof(table)))
+
+
 class _Stack(ctypes.Structure):
     """`stack_t`."""
 
     _fields_ = [("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
 
-class _AlternateStack(threading.local):
-    """Where this thread's handlers run when its stack is full."""
-
-    def __init__(self) -> None:
-        self.memory = ctypes.create_string_buffer(ALTERNATE_STACK_BYTES)
-        start = ctypes.addressof(self.memory)
-        self.description = _Stack(start=start, size=ALTERNATE_STACK_BYTES)
+@lru_cache(maxsize=1)
+def _compiling_stack() -> int:
+    """Return the stack that handlers run on in the thread inside of LLVM; there is one at most."""
+    return immortal_memory(ALTERNATE_STACK_BYTES)
 
 
-_alternate_stack = _AlternateStack()
-
-
-def _use_alternate_stack() -> Any:
-    """Makes this thread's handlers run on a stack of their own; returns the one before."""
-    before = _Stack()
-    _c().sigaltstack(ctypes.byref(_alternate_stack.description), ctypes.byref(before))
+def _use_stack(start: int) -> Any:
+    """Make this thread's handlers run on a stack of their own; return the one before."""
+    stack, before = _Stack(start=start, size=ALTERNATE_STACK_BYTES), _Stack()
+    _c().sigaltstack(ctypes.byref(stack), ctypes.byref(before))
     return ctypes.byref(before)
 
 

@@ -89,8 +89,7 @@ class Kernel:
         self.prints = CallbackKind.PRINT in kinds
         self.endless = CallbackKind.ENDLESS in kinds
         self.may_last = self.endless or CallbackKind.LOOP in kinds or emitted.spins
-        self._last_words = crash_note.phrase(emitted.name, defined)
-        self.last_words = ctypes.addressof(self._last_words)
+        self.last_words = crash_note.phrase(emitted.name, defined)
         self.note_stop = native_runtime().note_stop
 
     def add_cost(self, measured: float) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+from ttools.interpreter.runtime.immortal import immortal_memory
 from ttools.interpreter.runtime.support.native_runtime import SignalAction, native_runtime
 
 _MOST_SIGNALS = 65
@@ -122,8 +123,9 @@ _IGNORED = 1
 
 @lru_cache(maxsize=1)
 def _handlers_before() -> Any:
-    """Who had which signal; the handler reads it at any time, so it is never freed."""
-    return (SignalAction * _MOST_SIGNALS)()
+    """Return the table of the handlers before ours, which our handler reads at any time."""
+    table = SignalAction * _MOST_SIGNALS
+    return table.from_address(immortal_memory(ctypes.sizeof(table)))
 
 
 @lru_cache(maxsize=1)

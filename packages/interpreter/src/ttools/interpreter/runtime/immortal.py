@@ -1,0 +1,94 @@
+"""Memory that stays mapped until the process ends, for what native code reads at its end.
+
+Handlers of signals and of `exit` may run after Python has freed its objects, and over a heap that a
+kernel has damaged. What they read therefore lies in anonymous mappings of its own that nothing ever
+unmaps. Texts are read-only besides, so that a wild store ends the process instead of changing them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+from functools import lru_cache
+from typing import Any
+
+_BLOCK_BYTES = 64 * 1024
+_PROTECTED, _WRITABLE = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
+
+
+class _Texts:
+    """Texts that were stored, and the block that the next one goes to."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.addresses: dict[bytes, int] = {}
+        self.next, self.end = 0, 0
+
+    def store(self, text: bytes) -> int:
+        """Return the address of a text that ends with 0; equal texts share one."""
+        with self.lock:
+            known = self.addresses.get(text)
+            if known is None:
+                known = self.addresses[text] = self._written(text)
+            return known
+
+    def _written(self, text: bytes) -> int:
+        size = len(text) + 1
+        if self.end - self.next < size:
+            room = -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
+            self.next = immortal_memory(room)
+            self.end = self.next + room
+        address = self.next
+        first = address - address % mmap.PAGESIZE
+        length = address + size - first
+        _protect(first, length, _WRITABLE)
+        ctypes.memmove(address, text, len(text))
+        _protect(first, length, _PROTECTED)
+        self.next += size
+        return address
+
+
+_texts = _Texts()
+
+
+def immortal_text(text: str | bytes) -> int:
+    """Return the address of a copy of `text` that ends with 0 and is never freed."""
+    return _texts.store(text.encode(errors="surrogateescape") if isinstance(text, str) else text)
+
+
+def immortal_memory(size: int) -> int:
+    """Return the address of `size` zeroed, page-aligned, writable bytes that are never freed.
+
+    Raises:
+        MemoryError: the system has no memory left.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    address = _c().mmap(None, size, _WRITABLE, flags, -1, 0)
+    if address is None or address == ctypes.c_void_p(-1).value:
+        raise MemoryError(f"the system does not map {size:,} bytes")
+    return int(address)
+
+
+def _protect(address: int, size: int, protection: int) -> None:
+    if _c().mprotect(address, size, protection):
+        raise MemoryError(f"the protection of {size:,} bytes cannot be changed")
+
+
+@lru_cache(maxsize=1)
+def _c() -> Any:
+    c = ctypes.CDLL(None)
+    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    c.mmap.argtypes = [pointer, size, number, number, number, ctypes.c_long]
+    c.mmap.restype = pointer
+    c.mprotect.argtypes = [pointer, size, number]
+    return c
+
+
+# A child of a fork must not find the lock held by a thread that it does not have.
+os.register_at_fork(
+    before=_texts.lock.acquire,
+    after_in_parent=_texts.lock.release,
+    after_in_child=_texts.lock.release,
+)
