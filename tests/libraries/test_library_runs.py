@@ -14,7 +14,14 @@ import torch
 from hypothesis import Phase, settings
 from tools.libraries import checkout, flag_gems_worker
 from tools.libraries.flag_gems_operators import OPERATORS
-from tools.libraries.outcomes import Outcome, explain, first_line, markdown, summary
+from tools.libraries.outcomes import (
+    Outcome,
+    comparison,
+    explain,
+    first_line,
+    markdown,
+    summary,
+)
 from tools.libraries.reduction import _Reduction, reduce_parameters
 from tools.libraries.sampling import Selection, _number, _take_first_failures
 from tools.libraries.suites import SUITES
@@ -97,6 +104,18 @@ def test_tables() -> None:
     assert summary([Outcome("a", "wrong"), Outcome("b", "pass")]) == "1 pass, 1 wrong"
 
 
+def test_comparisons_pair_the_cases_of_both_runs() -> None:
+    unchecked = {"f::a": Outcome("f::a", "pass", seconds=2.0), "f::b": Outcome("f::b", "pass")}
+    checked = {
+        "f::a": Outcome("f::a", "finding", "f.py:1:1: error[memcheck]: …", 3.0, "…"),
+        "g::c": Outcome("g::c", "pass", seconds=9.0),
+    }
+    header, _, file, total = comparison(unchecked, checked).splitlines()
+    assert header == "| file | unchecked | checked | seconds | checked seconds | ratio |"
+    assert file == "| f | 1 pass | 1 finding | 2.0 | 3.0 | 1.50 |"
+    assert total == file.replace("| f |", "| all |")
+
+
 def test_every_operator_has_a_reference() -> None:
     for operator in OPERATORS:
         packet, _, overload = operator.aten.partition(".")
@@ -133,6 +152,23 @@ def test_files_of_a_checkout(tmp_path: Path) -> None:
     reasons = {outcome.name.partition("::")[2]: outcome.reason for outcome in outcomes}
     assert reasons["test_ends"] == "the process ended with exit status -6"
     assert "nothing_of_this_name" in reasons["(import)"]
+
+
+@pytest.mark.slow
+def test_files_of_a_checkout_under_checks(tmp_path: Path) -> None:
+    """A test that passes while its kernel leaves a tensor, and one that is right."""
+    (tmp_path / "test_copy.py").write_text(TESTS_THAT_PASS)
+    verdicts = {}
+    for checks in ("off", "default"):
+        options = checkout.CheckoutOptions(checkout=tmp_path, checks=checks)
+        batches = checkout.run([("copy", tmp_path / "test_copy.py")], options)
+        outcomes = {o.name.partition("::")[2]: o for batch in batches for o in batch}
+        verdicts[checks] = {name: outcome.verdict for name, outcome in outcomes.items()}
+    assert verdicts["off"] == {"test_right": "pass", "test_wrong": "pass"}
+    assert verdicts["default"] == {"test_right": "pass", "test_wrong": "finding"}
+    assert "error[memcheck]" in outcomes["test_wrong"].reason
+    assert "x_ptr" in outcomes["test_wrong"].report
+    assert not outcomes["test_right"].report
 
 
 @pytest.mark.slow
@@ -197,4 +233,31 @@ def test_ends():
 class TestLast(unittest.TestCase):
     def test_last(self):
         pass
+"""
+
+TESTS_THAT_PASS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(y_ptr + lanes, tl.load(x_ptr + lanes), mask=lanes < n)
+
+
+def check(n):
+    x = torch.rand(n, device="cuda")
+    y = torch.empty_like(x)
+    copy_kernel[(1,)](x, y, n, BLOCK=64)
+    assert torch.equal(x, y)
+
+
+def test_right():
+    check(64)
+
+
+def test_wrong():
+    check(60)
 """

@@ -1,6 +1,7 @@
 """The command line: `python -m tools.libraries flag-gems`, `… SUITE --checkout FOLDER` for the
 tests of a library of `suites.py`, `… tests --checkout FOLDER FILE…` for test files of any other,
-`… sizes LIBRARY --checkout FOLDER` for what of its launches is proved for all sizes.
+`… sizes LIBRARY --checkout FOLDER` for what of its launches is proved for all sizes, and
+`… compare OFF.json CHECKED.json` for what checks report and cost.
 
 Exit status: 0 when every case passes or is refused by its library, and no proof is refuted, else 1.
 """
@@ -17,7 +18,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from tools.libraries import checkout, flag_gems, sizes
-from tools.libraries.outcomes import Outcome, markdown, summary
+from tools.libraries.outcomes import Outcome, comparison, markdown, summary
 from tools.libraries.suites import SUITES, Suite
 
 
@@ -35,6 +36,9 @@ def parse_arguments() -> argparse.Namespace:
     for command in (gems, tests, *own):
         command.add_argument("--json", type=Path, metavar="FILE", help="every case, as JSON")
     add_sizes(commands.add_parser("sizes", help="what is proved of a library for all sizes"))
+    compare = commands.add_parser("compare", help="two runs of a suite: without and with checks")
+    compare.add_argument("unchecked", type=Path, help="written by --checks off --json")
+    compare.add_argument("checked", type=Path, help="written by --checks default --json")
     return parser.parse_args()
 
 
@@ -83,6 +87,11 @@ def add_checkout(command: argparse.ArgumentParser, suite: Suite) -> None:
         help="a limit of a parameter of tests; larger numbers are made as large",
     )
     add("--device-map", default=suite.device_map, help="as of `ttools interpret`")
+    add(
+        "--checks",
+        metavar="CHECKS",
+        help="run under these checks of the pytest plugin, for example default; off: plain pytest",
+    )
     add("--timeout", type=float, default=60.0, help="seconds for a case")
     add("--silence", type=float, default=600.0, help="seconds without an outcome before it ends")
 
@@ -154,6 +163,7 @@ def of_checkout(options: argparse.Namespace, suite: Suite) -> checkout.CheckoutO
         device_map=options.device_map,
         environment=suite.environment,
         arguments=suite.arguments,
+        checks=options.checks,
     )
 
 
@@ -190,11 +200,28 @@ def prove_sizes(options: argparse.Namespace) -> int:
     return int(any(map(sizes.is_refuted, done)))
 
 
+def compare_runs(options: argparse.Namespace) -> int:
+    """Print what checks report of a suite and what they cost; 1 if they change an outcome."""
+    runs = [json.loads(file.read_text()) for file in (options.unchecked, options.checked)]
+    unchecked, checked = ({case["name"]: Outcome(**case) for case in run} for run in runs)
+    print(comparison(unchecked, checked))
+    lost = [
+        case
+        for name, case in checked.items()
+        if name in unchecked and unchecked[name].verdict == "pass" and case.verdict != "pass"
+    ]
+    for case in lost:
+        print(f"\n{case.verdict}: {case.name}: {case.reason}\n{case.report}".rstrip())
+    return int(bool(lost))
+
+
 def main() -> int:
     """Runs a library."""
     options = parse_arguments()
     if options.command == "sizes":
         return prove_sizes(options)
+    if options.command == "compare":
+        return compare_runs(options)
     if options.command != "flag-gems":
         options.checkout = options.checkout.resolve()
     begin = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Runs test files of a library's checkout by `ttools interpret -m pytest`.
+"""Runs test files of a library's checkout by `ttools interpret -m pytest`, or under checks.
 
-All files run in one process, whose imports cost more than most cases. A case that ends the process
-loses itself only: another process runs the rest.
+All files run in one process, whose imports cost more than most cases. If a case ends the process,
+only this case is lost: another process runs the rest.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ class CheckoutOptions:
         device_map: What stands in for the GPU.
         environment: Variables that are set.
         arguments: Further ones of pytest.
+        checks: Checks of the pytest plugin, such as `default`; `off` runs plain pytest under the
+            device map, which is what a run under checks is compared with. By default the cases
+            run under `ttools interpret --first-config`.
     """
 
     checkout: Path
@@ -48,6 +51,14 @@ class CheckoutOptions:
     device_map: str = "cuda=cpu"
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    checks: str | None = None
+
+    def command(self) -> list[str]:
+        """Return the command that runs pytest, without pytest's own arguments."""
+        if self.checks is None:
+            ttools = [sys.executable, "-m", "ttools_entry", "interpret", "--first-config"]
+            return [*ttools, "--device-map", self.device_map, "-m", "pytest"]
+        return [sys.executable, "-m", "pytest", f"--ttools-sanitize={self.checks}"]
 
 
 def run(files: Sequence[tuple[str, Path]], options: CheckoutOptions) -> Iterator[list[Outcome]]:
@@ -100,8 +111,7 @@ class _Session:
 
     def _start(self, log: BinaryIO) -> subprocess.Popen[bytes]:
         options = self._options
-        command = [sys.executable, "-m", "ttools_entry", "interpret", "--first-config"]
-        command += ["--device-map", options.device_map, "-m", "pytest", *self._names, "-q"]
+        command = [*options.command(), *self._names, "-q"]
         command += ["-p", "tools.libraries.sampling", "-p", "no:cacheprovider"]
         command += ["-o", "log_cli=false", f"--timeout={options.case_timeout:g}"]
         command += ["--timeout-method=signal", "--continue-on-collection-errors"]
@@ -111,6 +121,7 @@ class _Session:
         environment = {
             **os.environ,
             **options.environment,
+            "TTOOLS_DEVICE_MAP": options.device_map,
             "PYTHONPATH": os.pathsep.join(path),
             # A checkout may have a package `tools` of its own.
             "PYTHONSAFEPATH": "1",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-#: pass; wrong: ran, and differs from torch; unsupported: ttools refuses it with a sentence;
-#: failed: any other error, a crash or a timeout; refused: the library itself, or Triton's front
-#: end, does not do it, on whatever machine.
-VERDICTS = ("pass", "wrong", "unsupported", "failed", "refused")
+#: pass; finding: the test passes and a check reports an error; wrong: ran, and differs from torch;
+#: unsupported: ttools refuses it with a sentence; failed: any other error, a crash or a timeout;
+#: refused: the library itself, or Triton's front end, does not do it, on whatever machine.
+VERDICTS = ("pass", "finding", "wrong", "unsupported", "failed", "refused")
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,15 @@ class Outcome:
         name: Of the case.
         verdict: One of `VERDICTS`.
         reason: One line, empty for a pass.
-        seconds: What it took, with compilation.
+        seconds: Duration of the test's call, with compilation.
+        report: The text of the checks' report, of warnings too; empty without findings.
     """
 
     name: str
     verdict: str
     reason: str = ""
     seconds: float = 0.0
+    report: str = ""
 
 
 def first_line(text: str, limit: int = 160) -> str:
@@ -64,6 +66,37 @@ def summary(outcomes: Iterable[Outcome]) -> str:
     """How many came to what."""
     counts = Counter(outcome.verdict for outcome in outcomes)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+
+
+def comparison(unchecked: Mapping[str, Outcome], checked: Mapping[str, Outcome]) -> str:
+    """Return a table, a row for each file, of the cases that both runs have.
+
+    Args:
+        unchecked: Outcomes of plain pytest by the names of cases.
+        checked: Those of the same cases under checks.
+    """
+    files: dict[str, list[str]] = {}
+    for name in checked:
+        if name in unchecked:
+            files.setdefault(name.partition("::")[0], []).append(name)
+    rows = [_compared(file, unchecked, checked, names) for file, names in files.items()]
+    every = [name for names in files.values() for name in names]
+    rows.append(_compared("all", unchecked, checked, every))
+    return markdown(("file", "unchecked", "checked", "seconds", "checked seconds", "ratio"), rows)
+
+
+def _compared(
+    file: str,
+    unchecked: Mapping[str, Outcome],
+    checked: Mapping[str, Outcome],
+    names: Sequence[str],
+) -> tuple[str, ...]:
+    before = [unchecked[name] for name in names]
+    after = [checked[name] for name in names]
+    seconds, checked_seconds = (sum(case.seconds for case in cases) for cases in (before, after))
+    ratio = f"{checked_seconds / seconds:.2f}" if seconds else ""
+    times = (f"{seconds:.1f}", f"{checked_seconds:.1f}", ratio)
+    return (file, summary(before), summary(after), *times)
 
 
 def markdown(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -61,12 +61,17 @@ def _write(message: dict[str, Any]) -> None:
         file.write(json.dumps(message) + "\n")
 
 
-def _write_outcome(case: str, verdict: str, reason: str = "", seconds: float = 0.0) -> None:
+def _write_outcome(
+    case: str, verdict: str, reason: str = "", seconds: float = 0.0, report: str = ""
+) -> None:
     if case not in _done() | _written:
         _written.add(case)
-        _write({"case": case, "verdict": verdict, "reason": reason, "seconds": seconds})
+        outcome = {"verdict": verdict, "reason": reason, "seconds": seconds, "report": report}
+        _write({"case": case, **outcome})
 
 
+#: The first line of a finding that fails a test.
+_ERROR = re.compile(r"^\S.*: error\[\w+\]:", re.MULTILINE)
 #: The cases that this process has written down.
 _written: set[str] = set()
 
@@ -200,8 +205,21 @@ def pytest_runtest_makereport(
     report = yield
     part = type(report).__name__ == "SubtestReport"
     if (report.when == "call" and not part) or not report.passed:
-        _write_outcome(_case(item), *_judge(report, call), report.duration)
+        verdict, reason = _judge(report, call)
+        findings = _findings(report, call)
+        if verdict != "pass" and _ERROR.search(findings):
+            verdict, reason = "finding", first_line(findings)
+        _write_outcome(_case(item), verdict, reason, report.duration, findings)
     return report
+
+
+def _findings(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
+    """Return the text of the checks' report on a case, or "" if there is none."""
+    texts = [text for title, text in report.sections if "ttools sanitize" in title]
+    error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, pytest.fail.Exception) and _ERROR.search(str(error.msg)):
+        texts.append(str(error.msg))
+    return "\n".join(texts)
 
 
 def _judge(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str, str]:

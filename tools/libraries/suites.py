@@ -124,6 +124,20 @@ SUITES = {
             known_keys=True,
         ),
     ),
+    "conch": Suite(
+        title="conch-triton-kernels",
+        folder="tests",
+        files=(
+            *("bev_pool_test", "copy_blocks_test", "dequantize_blockwise_test"),
+            *("fp8_quant_kernels_test", "gelu_tanh_and_mul_test", "gemma_rms_norm_test"),
+            *("int8_quant_kernels_test", "mixed_precision_gemm_test", "nms_test"),
+            *("paged_attention_test", "quantize_blockwise_test", "reshape_and_cache_test"),
+            *("rms_norm_test", "rotary_embedding_test", "scaled_gemm_test", "silu_and_mul_test"),
+            *("varlen_attention_test", "voxelization_test"),
+        ),
+        selection=Selection(sample=8),
+        device_map="cuda=cpu,capability=9.0,sms=132",
+    ),
     "mamba": Suite(
         title="mamba",
         folder="tests/ops/triton",
