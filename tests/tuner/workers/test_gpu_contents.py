@@ -130,7 +130,8 @@ def test_a_launch_that_a_worker_cannot_make_of_shared_memory_is_sent_whole(
         def close(self) -> None:
             pass
 
-    def opening_of(launch: Any, measuring: Any, triton: Any, shares: bool, variables: Any) -> bool:
+    def opening_of(*words: Any, replaces: bool) -> bool:
+        shares: bool = words[3]
         asked.append(shares)
         return shares
 

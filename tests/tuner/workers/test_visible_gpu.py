@@ -13,7 +13,7 @@ import triton.language as tl
 
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner import run as tuning_run
-from ttools.tuner.workers.serving import Opening, opening_of
+from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.visible_gpu import chosen_gpu, visible_gpus
 
 CUDA, HIP = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
@@ -108,7 +108,7 @@ def test_workers_get_it_unless_they_are_pinned_to_others(
     gpus: Gpus, monkeypatch: pytest.MonkeyPatch, pinned: bool
 ) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(tuning_run, "opening_of", lambda *words: given.append(words[-1]))
+    monkeypatch.setattr(tuning_run, "opening_of", lambda *words, replaces: given.append(words[-1]))
     monkeypatch.setattr(
         tuning_run, "RemoteBench", lambda *words: SimpleNamespace(open=lambda expected: None)
     )
@@ -140,8 +140,9 @@ def sees_its_own(arguments: dict[str, Any]) -> None:
 def test_a_worker_is_replaced_by_one_that_sees_it_and_so_is_one_that_crashed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def choosing(launch: Any, measuring: Any, triton: Any, shares: bool, _: Any) -> Opening:
-        return opening_of(launch, measuring, triton, shares, {VARIABLE: str(launch.arguments["n"])})
+    def choosing(launch: Any, measuring: Any, triton: Any, shares: bool, _: Any, **options: Any):
+        variables = {VARIABLE: str(launch.arguments["n"])}
+        return opening_of(launch, measuring, triton, shares, variables, **options)
 
     monkeypatch.setattr(tuning_run, "opening_of", choosing)
     configs = [

@@ -11,12 +11,15 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from tests.tuner.workers.test_serialized_launch import launch_of
 
 from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.store.store import TuningStore
 from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.references import UnavailableObjectError
+from ttools.tuner.workers.serialized_launch import CannotSendError, deserialize, serialize
 from ttools.tuner.workers.serving import Answer, Opening
 from ttools.tuner.workers.worker_slot import WorkerEndedError, WorkerSlot
 
@@ -211,23 +214,50 @@ def test_a_fork_server_that_was_killed_is_started_again() -> None:
         server.fork()
 
 
-def test_what_cannot_be_sent_runs_here_and_a_note_says_so() -> None:
-    import threading
+@pytest.fixture
+def generator():
+    """What no other process can have: pickle refuses it, and a fork has it."""
+    return (_ for _ in range(1000))
 
-    lock = threading.Lock()
 
-    def locked(arguments: dict) -> None:
-        with lock:
-            arguments["out_ptr"].zero_()
+def test_what_cannot_be_sent_runs_in_forks_which_may_crash_or_hang(generator) -> None:
+    def counted(arguments: dict) -> None:
+        next(generator)
 
-    tried = [triton.Config({"BLOCK": b, "KIND": "right"}, pre_hook=locked) for b in (64, 128)]
+    tried = [triton.Config(each.kwargs, pre_hook=each.pre_hook or counted) for each in configs()]
     x, out = torch.rand(1000), torch.zeros(1000)
-    with TuningRun() as run:
+    with TuningRun(TuneOptions(search="exhaustive", timeout=6.0)) as run:
         triton.autotune(tried, key=["n"])(scale_kernel)[(16,)](x, out, 1000)
     (result,) = run.results
-    assert [each.status for each in result.trials.values()] == ["ok", "ok"]
-    assert "cannot be sent to another process: " in result.notes[0]
-    assert "lock" in result.notes[0]
+    found = {(t.values["BLOCK"], t.values["KIND"]): t.status for t in result.trials.values()}
+    assert found == {
+        (64, "right"): "ok",
+        (256, "right"): "ok",
+        (1024, "partial"): "wrong",
+        (64, "crash"): "crashed",
+        (128, "right"): "timed_out",
+        (48, "right"): "failed",
+    }
+    assert torch.equal(out, 2 * x)
+    (note,) = result.notes
+    assert "cannot be sent to another process: cannot pickle 'generator' object" in note
+    assert note.endswith("; its configurations run in forks of this process")
+    assert next(generator) < 3, "the forks count for themselves"
+
+
+def test_a_worker_refuses_what_exists_only_in_the_script(generator) -> None:
+    """As on a GPU, where the script's process cannot be forked."""
+    rate = {"unused": generator, "n": 16}
+    for grid, fails in ((lambda meta: (rate["n"],), False), (lambda meta: next(generator), True)):
+        launch = launch_of({"x_ptr": torch.ones(3), "grid": grid})
+        with pytest.raises(CannotSendError, match="'generator' object"):
+            serialize(launch)
+        made = deserialize(serialize(launch, replaces=True)).arguments["grid"]
+        if not fails:
+            assert made({}) == (16,)
+            continue
+        with pytest.raises(UnavailableObjectError, match=r"builtins\.generator"):
+            made({})
 
 
 def test_if_nothing_runs_the_reason_is_raised() -> None:

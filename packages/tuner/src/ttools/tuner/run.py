@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -47,7 +47,9 @@ from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
 from ttools.tuner.tuning import AnyBench, Tuning, TuningResult
 from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.gpu_contents import CannotShareError
+from ttools.tuner.workers.references import IN_THIS_PROCESS
 from ttools.tuner.workers.remote_bench import RemoteBench, most_early
+from ttools.tuner.workers.script_forks import bench_in_forks
 from ttools.tuner.workers.serialized_launch import CannotSendError
 from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.visible_gpu import chosen_gpu, visible_gpus
@@ -307,7 +309,11 @@ class TuningRun(ShowsItself):
         self._announce(f"{problem}: {self._options.plan(len(space), self._most(len(space)))}")
         if self._recalls(result, space, known):
             return result.winner.key if result.winner else None
-        bench = self._bench(launch, result, [] if self._is_done(known, space) else space)
+        try:
+            bench = self._bench(launch, result, [] if self._is_done(known, space) else space)
+        except CannotTuneError as error:
+            result.notes.append(f"not tuned: {error}; the launch is made in the first one")
+            return None
         try:
             Tuning(
                 result,
@@ -369,18 +375,51 @@ class TuningRun(ShowsItself):
     def _bench(
         self, launch: TunedLaunch, result: TuningResult, expected: Sequence[Candidate]
     ) -> AnyBench:
-        """A bench in worker processes, or in this one if it must be."""
+        """A bench in worker processes, or in this one if no process can be started.
+
+        Raises:
+            CannotTuneError: Only this process can make the launch, and it cannot be forked, as it
+                has a context on a GPU.
+        """
         if self._options.workers != 0:
             self._prepare(result.space)
             try:
-                return self._opened(launch, expected)
+                try:
+                    return self._opened(launch, expected)
+                except CannotSendError as error:
+                    return self._bench_of_this_process(launch, result, expected, error)
             except TtoolsError as error:
+                if isinstance(error, CannotTuneError):
+                    raise
                 result.notes.append(
                     f"{error}; its configurations run in this process, which one of them may end"
                 )
         return self._measuring.bench(launch, self.clock)
 
-    def _opened(self, launch: TunedLaunch, expected: Sequence[Candidate]) -> RemoteBench:
+    def _bench_of_this_process(
+        self,
+        launch: TunedLaunch,
+        result: TuningResult,
+        expected: Sequence[Candidate],
+        why: CannotSendError,
+    ) -> RemoteBench:
+        """A bench for a launch that cannot be sent as it is, in processes of which any may crash.
+
+        On the CPU these are forks of this process. On a GPU a worker has placeholders for what
+        cannot be sent, which may be all that the launch needs of it.
+        """
+        if self._measuring.on_gpu:
+            try:
+                return self._opened(launch, expected, replaces=True)
+            except CannotSendError as error:
+                raise CannotTuneError(f"{error}; {IN_THIS_PROCESS}") from error
+        result.notes.append(f"{why}; its configurations run in forks of this process")
+        make = partial(self._measuring.bench, launch, self.clock)
+        return bench_in_forks(make, launch.configs, self._measuring, self._options.timeout)
+
+    def _opened(
+        self, launch: TunedLaunch, expected: Sequence[Candidate], replaces: bool = False
+    ) -> RemoteBench:
         """A bench whose workers have made the launch, on shared memory where that can be."""
         own = self._measuring.on_gpu and self._make_measuring is None
         shares, variables = self._shares and own, chosen_gpu(self._visible) if own else {}
@@ -388,7 +427,9 @@ class TuningRun(ShowsItself):
         if len(launch.configs) > _SENT:
             part = replace(launch, configs=launch.configs[:_SENT])
             sent = {each.key for each in candidates(part.configs)}
-        opening = opening_of(part, self._measuring, self._triton, shares, variables)
+        opening = opening_of(
+            part, self._measuring, self._triton, shares, variables, replaces=replaces
+        )
         bench = RemoteBench(opening, self._options.timeout, self._start_workers(), sent)
         try:
             bench.open(expected)
@@ -397,7 +438,7 @@ class TuningRun(ShowsItself):
                 raise
             bench.close()
             self._shares = False
-            return self._opened(launch, expected)
+            return self._opened(launch, expected, replaces)
         return bench
 
     def _start_workers(self) -> Pools:

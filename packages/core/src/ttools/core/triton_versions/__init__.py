@@ -44,6 +44,7 @@ from ttools.core.triton_versions.front_end import (
 from ttools.core.triton_versions.functions import (
     autotuner_class,
     autotuning_listener,
+    constexpr_function_class,
     heuristic_names,
     heuristics_class,
     innermost_jit_function,
@@ -84,8 +85,8 @@ from ttools.core.triton_versions.launching import (
 )
 from ttools.core.triton_versions.rebuilding import (
     plain_autotuner,
-    public_name,
     rebuilding,
+    rebuilds,
 )
 from ttools.core.triton_versions.source_key import (
     keep_files_apart,

@@ -129,6 +129,20 @@ def is_triton_kernel(value: Any) -> bool:
     return isinstance(value, (jit_function_class(), autotuner_class(), heuristics_class()))
 
 
+def constexpr_function_class() -> Any:
+    """`triton.runtime.jit.ConstexprFunction`: a host function that kernels may call."""
+    from triton.runtime.jit import ConstexprFunction
+
+    return ConstexprFunction
+
+
+def bound_constexpr_function_class() -> Any:
+    """`triton.runtime.jit.BoundConstexprFunction`: such a function as a method of an object."""
+    from triton.runtime.jit import BoundConstexprFunction
+
+    return BoundConstexprFunction
+
+
 def prints_autotuning() -> bool:
     """Whether TRITON_PRINT_AUTOTUNING asks for what autotuning finds."""
     from triton import knobs

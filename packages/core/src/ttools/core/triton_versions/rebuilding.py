@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.triton_versions.functions import (
     autotuner_class,
+    bound_constexpr_function_class,
+    constexpr_function_class,
     heuristics_class,
-    innermost_jit_function,
+    is_triton_kernel,
     jit_function_class,
     kernel_name,
 )
-
-
-def public_name(kernel: Any) -> tuple[str, str] | None:
-    """Module and name of a function of Triton's own library; None for others."""
-    inner = innermost_jit_function(kernel)
-    module, name = str(inner.fn.__module__), str(inner.fn.__name__)
-    own = module.startswith("triton.") and getattr(sys.modules.get(module), name, None) is kernel
-    return (module, name) if own else None
 
 
 def plain_autotuner(tuner: Any, configs: Sequence[Any]) -> Any:
@@ -51,8 +44,17 @@ _JIT_OPTIONS = {
 }
 
 
+def rebuilds(value: Any) -> bool:
+    """Return whether `rebuilding` knows how to make the object again."""
+    constexpr_functions = (constexpr_function_class(), bound_constexpr_function_class())
+    return is_triton_kernel(value) or isinstance(value, constexpr_functions)
+
+
 def rebuilding(kernel: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A function and arguments that make a kernel again, each of which pickle can write.
+    """Return a function and arguments that make a kernel again, each of which pickle can write.
+
+    Args:
+        kernel: A jit function, one under autotune or heuristics, or a constexpr function.
 
     Raises:
         UsageError: it is of a class that is not Triton's own.
@@ -61,6 +63,10 @@ def rebuilding(kernel: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _autotuned_again, _autotuner_parts(kernel, kernel.configs)
     if isinstance(kernel, heuristics_class()):
         return _heuristics_again, (kernel.fn, kernel.values)
+    if isinstance(kernel, bound_constexpr_function_class()):
+        return type(kernel), (kernel.__self__, kernel.__func__)
+    if isinstance(kernel, constexpr_function_class()):
+        return type(kernel), (kernel.fn,)
     if type(kernel) is not jit_function_class():
         raise UsageError(f"`{kernel_name(kernel)}` is a {type(kernel).__name__}")
     options = {name: getattr(kernel, kept, None) for name, kept in _JIT_OPTIONS.items()}

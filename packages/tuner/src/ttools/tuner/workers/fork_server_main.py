@@ -100,8 +100,8 @@ def _fork(control: socket.socket, descriptor: int, kind: str, variables: Mapping
         os.environ.update(variables)  # before anything asks for a GPU
         # Received, so it would be inherited: a compiler that outlives the worker would hold it.
         os.set_inheritable(descriptor, False)
-        _die_with(parent)
-        _silence_output()
+        die_with(parent)
+        silence(1)
         from ttools.tuner.workers.serving import serve, wake_gpu
 
         if kind == "gpu":
@@ -117,22 +117,22 @@ def _build_driver_module() -> None:
     if os.fork():
         return
     try:
-        _die_with(parent)
-        _silence_output()
+        die_with(parent)
+        silence(1)
         triton_versions.build_driver_module()
     finally:
         os._exit(0)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Ends with its parent: a worker in an endless loop would not notice that it is gone."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _silence_output() -> None:
-    """What a kernel prints while it is tried would be said many times over."""
+def silence(descriptor: int) -> None:
+    """Drop what is written there: what a kernel prints while it is tried would be repeated."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
+    os.dup2(null, descriptor)
     os.close(null)

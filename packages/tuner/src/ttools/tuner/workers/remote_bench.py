@@ -17,8 +17,10 @@ from ttools.core.errors import TtoolsError
 from ttools.core.process.interruptible import result, wait
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.finalists import ROUNDS
+from ttools.tuner.measure.outputs import CannotTuneError
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate
+from ttools.tuner.workers.references import UnavailableObjectError
 from ttools.tuner.workers.serialized_launch import serialize_configs
 from ttools.tuner.workers.serving import LEAD, Answer, Opening, Request
 from ttools.tuner.workers.target_driver import current_target
@@ -53,6 +55,7 @@ class RemoteBench:
         timeout: seconds that a configuration may take, compilation included.
         pools: of the run.
         sent: keys of the configurations that the launch in `opening` has; all by default.
+        ends_pools: If True, the pools are this launch's alone, and end with it.
 
     Attributes:
         reference: key of the configuration that outputs are compared with; empty at first.
@@ -66,9 +69,11 @@ class RemoteBench:
         timeout: float,
         pools: Pools,
         sent: Collection[str] | None = None,
+        *,
+        ends_pools: bool = False,
     ) -> None:
         self._opening, self._timeout = opening, timeout
-        self._sent = sent
+        self._sent, self._ends_pools = sent, ends_pools
         #: Those that it lacks, as far as they were asked for.
         self._others: dict[str, Candidate] = {}
         self._checks = opening.measuring.checks
@@ -78,7 +83,7 @@ class RemoteBench:
         self._empty = replace(
             opening, launch=empty, compiles_only=True, target=target, variables={}
         )
-        self._measures, self._compiles = pools.measures, pools.compiles
+        self._pools, self._measures, self._compiles = pools, pools.measures, pools.compiles
         self._most_early = most_early(pools.compiles.slots if pools.compiles else 0)
         self._compiling: dict[str, Future[Answer]] = {}
         self._begun: dict[str, Future[Answer]] = {}
@@ -173,6 +178,8 @@ class RemoteBench:
         """Cancels what is not wanted any more."""
         for future in self._compiling.values():
             future.cancel()
+        if self._ends_pools:
+            self._pools.close()
 
     def restore(self) -> None:
         """Does nothing: the memory of this process was never touched."""
@@ -297,6 +304,8 @@ class RemoteBench:
             return self._rejected(candidate, answer.error, "")
         if answer.error is not None:
             raise answer.error
+        if isinstance(answer.first_error, UnavailableObjectError):
+            raise CannotTuneError(answer.first_error.message)
         self.first_error = self.first_error or answer.first_error
         self.uncounted = answer.uncounted
         trial: Trial = answer.value

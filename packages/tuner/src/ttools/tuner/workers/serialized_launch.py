@@ -1,8 +1,8 @@
 """A launch of an autotuned kernel as bytes, from which another process makes it again.
 
-Owns what travels: the kernel's functions by value, its arguments, hooks and configurations, memory
-with its aliases, and the source lines that Triton reads. Functions of modules that the other
-process could import travel by name. Must not know who runs the launch nor why.
+The kernel's functions travel by value, with its arguments, hooks and configurations, memory with
+its aliases, and the source lines that Triton reads. Functions of modules that the other process
+could import travel by name.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.machinery import PathFinder
-from pkgutil import resolve_name
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 from uuid import uuid4
 
@@ -33,6 +32,7 @@ from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.workers.contents import Contents, contents_of
 from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
 from ttools.tuner.workers.gpu_contents import GpuContents, gpu_contents_of
+from ttools.tuner.workers.references import reduced_by_name, reduced_or_replaced
 
 _WARMUP = "warmup"
 #: Bytes that torch aligns the memory of the CPU to.
@@ -98,12 +98,15 @@ class LaunchParts:
     reached: Sequence[Any] = ()
 
 
-def serialize(launch: TunedLaunch, shares: bool = False) -> SerializedLaunch:
+def serialize(
+    launch: TunedLaunch, shares: bool = False, replaces: bool = False
+) -> SerializedLaunch:
     """Serializes a launch, with memory as it is now.
 
     Args:
         shares: whether a GPU's memory is to be copied by those who read it, which must see that
             GPU, and while the launch waits.
+        replaces: If True, an `UnavailableObject` takes the place of what cannot be written.
 
     Raises:
         CannotSendError: part of it cannot be made again elsewhere; which is said.
@@ -116,7 +119,7 @@ def serialize(launch: TunedLaunch, shares: bool = False) -> SerializedLaunch:
     reached = tuple(pointees.tensors.values())
     parts = LaunchParts(tuner=tuner, arguments=arguments, mapped=mapped, reached=reached)
     buffer = io.BytesIO()
-    pickler = _Pickler(buffer, shares)
+    pickler = _Pickler(buffer, shares, replaces)
     try:
         with _by_value(_unimportable_modules()):
             pickler.dump(parts)
@@ -287,9 +290,9 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         memory: storages of the tensors that were written, each once, by address.
     """
 
-    def __init__(self, file: io.BytesIO, shares: bool) -> None:
+    def __init__(self, file: io.BytesIO, shares: bool, replaces: bool = False) -> None:
         super().__init__(file, protocol=5)
-        self._shares = shares
+        self._shares, self._replaces = shares, replaces
         self.lines: dict[str, list[str]] = {}
         self.memory: dict[tuple[str, int], SavedStorage] = {}
 
@@ -299,12 +302,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
 
     def reducer_override(self, obj: Any) -> Any:
         """How an object is written; `NotImplemented` where pickle knows best."""
-        if triton_versions.is_triton_kernel(obj):
-            own = triton_versions.public_name(obj)
-            if own is not None:
-                return resolve_name, (":".join(own),)
-            self._keep_source(triton_versions.innermost_jit_function(obj).fn)
-            return triton_versions.rebuilding(obj)
+        if triton_versions.rebuilds(obj):
+            return self._kernel(obj)
         if hasattr(obj, "untyped_storage") and hasattr(obj, "storage_offset"):
             return self._tensor(obj)
         if isinstance(obj, tuple) and type(obj).__module__ == "torch":
@@ -312,7 +311,20 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         if isinstance(obj, CodeType):
             make, parts = self.dispatch_table[CodeType](obj)
             return _code_again, (make, parts, obj.co_filename)
-        return super().reducer_override(obj)
+        reduced = super().reducer_override(obj)
+        if reduced is NotImplemented and not isinstance(obj, (type, FunctionType)):
+            reducer = self.dispatch_table.get(type(obj))
+            return reduced_or_replaced(obj, reducer, self._replaces)
+        return reduced
+
+    def _kernel(self, kernel: Any) -> Any:
+        """A kernel of a library by its name, any other one with its source as it is now."""
+        named = reduced_by_name(kernel)
+        if named is not None:
+            return named
+        if hasattr(kernel, "fn"):
+            self._keep_source(triton_versions.innermost_jit_function(kernel).fn)
+        return triton_versions.rebuilding(kernel)
 
     def _tensor(self, tensor: Any) -> Any:
         import torch

@@ -7,7 +7,7 @@ begin and end.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -62,6 +62,7 @@ def opening_of(
     triton: tuple[str, str] = ("", ""),
     shares: bool = False,
     variables: Mapping[str, str] = MappingProxyType({}),
+    replaces: bool = False,
 ) -> Opening:
     """What has a worker make a launch again.
 
@@ -69,6 +70,7 @@ def opening_of(
         triton: see `Opening`.
         shares: see `serialize`.
         variables: see `Opening`.
+        replaces: see `serialize`.
 
     Raises:
         CannotSendError: a worker could not.
@@ -76,7 +78,7 @@ def opening_of(
     import torch
 
     threads = torch.get_num_threads()
-    serialized = serialize(launch, shares)
+    serialized = serialize(launch, shares, replaces)
     return Opening(
         launch=serialized,
         measuring=measuring,
@@ -148,6 +150,35 @@ def wake_gpu() -> None:
         torch.equal(some, some.clone())
         some.double().square().mean().isnan().item()
         triton_versions.know_compiler()
+
+
+def serve_bench(
+    connection: Connection, make_bench: Callable[[], Bench], configs: Sequence[Any]
+) -> None:
+    """Answer the requests about one launch, which this process has, until the other side is gone.
+
+    Args:
+        connection: To the process that asks; it begins with an opening.
+        make_bench: Makes the bench of the launch.
+        configs: The configurations of the launch.
+    """
+    import torch
+
+    try:
+        opening = connection.recv()
+        torch.set_num_threads(opening.threads)
+        try:
+            bench = make_bench()
+            bench.make_ready()
+        except Exception as error:  # noqa: BLE001 - whatever stands in the way of the launch
+            connection.send(Answer(error=portable(error)))
+            return
+        by_key = {each.key: each for each in candidates(configs)}
+        connection.send(Answer())
+        while True:
+            connection.send(_answer(bench, connection.recv(), by_key))
+    except (EOFError, OSError):
+        return
 
 
 class _Service:

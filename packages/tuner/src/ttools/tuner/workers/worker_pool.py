@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from ttools.tuner.workers.fork_server import ForkServer, Kind
 from ttools.tuner.workers.serving import Answer
-from ttools.tuner.workers.worker_slot import Job, WorkerSlot
+from ttools.tuner.workers.worker_slot import Job, WorkerSlot, WorkerSource
 
 #: In which order slots take what waits.
 _END, _SOON, _LATER = range(3)
@@ -82,7 +82,7 @@ class WorkerPool:
             thread.join()
 
 
-def local_workers(servers: Sequence[ForkServer]) -> WorkerPool:
+def local_workers(servers: Sequence[WorkerSource]) -> WorkerPool:
     """A pool of processes of this machine.
 
     Args:

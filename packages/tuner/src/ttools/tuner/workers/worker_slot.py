@@ -12,10 +12,9 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from ttools.core.errors import TtoolsError
-from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serialized_launch import CannotSendError
 from ttools.tuner.workers.serving import Answer, Opening, Request
 
@@ -57,10 +56,23 @@ class Job:
     later: bool = False
 
 
+class WorkerSource(Protocol):
+    """Where worker processes come from."""
+
+    def fork(self, variables: Mapping[str, str] = ..., /) -> tuple[int, Connection]:
+        """Return the number of a new process, and the connection to it."""
+
+    def reap(self, number: int) -> int:
+        """Return the exit code of a process that has ended, as `subprocess` gives it."""
+
+    def close(self) -> None:
+        """End all processes."""
+
+
 class WorkerSlot:
     """One worker at a time; after the first, the next is forked by the next job that needs it."""
 
-    def __init__(self, server: ForkServer) -> None:
+    def __init__(self, server: WorkerSource) -> None:
         self._server = server
         self._process: tuple[int, Connection] | None = None
         self._open = self._reference = ""
