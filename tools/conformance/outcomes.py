@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ttools.core.ownership import owner_of_file, package_folders
+
 Status = Literal["pass", "wrong", "unsupported", "excluded"]
 STATUSES: tuple[Status, ...] = ("pass", "wrong", "unsupported", "excluded")
 CALLS_CUDA = "calls torch.cuda itself"
@@ -78,9 +80,10 @@ def _calls_cuda(error: BaseException) -> str | None:
     if _NO_GPU.search(str(error)):  # also in the output of a script that the test ran
         return CALLS_CUDA
     caller = ""
+    torch_cuda = tuple(f"{folder}/cuda/" for folder in package_folders("torch"))
     for frame in traceback.extract_tb(error.__traceback__):
-        if "/torch/cuda/" in frame.filename:
-            return None if "/ttools/" in caller else CALLS_CUDA
+        if frame.filename.startswith(torch_cuda):
+            return None if owner_of_file(caller) == "ttools" else CALLS_CUDA
         caller = frame.filename
     return None
 
@@ -166,7 +169,7 @@ def _told(chain: list[BaseException]) -> str:
     places = [
         f"{Path(frame.filename).name}:{frame.lineno}"
         for frame in frames
-        if "/site-packages/torch/" not in frame.filename and "/numpy/" not in frame.filename
+        if owner_of_file(frame.filename) not in ("torch", "numpy")
     ]
     text = " ".join(str(error).split())
     if len(text) > DETAIL_WIDTH:  # Triton quotes the kernel first, and says what is wrong last

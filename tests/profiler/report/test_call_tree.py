@@ -14,6 +14,7 @@ import triton.profiler as proton
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttools.core.process import script
 from ttools.profiler import profile
 from ttools.profiler.report.call_tree import call_tree
 from ttools.profiler.report.chrome import chrome_trace
@@ -104,7 +105,7 @@ def test_pythons_stack() -> None:
 def test_pythons_stack_as_proton_has_it() -> None:
     stack = (
         "/usr/bin/ttools:1@main",
-        "/somewhere/ttools/core/process/script.py:9@run_target",
+        f"{script.__file__}:9@run_target",
         "/home/me/triton/train.py:30@<module>",
         "/home/me/triton/train.py:12@step",
         f"{contextlib.__file__}:3@inner",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ttools.core import configuration
+from ttools.core.ownership import owner_of_class
 from ttools.core.reports.shown import Part, ShowsItself, Table
 from ttools.core.settings import read_settings
 
@@ -258,8 +259,8 @@ def _driver() -> Finding:
         remedy = "unset TTOOLS_BACKEND and TRITON_DEFAULT_BACKEND to run kernels on the CPU"
         return "error", f"{error} {_driver_reason()}{states}", remedy
     target = active.get_current_target()
-    module = type(active).__module__
-    whose = "ttools" if module.startswith("ttools.") else module
+    owner = owner_of_class(type(active))
+    whose = owner if owner == "ttools" else type(active).__module__
     reason = _driver_reason()
     return "ok", f"{type(active).__name__} of {whose} for {target.backend}; {reason}{states}"
 

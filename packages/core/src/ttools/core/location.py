@@ -1,8 +1,4 @@
-"""Where something is in the user's source, and the excerpt that shows it.
-
-Owns `SourceLocation` and the caret rendering under a source line. Must not know what is being
-reported there, nor how Triton encodes locations.
-"""
+"""Positions in the user's source, and the excerpt with carets that shows one."""
 
 from __future__ import annotations
 
@@ -10,6 +6,8 @@ import ast
 import linecache
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from ttools.core.ownership import is_triton_file
 
 #: Lines of files as they were where a record was made. Not in `linecache`: Triton and `inspect`
 #: read the source of the process's own kernels there.
@@ -50,15 +48,10 @@ def chain_of(location: SourceLocation) -> list[SourceLocation]:
     return [replace(each, callers=bare[n + 1 :]) for n, each in enumerate(bare)]
 
 
-def is_library(file: str) -> bool:
-    """Whether a file is of Triton's own functions."""
-    return "/triton/language/" in file.replace("\\", "/")
-
-
 def user_location(location: SourceLocation | None) -> SourceLocation | None:
-    """The innermost location outside Triton's own functions; None if there is none."""
+    """Return the innermost location outside Triton's own functions; None if there is none."""
     chain = chain_of(location) if location is not None else []
-    return next((each for each in chain if each.line and not is_library(each.file)), None)
+    return next((each for each in chain if each.line and not is_triton_file(each.file)), None)
 
 
 def excerpt(location: SourceLocation) -> str:

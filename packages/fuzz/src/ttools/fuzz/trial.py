@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ttools.core.ownership import owner_of_class, owner_of_frame
 from ttools.fuzz import oracle
 from ttools.fuzz.comparison import Mismatch, compare
 from ttools.fuzz.execution import FindingsError, Runner
@@ -112,13 +113,15 @@ def examine(
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether Triton's front end raised an error, in its own words or in MLIR's."""
+    """Return whether Triton's front end raised an error, in its own words or in MLIR's."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    module = "" if last is None else last.tb_frame.f_globals.get("__name__", "")
-    of_triton = type(error).__module__.startswith("triton.")
-    return of_triton or module.startswith("triton.compiler")
+    if owner_of_class(type(error)) == "triton":
+        return True
+    if last is None or owner_of_frame(last.tb_frame) != "triton":
+        return False
+    return str(last.tb_frame.f_globals.get("__name__")).split(".")[1:2] == ["compiler"]
 
 
 def _failure(seed: int, variant: Variant, error: Exception) -> Failure:

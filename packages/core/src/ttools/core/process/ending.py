@@ -21,6 +21,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from ttools.core.ownership import owner_of_frame
 from ttools.core.patches import Patches
 from ttools.core.process import interruptible
 
@@ -83,8 +84,7 @@ class ScriptEnd:
 
     def _registering(self, register: Register) -> Register:
         def registered(function: Callable[..., object], /, *args: Any, **kwargs: Any) -> Any:
-            owner = str(sys._getframe(1).f_globals.get("__name__", ""))
-            if owner.partition(".")[0] == "ttools":
+            if owner_of_frame(sys._getframe(1)) == "ttools":
                 return register(function, *args, **kwargs)
             self._functions.append((function, partial(function, *args, **kwargs)))
             return function

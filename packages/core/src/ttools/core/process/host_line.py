@@ -1,22 +1,19 @@
-"""Which line of the user's program launches a kernel, and who calls that.
-
-Owns whose frames are skipped on the way there. Must not know what is launched.
-"""
+"""Finds the line of the user's program that launches a kernel, and the lines that call it."""
 
 from __future__ import annotations
 
 import sys
 from types import CodeType, FrameType
-from typing import Any
+
+from ttools.core.ownership import is_program_frame
 
 #: Who calls a user's program: nobody behind them is of interest.
 _RUNNERS = (
     *("ttools.cli", "ttools.core.process", "ttools_entry", "runpy"),
     *("_pytest", "pluggy", "unittest", "IPython", "ipykernel", "threading", "asyncio"),
 )
-_OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools")
 
-#: Code that belongs to Triton, torch or ttools, by its identity: a launch asks for all its callers.
+#: Code outside the user's program, by its identity: a launch asks for all its callers.
 _ours: dict[int, CodeType] = {}
 #: How far out the program was at the last launch, its code, instruction and line. Programs launch
 #: in loops, and Python makes an object of each frame that is looked at, but for one far out. The
@@ -27,7 +24,7 @@ _latest: tuple[int, CodeType | None, int, str] = 1, None, 0, ""
 
 
 def host_line() -> str | None:
-    """The innermost line outside Triton, torch and ttools: `file:line`."""
+    """Return the innermost line outside Triton, torch and ttools, as `file:line`."""
     global _latest
     depth, known, instruction, line = _latest
     try:
@@ -42,9 +39,9 @@ def host_line() -> str | None:
     while frame is not None:
         code = frame.f_code
         if id(code) not in _ours:
-            if _is_ours(frame):
+            if not is_program_frame(frame):
                 _ours[id(code)] = code
-            elif not code.co_filename.startswith("<frozen"):
+            else:
                 line = f"{code.co_filename}:{frame.f_lineno}"
                 _latest = depth, code, frame.f_lasti, line
                 return line
@@ -53,10 +50,10 @@ def host_line() -> str | None:
 
 
 def host_callers(most: int = 4) -> tuple[str, ...]:
-    """The lines that call the one of `host_line`, the innermost first: `file:line` of each.
+    """Return the lines that call the one of `host_line`, the innermost first, as `file:line`.
 
     Args:
-        most: so many of the innermost ones are kept, and the outermost one.
+        most: The number of innermost lines that are kept besides the outermost one.
     """
     found: list[str] = []
     frame: FrameType | None = sys._getframe(1)
@@ -64,19 +61,8 @@ def host_callers(most: int = 4) -> tuple[str, ...]:
         name = str(frame.f_globals.get("__name__", ""))
         if found and any(name == each or name.startswith(f"{each}.") for each in _RUNNERS):
             break
-        if not _is_ours(frame) and not frame.f_code.co_filename.startswith("<frozen"):
+        if is_program_frame(frame):
             found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
         frame = frame.f_back
     callers = list(dict.fromkeys(found[1:]))
     return tuple(callers if len(callers) <= most + 1 else [*callers[:most], callers[-1]])
-
-
-def _is_ours(frame: FrameType) -> bool:
-    name, file = frame.f_globals.get("__name__", ""), frame.f_code.co_filename
-    if str(name).partition(".")[0] in _OURS:
-        return True
-    # What torch.compile has written has no module: neither Dynamo's graphs nor AOTAutograd's calls.
-    if not name and file.startswith("<"):
-        return True
-    package: Any = getattr(sys.modules.get("torch"), "__file__", None)
-    return package is not None and file.startswith(package.removesuffix("__init__.py"))

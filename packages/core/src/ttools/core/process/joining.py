@@ -1,8 +1,8 @@
-"""Processes that a program starts take part in the run that the program is in.
+"""Lets processes that a program starts take part in the run that the program is in.
 
 A run says in a variable of the environment, which all children inherit, what a process that begins
 anew is to call; the backend plugin looks for it where Triton is imported. Forked processes have the
-run already. Owns the variable. Must not know what kind of run it is.
+run already.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ttools.core.imports import after_import
+from ttools.core.ownership import package_folders
 
 #: Not for users, so it begins otherwise than theirs.
 _VARIABLE = "_TTOOLS_RUN"
 #: What Triton imports last: all that a run may want of it is there.
 _LAST_MODULE = "triton.tools"
-#: Programs that import Triton to compile or to time for their parent: what they launch is theirs.
-_APART = ("torch/_inductor/compile_worker/", "ttools.tuner.", "ttools/tuner/")
+#: The module that TorchInductor's workers run: they import Triton to compile for their parent.
+_COMPILE_WORKER = "_inductor/compile_worker/__main__.py"
 
 _lock = threading.Lock()
 #: What the runs of this process ask for, the latest last.
@@ -63,14 +65,21 @@ def without_run(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def join_run() -> None:
-    """Calls what a process that this one descends from asks for, when Triton has been imported."""
+    """Calls the function that a process above this one asks for, once Triton has been imported."""
     text = os.environ.get(_VARIABLE)
     if text is None or _asked:
         return  # no run, or a fork of the process that asks, which is in the run
     asked = json.loads(text)
-    words = " ".join(sys.orig_argv).replace(os.sep, "/")
-    if asked["owner"] != os.getpid() and not any(name in words for name in _APART):
+    if asked["owner"] != os.getpid() and not _is_compile_worker():
         after_import(_LAST_MODULE, lambda _: _call(asked))
+
+
+def _is_compile_worker() -> bool:
+    program = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not isinstance(program, str):
+        return False
+    workers = (Path(folder, _COMPILE_WORKER) for folder in package_folders("torch"))
+    return Path(program).resolve() in workers
 
 
 def _call(asked: Mapping[str, Any]) -> None:

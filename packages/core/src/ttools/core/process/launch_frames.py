@@ -1,7 +1,7 @@
-"""Tracebacks without the frames of Triton and ttools that every launch goes through.
+"""Removes the frames of Triton and ttools that every launch goes through from tracebacks.
 
-Owns which frames a user can do without: those between two of the user's own, and those behind the
-last where the error itself says where in the kernel it is. Must not know who shows the traceback.
+A user can do without the frames between two of the user's own, and without those behind the last
+one where the error itself says where in the kernel it is.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from types import TracebackType
 
 from ttools.core.errors import TtoolsError
+from ttools.core.ownership import Owner, owner_of_frame
 
-_OURS, _TRITON = "ttools", "triton"
+_OURS: Owner = "ttools"
+_TRITON: Owner = "triton"
 
 
 def hide_launch_frames(error: BaseException) -> None:
@@ -34,20 +36,20 @@ def hide_launch_frames(error: BaseException) -> None:
 
 
 def _shown(entries: list[TracebackType], users_only: bool) -> list[TracebackType]:
-    packages = [_package(entry) for entry in entries]
-    users = [n for n, package in enumerate(packages) if package not in (_OURS, _TRITON)]
+    owners = [owner_of_frame(entry.tb_frame) for entry in entries]
+    users = [n for n, owner in enumerate(owners) if owner not in (_OURS, _TRITON)]
     last = users[-1] if users else -1
     kept = [entries[n] for n in users]
     if users and users_only:
         return kept
     behind = range(last + 1, len(entries))
-    raising = max((n for n in behind if packages[n] == _TRITON), default=last)
-    return kept + [entries[n] for n in behind if packages[n] == _TRITON or n > raising]
+    raising = max((n for n in behind if owners[n] == _TRITON), default=last)
+    return kept + [entries[n] for n in behind if owners[n] == _TRITON or n > raising]
 
 
 def _is_inner(error: BaseException) -> bool:
-    """Whether none of an error's frames is the user's."""
-    return all(_package(entry) in (_OURS, _TRITON) for entry in _entries(error))
+    """Return whether none of an error's frames is the user's."""
+    return all(owner_of_frame(entry.tb_frame) in (_OURS, _TRITON) for entry in _entries(error))
 
 
 def _entries(error: BaseException) -> list[TracebackType]:
@@ -64,13 +66,6 @@ def _made_of(entries: list[TracebackType]) -> TracebackType | None:
     for entry in reversed(entries):
         made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return made
-
-
-def _package(entry: TracebackType) -> str:
-    frame = entry.tb_frame
-    # Functions that Triton makes from text, to bind arguments, are of no module.
-    unnamed = _TRITON if frame.f_code.co_filename == "<string>" else ""
-    return str(frame.f_globals.get("__name__", unnamed)).partition(".")[0]
 
 
 def _says_where(error: BaseException) -> bool:

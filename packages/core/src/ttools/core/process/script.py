@@ -19,17 +19,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, Literal
 
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.findings.findings import FindingsError
+from ttools.core.ownership import is_program_frame, owner_of_frame
 from ttools.core.process.ending import ScriptEnd, keep_until_end
 from ttools.core.process.interruptible import stop_other_threads
 from ttools.core.process.launch_frames import hide_launch_frames
 
 _CODE_FILE = "<string>"
-_NOT_THE_USERS = frozenset({"contextlib", "functools", "torch", "triton", "ttools"})
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
@@ -315,16 +315,20 @@ def _strip_our_frames(error: BaseException) -> None:
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
     # What is left of a failed compilation are importlib's own frames.
-    while frames is not None and "importlib" in frames.tb_frame.f_code.co_filename:
+    while frames is not None and _is_importlib(frames.tb_frame):
         frames = frames.tb_next
     error.__traceback__ = frames
 
 
+def _is_importlib(frame: FrameType) -> bool:
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package in ("importlib", "zipimport") and owner_of_frame(frame) == "python"
+
+
 def _user_location(error: BaseException) -> str | None:
-    """Where in the user's own code an exception came from: the innermost `file:line`."""
+    """Return the innermost `file:line` of the user's program that an exception went through."""
     location = None
     for frame, line in traceback.walk_tb(error.__traceback__):
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in _NOT_THE_USERS:
+        if is_program_frame(frame):
             location = f"{frame.f_code.co_filename}:{line}"
     return location

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from ttools.core.errors import UsageError
+from ttools.core.ownership import owner_of_function
 from ttools.core.triton_versions.version import installed_triton
 
 #: A kernel's signature: a Triton type per parameter, `constexpr`, or a tuple of such.
@@ -185,7 +186,7 @@ def _reachable(roots: Iterable[Any]) -> Iterator[Any]:
     todo = list(roots)
     while todo:
         function = todo.pop(0)
-        if id(function) in seen or str(function.__module__).startswith("triton."):
+        if id(function) in seen or owner_of_function(function) == "triton":
             continue
         seen.add(id(function))
         yield function

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
 
 from ttools.core.environment import processors
+from ttools.core.ownership import owner_of_frame
 from ttools.interpreter.frontend.options import BACKEND_NAME
 
 #: Lanes of a warp in formulas; programs are not divided into warps here.
@@ -98,9 +100,9 @@ def _mapped_properties() -> dict[str, int]:
     }
 
 
-def reported_target(asking_module: str) -> GPUTarget:
-    """The target to report to code of the module named `asking_module`."""
-    if not _is_mapped() or asking_module.split(".")[0] in ("triton", "torch", "ttools"):
+def reported_target(asking: FrameType) -> GPUTarget:
+    """Return the target to report to the code that a frame runs."""
+    if not _is_mapped() or owner_of_frame(asking) in ("triton", "torch", "ttools"):
         return CPU_TARGET
     from ttools.core.device_map.properties import capability
 

@@ -93,7 +93,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         """
         from ttools.interpreter.backend.device import reported_target
 
-        return reported_target(sys._getframe(1).f_globals.get("__name__", ""))
+        return reported_target(sys._getframe(1))
 
     def get_active_torch_device(self) -> Any:
         """The device whose tensors kernels take: the CPU, or what a device map calls it."""

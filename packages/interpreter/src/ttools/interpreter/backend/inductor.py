@@ -23,6 +23,7 @@ from ttools.core.context_values import bound
 from ttools.core.errors import UnsupportedError
 from ttools.core.imports import after_import
 from ttools.core.launch_path import INDUCTOR, INDUCTOR_COMPILE, INDUCTOR_TRIAL, take_over
+from ttools.core.ownership import package_folders
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.device import CPU_TARGET
 from ttools.interpreter.backend.tuned_config import trying
@@ -192,9 +193,7 @@ def _keep_driver(patches: Patches, helpers: ModuleType) -> None:
 
 def _leave_to_python(patches: Patches, rules: ModuleType) -> None:
     """Has Dynamo trace none of our functions, which run between the graphs of a broken one."""
-    import ttools
-
-    ours = [f"{path}/" for path in ttools.__path__]
+    ours = [f"{path}/" for path in package_folders("ttools")]
     rules.SKIP_DIRS.extend(ours)
     rules._recompile_re()
 

@@ -15,6 +15,7 @@ import numpy as np
 from triton import language as tl
 
 from ttools.core.once import once
+from ttools.core.ownership import owner_of_function
 from ttools.core.triton_versions import combine_function, semantic_class
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.session import current, meaning
@@ -57,10 +58,6 @@ def _jit_function(function: Any) -> Any:
     """The jit function that a kernel's code names."""
     function = getattr(function, "value", function)  # of a constant
     return getattr(function, "jit_function", function)
-
-
-def _is_tritons(function: Any) -> bool:
-    return str(function.__module__).startswith("triton.")
 
 
 # ---- natively
@@ -149,7 +146,7 @@ def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
     shape = list(inputs[0].type.shape)
     if any(list(t.type.shape) != shape for t in inputs):
         raise ValueError("all inputs of a reduction must have the same shape")
-    if _is_tritons(function):
+    if owner_of_function(function) == "triton":
         handles = _natively(semantic, "reduce", inputs, function, (axis,))
     else:
         blocks = tuple(lift(t) for t in inputs)
@@ -165,7 +162,7 @@ def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
 
 
 def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -> Any:
-    if _is_tritons(function):
+    if owner_of_function(function) == "triton":
         handles = _natively(semantic, "scan", inputs, function, (axis, reverse))
         return tuple(tl.tensor(h, t.type) for h, t in zip(handles, inputs, strict=True))
     flip = slice(None, None, -1) if reverse else slice(None)

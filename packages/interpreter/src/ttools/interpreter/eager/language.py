@@ -8,7 +8,6 @@ functions by their eager twins. So the same names work in a debugger's prompt.
 from __future__ import annotations
 
 import builtins
-import sys
 from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
@@ -17,6 +16,7 @@ from typing import Any
 from triton import language as tl
 from triton.language import core
 
+from ttools.core.ownership import Owner, owner_of_module
 from ttools.core.triton_versions import jit_function_class, libdevice_module
 from ttools.interpreter.eager import combine, control
 from ttools.interpreter.eager.functions import function_for
@@ -32,7 +32,7 @@ from ttools.interpreter.eager.values import (
 
 _LIBDEVICE = "triton.language.extra.libdevice"
 #: Modules whose functions kernels may only use on constants.
-_PLAIN = frozenset(sys.stdlib_module_names) | {"numpy", "torch", "ml_dtypes"}
+_PLAIN: frozenset[Owner] = frozenset({"python", "numpy", "torch", "ml_dtypes"})
 #: Jit functions of torch's, which kernels of TorchInductor call.
 _OF_TORCH = ("torch._inductor.",)
 
@@ -86,7 +86,7 @@ def wrap(value: Any) -> Any:
 
 def _view(module: ModuleType) -> Any:
     name = module.__name__
-    if name.partition(".")[0] in _PLAIN and not name.startswith(_OF_TORCH):
+    if owner_of_module(module) in _PLAIN and not name.startswith(_OF_TORCH):
         return module
     return _module_view(libdevice_module() if name == _LIBDEVICE else module)
 

@@ -1,27 +1,22 @@
-"""Where launches come from: the scopes or the Python functions around them, and the kernel's file.
-
-Must not know how launches are timed or counted.
-"""
+"""Finds where launches come from: the scopes or Python functions around them, the kernel's file."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import re
 import sys
 from collections.abc import Sequence
-from functools import lru_cache
 from types import FrameType
 from typing import Any, Literal
 
+from ttools.core.ownership import is_program_file, is_program_frame
+from ttools.core.process import script
 from ttools.profiler.run.proton_scopes import ScopeRecorder
 
 #: As Proton has it: `shadow` are the scopes that a program opens, `python` is its call stack.
 Context = Literal["shadow", "python"]
 
-_OURS = frozenset(("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools"))
-#: Runs the user's script: what called it is no business of the user's.
-_RUNNER = "ttools.core.process.script"
+#: Runs the user's script; nobody behind it is of interest.
+_RUNNER = script.__file__
 
 
 class Origin:
@@ -46,15 +41,14 @@ class Origin:
 
 
 def python_stack() -> tuple[str, ...]:
-    """The functions of the user's that led here, as `name (file.py:12)`."""
+    """Return the functions of the user's that led here, as `name (file.py:12)`."""
     found: list[str] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if module == _RUNNER:
-            break
         code = frame.f_code
-        if module.partition(".")[0] not in _OURS and not code.co_filename.startswith("<frozen"):
+        if code.co_filename == _RUNNER:
+            break
+        if is_program_frame(frame):
             file = code.co_filename.replace("\\", "/").rpartition("/")[2]
             found.append(f"{code.co_name} ({file}:{frame.f_lineno})")
         frame = frame.f_back
@@ -66,27 +60,20 @@ _FRAME = re.compile(r"(.*):(\d+)@(.*)")
 
 
 def frames_of_proton(stack: Sequence[str]) -> tuple[str, ...]:
-    """The same of a stack that Proton has taken; scopes stay as they are."""
+    """Return the same of a stack that Proton has taken; scopes stay as they are."""
     found: list[str] = []
     for text in stack:
         frame = _FRAME.fullmatch(text)
         if frame is None:
             found.append(text)
             continue
-        file = frame[1].replace("\\", "/")
-        if file.endswith("/" + _RUNNER.replace(".", "/") + ".py"):
+        file = frame[1]
+        if file == _RUNNER:
             found.clear()
-        elif not file.startswith(("<", *_roots())):
-            found.append(f"{frame[3]} ({file.rpartition('/')[2]}:{frame[2]})")
+        elif is_program_file(file):
+            name = file.replace("\\", "/").rpartition("/")[2]
+            found.append(f"{frame[3]} ({name}:{frame[2]})")
     return tuple(found)
-
-
-@lru_cache(maxsize=1)
-def _roots() -> tuple[str, ...]:
-    """Where the files of Triton, torch and ttools are, and those of context managers."""
-    packages = (sys.modules.get(name) for name in ("triton", "torch", "ttools"))
-    folders = [f"{path}/" for each in packages if each for path in each.__path__]
-    return (*folders, contextlib.__file__, functools.__file__)
 
 
 def kernel_source(function: Any) -> tuple[str, int] | None:

@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ttools.core.location import SourceLocation, is_library, source_lines
+from ttools.core.location import SourceLocation, source_lines
+from ttools.core.ownership import is_triton_file
 from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
 from ttools.sanitizer.passes.hints.locations import (
     function_at,
@@ -162,7 +163,7 @@ class _Walk:
         callee = self._function(call.func)
         function = getattr(callee, "fn", None)
         code = getattr(function, "__code__", None)
-        if code is None or is_library(code.co_filename):
+        if code is None or is_triton_file(code.co_filename):
             return
         given = _given(call, list(getattr(callee, "arg_names", ())))
         if given is None:

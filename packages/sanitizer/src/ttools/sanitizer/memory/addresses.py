@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ttools.core.device_map.memory import on_host
+from ttools.core.ownership import owner_of_class
 from ttools.core.patches import Patches
 from ttools.interpreter.abi.region import Region
 
@@ -96,7 +97,7 @@ class AddressBook:
                 address = original(tensor)
                 known = find(address)
                 is_known = known is not None and known[1]() is not None
-                if not is_known and type(tensor).__module__.startswith("torch"):
+                if not is_known and owner_of_class(type(tensor)) == "torch":
                     note(tensor)
                 return address
 

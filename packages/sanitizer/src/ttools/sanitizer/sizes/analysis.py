@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.ownership import is_program_file
 from ttools.sanitizer.sizes.algebra.limits import STRETCH, Limit
 from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Poly, Symbol, as_poly, substitute
 from ttools.sanitizer.sizes.algebra.solver import Solver, is_installed
@@ -309,9 +310,8 @@ class Analysis:
 
 
 def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
-    """Whether a line is of the user's function, or of what it calls outside of torch and us."""
-    parts = ("/ttools/", "/torch/", "/triton/", "<")
-    return frame.filename == own or not any(part in frame.filename for part in parts)
+    """Return whether a line is of the user's function, or of what it calls in the program."""
+    return frame.filename == own or is_program_file(frame.filename)
 
 
 def _with(launch: Launch, new: Mapping[Symbol, Poly]) -> Launch:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from ttools.core.errors import TtoolsError
+from ttools.core.process.joining import without_run
 from ttools.tuner.workers.fork_server_main import FORK, HASH, NUMBER, WAIT
 
 # The current folder is no place to import from: a file of a user may have any name.
@@ -75,7 +76,8 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is this process's to handle
-                env={**os.environ, **(self._environment or {})},
+                # Workers compile and time for this process: their launches are not the program's.
+                env={**without_run(os.environ), **(self._environment or {})},
             )
 
     def fork(self, variables: Mapping[str, str] = MappingProxyType({})) -> tuple[int, Connection]:

@@ -19,6 +19,7 @@ from cloudpickle.cloudpickle import list_registry_pickle_by_value
 
 from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError
+from ttools.core.ownership import owner_of_function
 
 _PROTOCOL = 5
 _LOCKS: dict[type, Callable[[], Any]] = {
@@ -75,7 +76,7 @@ def reduced_by_name(value: Any) -> tuple[Any, ...] | None:
     module_name = str(getattr(function, "__module__", None))
     value_name = str(getattr(function, "__qualname__", None))
     is_host_function = isinstance(value, triton_versions.constexpr_function_class())
-    is_tritons = module_name.startswith("triton.")
+    is_tritons = function is not None and owner_of_function(function) == "triton"
     if not _is_importable(module_name) or not (is_tritons or is_host_function):
         return None
     found: Any = sys.modules[module_name]

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.location import is_library, source_line
+from ttools.core.location import source_line
+from ttools.core.ownership import is_triton_file
 from ttools.interpreter.eager.elements import element as element_of
 
 #: So many times what the disturbed runs differ by is allowed; of one type's step none knows less.
@@ -226,7 +227,7 @@ def _step(dtype: np.dtype[Any]) -> float:
 def _described(site: dict[str, Any], visit: int) -> str:
     """A value by its variable, its line and its operation."""
     places = [(m[1], m[2], int(m[3])) for m in _LOCATION.finditer(site["where"])]
-    own = [each for each in places if not is_library(each[1])]
+    own = [each for each in places if not is_triton_file(each[1])]
     times = "" if visit == 1 else f", the {_ordinal(visit)} time"
     operation = f"`{site['name']}`{times}"
     if not own:

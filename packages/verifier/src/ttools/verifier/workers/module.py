@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ttools.core.ownership import is_program_file
 from ttools.core.process.script import load_module
 
 
@@ -49,10 +50,10 @@ def load(word: str) -> tuple[Any, Any]:
 
 
 def described(error: BaseException) -> dict[str, Any]:
-    """An exception as it is reported: its kind, text and the innermost line of the user's."""
+    """Describe an exception by its kind, its text and the innermost line of the program."""
     where = ""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not any(part in frame.filename for part in ("/ttools/", "/torch/", "/triton/")):
+        if is_program_file(frame.filename):
             line = linecache.getline(frame.filename, frame.lineno or 0).strip()
             where = f"{Path(frame.filename).name}:{frame.lineno}: {line}"
             break

@@ -15,12 +15,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ttools.core.ownership import owner_of_frame
 from ttools.core.patches import Patches
 from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers.custom_operators import is_followed, looking_inside
@@ -295,22 +297,22 @@ class _Leaving(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-#: Files of ours that call the program's functions.
-_CALLERS = (
-    "/candidate.py",
-    "/results.py",
-    "/evaluation.py",
-    "/operators.py",
-    "/custom_operators.py",
+#: Modules of ttools that call the program's functions.
+_CALLERS = frozenset(
+    str(Path(__file__).parents[1] / f"{name}.py")
+    for name in (
+        *("workers/candidate", "workers/results", "workers/operators"),
+        *("workers/custom_operators", "oracle/evaluation"),
+    )
 )
 
 
 def _asked_by_us() -> bool:
-    """Whether it is the engine or a check that looks, as they may."""
+    """Return whether it is the engine or a check that looks, as they may."""
     frame = sys._getframe(2)
-    while frame is not None and "/ttools/" not in frame.f_code.co_filename:
+    while frame is not None and owner_of_frame(frame) != "ttools":
         frame = frame.f_back  # type: ignore[assignment]
-    return frame is not None and not frame.f_code.co_filename.endswith(_CALLERS)
+    return frame is not None and frame.f_code.co_filename not in _CALLERS
 
 
 def _is_float(tensor: torch.Tensor) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ttools.core.ownership import is_library_file
+
 _MODULES = (
     "builtins",
     "time",
@@ -73,10 +75,6 @@ def _functions(owner: Any) -> dict[str, Any]:
 
 
 def _is_librarys(value: Any) -> bool:
-    """Whether a function belongs to an installed library: torch wraps its own when it needs to."""
+    """Return whether a function belongs to a library: torch wraps its own when it needs to."""
     code = getattr(value, "__code__", None)
-    if code is None:
-        return False
-    return any(
-        part in code.co_filename for part in ("/site-packages/", "/dist-packages/", "/ttools/")
-    )
+    return code is not None and is_library_file(code.co_filename)

@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ttools.core.location import SourceLocation, chain_of, is_library
+from ttools.core.location import SourceLocation, chain_of
+from ttools.core.ownership import is_triton_file
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import Module, Operation
 from ttools.watch.variables.repeats import all_blocks, is_unrolled
@@ -116,7 +117,7 @@ class _Search:
 
     def _index(self, op: Operation, chain: Sequence[SourceLocation]) -> None:
         for level, location in enumerate(chain):
-            if location.line and not is_library(location.file):
+            if location.line and not is_triton_file(location.file):
                 inner = chain[level - 1] if level else None
                 self._at[location.file, _calls(location)].append(_At(op, location, inner))
                 self._instance(location)
@@ -246,7 +247,7 @@ class _Search:
             for at in self._at.get((instance.file, instance.calls), [])
             if self._begins(call, at.location)
             and at.inner is not None
-            and not is_library(at.inner.file)
+            and not is_triton_file(at.inner.file)
             and (found := self._instance(at.inner)) is not None
         }
         return next(iter(inner.values())) if len(inner) == 1 else None

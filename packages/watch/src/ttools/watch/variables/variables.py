@@ -16,10 +16,10 @@ from functools import lru_cache
 from ttools.core.location import (
     SourceLocation,
     chain_of,
-    is_library,
     source_lines,
     user_location,
 )
+from ttools.core.ownership import is_triton_file
 from ttools.interpreter.dialects.traits import ATOMIC, STRUCTURED, WRITES
 from ttools.interpreter.ir import (
     Block,
@@ -203,7 +203,7 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
             continue
         for level in range(first, len(chain)):
             location = chain[level]
-            if not location.name or is_library(location.file):
+            if not location.name or is_triton_file(location.file):
                 continue
             where = replace(location, name=None)
             yield _Assigned(

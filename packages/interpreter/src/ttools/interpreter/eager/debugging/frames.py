@@ -6,23 +6,23 @@ distinguished from ours and Triton's.
 
 from __future__ import annotations
 
-import functools
+import bdb
+import pdb
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType, TracebackType
 
 from ttools.core.location import SourceLocation
+from ttools.core.ownership import is_library_file, is_program_frame, owner_of_frame
 
 #: In the globals of every function that the engine made of a jit function.
 MARK = "__ttools_eager__"
 
 
 def is_kernel_frame(frame: FrameType) -> bool:
-    """Whether a frame runs a jit function of the user's."""
-    scope = frame.f_globals
-    return MARK in scope and not str(scope.get("__name__", "")).startswith("triton.")
+    """Return whether a frame runs a jit function of the user's."""
+    return MARK in frame.f_globals and owner_of_frame(frame) != "triton"
 
 
 def kernel_frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -50,11 +50,10 @@ def is_at_prompt() -> bool:
 
 
 def variable_of(value: object) -> str | None:
-    """The name of the variable that holds a value, in the nearest frame outside our packages."""
+    """Return the name of the variable that holds a value in the nearest frame of the program."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in ("ttools", "triton", "torch"):
+        if is_program_frame(frame):
             for scope in (frame.f_locals, frame.f_globals):
                 for name, held in list(scope.items()):
                     if held is value and not name.startswith("_"):
@@ -81,14 +80,7 @@ def _column(frame: FrameType) -> int:
 
 # ---- machinery
 
-_OURS = frozenset({"ttools", "triton", "bdb", "pdb"})
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_installed(file: str) -> bool:
-    """Whether a file belongs to Python or an installed package."""
-    paths = sysconfig.get_paths()
-    return file.startswith(("<frozen", *(paths[name] for name in ("stdlib", "purelib", "platlib"))))
+_DEBUGGERS = (bdb.__file__, pdb.__file__)
 
 
 def module_of(frame: FrameType) -> str:
@@ -97,17 +89,21 @@ def module_of(frame: FrameType) -> str:
 
 
 def is_hidden(frame: FrameType | None) -> bool:
-    """Whether a frame is machinery: ours, Triton's, or a library's that one of these called."""
+    """Return whether a frame is machinery.
+
+    That is code of ttools', of Triton's, of Python's debugger, or of a library that one of these
+    called.
+    """
     while frame is not None:
         if is_kernel_frame(frame):
             return False
-        if module_of(frame).partition(".")[0] in _OURS:
-            return True
         file = frame.f_code.co_filename
+        if owner_of_frame(frame) in ("ttools", "triton") or file in _DEBUGGERS:
+            return True
         # Code made from text belongs to whoever calls it (the methods of named tuples are such),
         # but for a script given as text.
         made = file.startswith("<") and module_of(frame) != "__main__"
-        if not made and not _is_installed(file):
+        if not made and not is_library_file(file):
             return False
         frame = frame.f_back
     return False

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +18,9 @@ import torch
 import triton
 
 from ttools.core.launch_path import CALL, TUNED, take_over
+from ttools.core.ownership import Owner, owner_of_module
 from ttools.core.patches import Patches
+from ttools.core.process.host_line import host_line
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
 from ttools.sanitizer.sizes.host.builtin_types import stand_in
 from ttools.sanitizer.sizes.host.factories import guards, replacements
@@ -45,7 +46,7 @@ _POINTERS = {
     torch.float8_e4m3fnuz: "fp8e4b8", torch.float8_e5m2fnuz: "fp8e5b16",
 }  # fmt: skip
 #: Packages whose own Python code is none of the user's.
-_OTHERS = frozenset(("ttools", "torch", "triton"))
+_OTHERS: frozenset[Owner] = frozenset(("ttools", "torch", "triton"))
 #: Keyword arguments of launches that are Triton's and not the kernel's.
 _OPTIONS = frozenset(
     (
@@ -122,18 +123,6 @@ class Launch:
         """What its kernel's code depends on."""
         constants = tuple((n, type(v).__name__, repr(v)) for n, v in self.constants.items())
         return (id(self.function), tuple(self.signature.items()), constants)
-
-
-def _host_line() -> str | None:
-    frame = sys._getframe(1)
-    here = FilePath(__file__).parent
-    while frame is not None:
-        name = frame.f_code.co_filename
-        inside = FilePath(name).parent == here or "/triton/" in name or "/ttools/core/" in name
-        if not inside:
-            return f"{name}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
 
 
 class Recorder:
@@ -219,7 +208,7 @@ def _specialised(
         signature,
         constants,
         tuple(arguments),
-        _host_line(),
+        host_line(),
         config,
         tuple(storages),
     )
@@ -352,7 +341,7 @@ def _scopes(function: Any) -> list[dict[str, Any]]:
             found[id(scope)] = scope
         for name in {_module_of(value) for value in tuple(scope.values())}:
             module = sys.modules.get(name)
-            if module is not None and name.partition(".")[0] not in _OTHERS:
+            if module is not None and owner_of_module(module) not in _OTHERS:
                 pending.append((vars(module), followed))
     return list(found.values())
 
