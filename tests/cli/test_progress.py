@@ -134,13 +134,13 @@ main(sys.argv[1:])
     ("words", "said"),
     [
         (("profile", "--device", "h100", "s.py"), ("profiled: ", "judging kernels: ")),
-        (("sanitize", "s.py"), ("checked: 1 launches",)),
+        (("sanitize", "s.py"), ("compilation of k (launch 1) after 0 s",)),
         pytest.param(
             *(("sanitize", "--sizes", "n=1:100", "sized.py:run"), ("all sizes: ",)),
             marks=pytest.mark.slow,
         ),
         (("tune", "--workers", "0", "s.py"), ("tuning k: ", "best ", "0 rejected")),
-        (("inspect", "--lock", "l", "s.py"), ("captured: ", "compiled: 0 of 1 kernels")),
+        (("inspect", "--lock", "l", "s.py"), ("captured: ", "compiled: 0 of 1 kernel ")),
         pytest.param(
             (
                 *("verify", "--cases", "3", "--reference", f"{FILE}:reference"),
@@ -150,7 +150,7 @@ main(sys.argv[1:])
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            ("doctor", "--self-test", "0.1"), ("self-test: 1 kernels",), marks=pytest.mark.slow
+            ("doctor", "--self-test", "0.1"), ("self-test: 1 kernel,",), marks=pytest.mark.slow
         ),
     ],
     ids=lambda each: each[0] if each[0] in ("profile", "tune") else "",

@@ -7,20 +7,25 @@ import os
 import signal
 import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.compiler.compiler import ASTSource
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.core.findings.findings import Finding
+from ttools.core.process.phases import current_work, tick
 from ttools.interpreter import interpret
-from ttools.interpreter.runtime import packed_log, parking
+from ttools.interpreter.runtime import cache, packed_log, parking
 from ttools.interpreter.runtime.stopping import stop_all
 from ttools.sanitizer import sanitize
+from ttools.sanitizer.checks import near_accesses, racecheck
+from ttools.sanitizer.passes import rewrites
 
 
 @triton.jit
@@ -165,6 +170,105 @@ def test_a_stopped_kernel_gets_less_time_again() -> None:
     (stopped,) = (f for f in report.findings if f.kind == "timeout")
     assert stopped.count == 3
     assert sum(entry.seconds for entry in report.launches) < 3 * 0.4
+
+
+@triton.jit
+def counts(count_ptr, out_ptr):
+    tl.store(out_ptr + tl.atomic_add(count_ptr, 1), 1.0)
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
+    """Lets the time of a phase be over as soon as a function is called."""
+
+    def arrange(owner: Any, name: str) -> None:
+        function = getattr(owner, name)
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            work = current_work()
+            assert work is not None
+            work.phase.deadline = 0.0
+            tick()
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, called)
+
+    return arrange
+
+
+PHASES = {
+    "front end": (ASTSource, "make_ir", "compilation", "it was not made, so not checked"),
+    "passes": (rewrites, "inline_calls", "compilation", "it was not made, so not checked"),
+    "LLVM": (cache, "wait_for", "compilation", "it was not made, so not checked"),
+    "analysis": (racecheck, "near_accesses", "race analysis", "races in it were not looked for"),
+    "second order": (
+        *(racecheck, "in_another_order", "run in another order"),
+        "races that only this shows were not looked for",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PHASES)
+def test_a_phase_that_takes_too_long_is_left_out(
+    place: str, late: Callable[[Any, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTOOLS_CACHE", "off")
+    owner, name, phase, missing = PHASES[place]
+    count, out = torch.zeros(1, dtype=torch.int32), torch.zeros(8)
+    counts.device_caches.clear()
+    with sanitize(checks="all") as report:
+        fills[(1,)](out)
+        late(owner, name)
+        counts[(2,)](count, out)
+        monkeypatch.undo()
+        fills[(1,)](out)  # the program goes on
+    (found,) = report.findings
+    assert (found.kind, found.severity, found.check) == ("timeout", "error", "launch")
+    assert found.message.startswith(f"{phase} of launch 1 of kernel `counts` stopped after ")
+    assert found.message.endswith(f" s (--timeout); {missing}")
+    assert found.launch is not None
+    (entry,) = (each for each in report.launches if each.kernel == "counts")
+    assert (entry.count, entry.checked) == (1, 0)
+    (cut,) = entry.unfinished
+    assert (cut.phase, cut.reason, "racecheck" in cut.checks) == (phase, "timeout", True)
+    was_made = phase != "compilation"
+    assert out[:2].tolist() == [2.0, 1.0 if was_made else 0.0]
+    assert "1 error in 1 kernel, 2 launches; not checked to the end: `counts`" in repr(report)
+
+
+def test_other_checks_go_on_where_one_takes_too_long(late: Callable[[Any, str], None]) -> None:
+    late(racecheck, "near_accesses")
+    x = torch.zeros(10)
+    with sanitize() as report:
+        counts[(2,)](torch.full((1,), 9, dtype=torch.int32), x)
+    assert sorted(f.kind for f in report.findings) == ["oob_store", "timeout"]
+    (entry,) = report.launches
+    assert entry.unfinished[0].checks == ("racecheck",)
+
+
+def test_a_launch_that_raises_is_not_checked() -> None:
+    with sanitize() as report, suppress(KernelError):
+        asserts[(1,)](torch.zeros(16), torch.ones(16), debug=True)
+    (entry,) = report.launches
+    assert (entry.checked, entry.unfinished[0].reason) == (0, "failed")
+    assert "no finding" not in repr(report)
+
+
+def test_what_has_not_ended_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    near = near_accesses.near_accesses
+
+    def look(monitor: Any) -> Any:
+        seen.append((report.launches[-1], repr(report)))
+        return near(monitor)
+
+    monkeypatch.setattr(racecheck, "near_accesses", look)
+    with sanitize() as report:
+        fills[(1,)](torch.zeros(1))
+    ((entry, text),) = seen
+    assert (entry.unfinished[0].phase, entry.unfinished[0].reason) == ("race analysis", "running")
+    assert "no launch was checked to its end" in text
+    assert [each.checked for each in report.launches] == [1]
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "5"])

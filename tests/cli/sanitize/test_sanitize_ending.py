@@ -46,10 +46,52 @@ def compile_for_ever():
     # Outside of Python's lock, and deaf to signals, as LLVM is.
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
 
+@triton.jit
+def takes_turns(count_ptr, out_ptr):
+    tl.store(out_ptr + tl.atomic_add(count_ptr, 1), 1.0)
+
+def wait_here(*_, **__):
+    open("ready", "w").close()
+    while not os.path.exists("go"):  # Ctrl-C ends it
+        time.sleep(0.01)
+
+def wait_in_native_code(*_, **__):
+    import ctypes
+    open("ready", "w").close()
+    ctypes.CDLL(None).sleep(1000)
+
+PLACES = {
+    "front end": ("triton.compiler.compiler.ASTSource.make_ir", wait_here),
+    "LLVM": ("ttools.interpreter.native.jit.compile_ir", wait_in_native_code),
+    "analysis": ("ttools.sanitizer.checks.racecheck.near_accesses", wait_here),
+    "second order": ("ttools.sanitizer.checks.racecheck.in_another_order", wait_here),
+    "report": ("ttools.core.reports.registry.write_report", wait_here),
+}
+
+def wait_at(place):
+    # The next call of a function of ours waits until the test has sent its signal.
+    import pkgutil
+    name, wait = PLACES[place]
+    owner, _, attribute = name.rpartition(".")
+    owner = pkgutil.resolve_name(owner)
+    function = getattr(owner, attribute)
+    def waiting(*args, **kwargs):
+        setattr(owner, attribute, function)
+        wait()
+        return function(*args, **kwargs)
+    setattr(owner, attribute, waiting)
+
 out = torch.zeros(4)
 reads_beyond[(1,)](torch.zeros(10), torch.zeros(1))
 where = sys.argv[1]
-if where == "launch":
+if where in PLACES:
+    count = torch.zeros(1, dtype=torch.int32)
+    if where == "analysis":
+        takes_turns[(2,)](count, torch.zeros(8))
+    wait_at(where)
+    if where != "report":
+        takes_turns[(2,)](count, torch.zeros(8))
+elif where == "launch":
     def say():
         until_it_runs()
         open("ready", "w").close()
@@ -99,8 +141,9 @@ def end(
     for number in numbers:
         (os.killpg if group else os.kill)(process.pid, number)
         time.sleep(0.3)
+    (tmp_path / "go").touch()
     status = process.wait(60)
-    assert out.read_text() == ""
+    assert out.read_text() == "" or where == "report"
     return status, err.read_text(), json.loads((tmp_path / "r.json").read_text())
 
 
@@ -120,6 +163,46 @@ def test_ctrl_c(tmp_path: Path, where: str) -> None:
         if finding["kind"] == "interrupted":
             assert finding["location"]["line"] == 12
             assert finding["program"] == [0, 0, 0]
+
+
+CUT_SHORT = {
+    "front end": (1, "compilation"),
+    "LLVM": (1, "compilation"),
+    "analysis": (2, "race analysis"),
+    "second order": (1, "run in another order"),
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("where", CUT_SHORT)
+def test_launches_that_were_not_checked_are_named(
+    tmp_path: Path, where: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTOOLS_CACHE", "off")  # so that LLVM compiles
+    status, errors, report = end(tmp_path, where, number)
+    by_ctrl_c = number == signal.SIGINT
+    assert status == (130 if by_ctrl_c else -number)
+    (entry,) = (each for each in report["launches"] if each["unfinished"])
+    (cut,) = entry["unfinished"]
+    launch, phase = CUT_SHORT[where]
+    assert (entry["kernel"], cut["number"], cut["phase"]) == ("takes_turns", launch, phase)
+    assert cut["reason"] == ("interrupted" if by_ctrl_c else "running")
+    assert "racecheck" in cut["checks"]
+    checked = "2 kernels, 2 launches" if launch == 2 else "1 kernel, 1 launch"
+    assert f" in {checked}; not checked to the end: `takes_turns` (" in report["summary"]
+    assert "the run was interrupted" in report["summary"]
+    assert errors.count("KeyboardInterrupt") == by_ctrl_c
+    if by_ctrl_c:
+        (found,) = (each for each in report["findings"] if each["kind"] == "interrupted")
+        assert found["message"].startswith(f"{phase} of launch {launch} of kernel `takes_turns` ")
+
+
+@pytest.mark.parametrize(("checks", "expected"), [("memcheck", 1), ("hints", 130)])
+def test_ctrl_c_while_the_report_is_written(tmp_path: Path, checks: str, expected: int) -> None:
+    status, errors, report = end(tmp_path, "report", signal.SIGINT, options=(f"--check={checks}",))
+    assert status == expected, "findings come first"
+    assert kinds(report) == ["oob_load"] * (checks == "memcheck")
+    assert "Traceback" not in errors
 
 
 @pytest.mark.parametrize("where", ["launch", "thread", "host", "compile"])

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from junitparser import JUnitXml
 
 from ttools.core.errors import UsageError
-from ttools.core.findings.findings import Finding
+from ttools.core.findings.findings import Finding, LaunchEntry, Unfinished
 from ttools.core.location import SourceLocation
 from ttools.core.reports.reading import read_findings
 from ttools.core.reports.registry import WRITERS, write_report
@@ -116,7 +116,8 @@ def test_the_schema_knows_every_field(report: Report, schema: Draft202012Validat
             abstained=(Unproved(reason="data decide", line=3, sizes={"n": (7, 9)}),),
         ),
     )
-    for each in (report, of_sizes):
+    entry = LaunchEntry(kernel="k", grid=(0, 0, 0), unfinished=(CUT_SHORT,))
+    for each in (report, of_sizes, Report(findings=(), launches=(entry,))):
         data = json.loads(write_report(each, "json"))
         schema.validate(data)
         assert list(undescribed(data, schema.schema, "$")) == []
@@ -199,6 +200,41 @@ def test_sarif_places_what_has_no_place_at_its_launch(report: Report) -> None:
 
 
 # --- JUnit ------------------------------------------------------------------------------------
+
+
+CUT_SHORT = Unfinished(
+    number=3, phase="race analysis", reason="timeout", seconds=10.0, checks=("racecheck",)
+)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "github", "html"])
+def test_every_format_names_what_was_not_checked(form: str) -> None:
+    entry = LaunchEntry(kernel="slow", grid=(1, 1, 1), count=3, unfinished=(CUT_SHORT,))
+    quick = LaunchEntry(kernel="quick", grid=(1, 1, 1), unfinished=(CUT_SHORT,))
+    for launches, checked in (((entry,), 2), ((quick,), 0)):
+        written = write_report(Report(findings=(), launches=launches), form)
+        assert "launch 3: race analysis stopped after 10 s" in written
+        assert launches[0].kernel in written
+        if form in ("text", "json", "github", "html"):
+            said = "no finding in 1 kernel, 2 launches" if checked else "no launch was checked"
+            assert said in written
+            assert checked or "no finding" not in written
+        elif form == "junit":
+            (suite,) = JUnitXml.fromstring(written.encode())
+            assert suite.errors == 1
+            assert f"{checked} launch" in written
+        else:
+            (run,) = json.loads(written)["runs"]
+            (invocation,) = run["invocations"]
+            assert invocation["executionSuccessful"] is False
+            assert len(invocation["toolExecutionNotifications"]) == 1
+
+
+@pytest.mark.parametrize("status", [130, 143])
+def test_a_run_that_was_interrupted_says_so(report: Report, status: int) -> None:
+    for launches in ((), report.launches):
+        cut = replace(report, launches=launches, findings=(), exit_code=status)
+        assert "the run was interrupted" in write_report(cut, "text")
 
 
 def test_junit_times_are_decimals(report: Report) -> None:

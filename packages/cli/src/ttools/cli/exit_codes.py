@@ -8,6 +8,7 @@ OK = 0
 FINDINGS = 1
 USAGE = 2
 TOOL_FAILURE = 3
+#: 128 + SIGINT: Ctrl-C ended the command, or a part of what it was to do.
 INTERRUPTED = 130
 
 # A KernelError is of a .ttir file: in a script it is an exception of the script's.

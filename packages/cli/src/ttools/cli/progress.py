@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from ttools.cli.console import verbosity
 from ttools.core.configuration import read
+from ttools.core.process.phases import works
 
 VARIABLE = "TTOOLS_PROGRESS"
 #: Shorter runs show nothing.
@@ -37,16 +38,49 @@ class State:
         done: so many.
         total: of so many, at most; None where that is unknown.
         unit: what is counted, in the plural.
+        one: the same in the singular; by default the unit without its last letter.
         facts: what else there is to say: the best so far, how many were rejected.
         waits: whether the script waits meanwhile, and writes nothing.
+        seconds: how long it has taken so far; by default since the run began.
     """
 
     what: str
-    done: int
+    done: int | None
     total: int | None = None
     unit: str
+    one: str = ""
     facts: tuple[str, ...] = ()
     waits: bool = False
+    seconds: float | None = None
+
+    @property
+    def counted(self) -> str:
+        """`3 of 8 launches`; empty if nothing is counted."""
+        if self.done is None:
+            return ""
+        of = f" of {self.total:,}" if self.total else ""
+        unit = self.unit
+        if (self.total or self.done) == 1:
+            unit = self.one or unit.removesuffix("s")
+        return f"{self.done:,}{of} {unit}"
+
+
+def phase_state() -> State | None:
+    """Return how far the phase is that takes longest of those that launches are in now.
+
+    None if all of them have just begun: they come and go more quickly than anybody reads.
+    """
+    longest = min(works(), key=lambda work: work.phase.began, default=None)
+    if longest is None or longest.phase.seconds < _BAR_AFTER_S:
+        return None
+    phase = longest.phase
+    return State(
+        what=f"{phase.name} of {longest.kernel} (launch {longest.number:,})",
+        done=phase.done,
+        total=phase.total,
+        unit=phase.unit,
+        seconds=phase.seconds,
+    )
 
 
 class Ticker:
@@ -74,7 +108,7 @@ class Ticker:
         """Shows it, if it is time to."""
         now = time.monotonic()
         if state.what != self._what:
-            self._what, self._at_first, self._stage_began = state.what, state.done, now
+            self._what, self._at_first, self._stage_began = state.what, state.done or 0, now
         if self._terminal and (state.waits or not self._shared):
             if now >= self._next_bar:
                 self._next_bar = now + _REDRAWN_EVERY_S
@@ -85,7 +119,8 @@ class Ticker:
         self.clear()
         if now >= self._next_line:
             self._next_line = now + _LINE_EVERY_S
-            self._write(f"note: {self._told(state, now)} after {now - self._began:.0f} s\n")
+            seconds = now - self._began if state.seconds is None else state.seconds
+            self._write(f"note: {self._told(state, now)} after {seconds:.0f} s\n")
 
     def clear(self) -> None:
         if self._drawn:
@@ -93,20 +128,21 @@ class Ticker:
             self._drawn = False
 
     def _bar(self, state: State, now: float) -> str:
-        if not state.total:
-            return self._told(state, now)
+        if not state.total or state.done is None:
+            told = self._told(state, now)
+            return told if state.seconds is None else f"{told}, {state.seconds:.0f} s"
         full = min(_BAR_WIDTH, _BAR_WIDTH * state.done // state.total)
         return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {self._told(state, now)}"
 
     def _told(self, state: State, now: float) -> str:
-        of = f" of {state.total:,}" if state.total else ""
-        parts = [f"{state.what}: {state.done:,}{of} {state.unit}"]
-        taken, done = now - self._stage_began, state.done - self._at_first
+        parts = [": ".join(filter(None, [state.what, state.counted]))]
+        so_far = state.done or 0
+        taken, done = now - self._stage_began, so_far - self._at_first
         rate = done / taken if taken > 0 and done > 0 else 0.0
         if rate:
             parts.append(f"{rate:.3g}/s" if rate < 1000 else f"{rate:,.0f}/s")
         if rate and state.total:
-            parts.append(f"{_duration((state.total - state.done) / rate)} left")
+            parts.append(f"{_duration((state.total - so_far) / rate)} left")
         return ", ".join([*parts, *state.facts])
 
     def _write(self, text: str) -> None:

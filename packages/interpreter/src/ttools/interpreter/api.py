@@ -17,7 +17,7 @@ from ttools.core.errors import UsageError
 from ttools.core.reports.shown import Part, ShowsItself, Table, Text
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.beginning import Beginning
-from ttools.interpreter.run.interpretation import Run, enter, leave
+from ttools.interpreter.run.interpretation import CompileKernel, Run, enter, leave
 from ttools.interpreter.run.stats import KernelStats
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime import selection
@@ -148,6 +148,7 @@ def interpret(
     schedule: Literal["fused", "materialised"] = "fused",
     observer: Observer | None = None,
     tune: Callable[[TunedLaunch], Any] | None = None,
+    compile_kernel: CompileKernel | None = None,
     engine: Literal["native", "eager"] = "native",
     dot: DotMode | None = None,
     device_map: str | None = None,
@@ -170,6 +171,8 @@ def interpret(
         observer: runs each launch with instruments of its choice, see `observation`.
         tune: runs autotuned launches that nobody times, see `tuned_launch`; by default in their
             first configuration.
+        compile_kernel: called in the place of Triton's front end, with the name of a kernel and a
+            function that compiles it; the launch is left out if it returns None.
         engine: `native` code, or `eager`: the kernel's own source as Python, for debuggers, in
             this thread; autotuners then take their first configuration.
         dot: `as-written` computes products of f32 tiles with the `input_precision` of `tl.dot`,
@@ -215,6 +218,7 @@ def interpret(
             first_config=first_config or engine == "eager",
             observer=observer,
             tune=tune,
+            compile_kernel=compile_kernel,
             engine=engine,
             dot=dot,
         ),

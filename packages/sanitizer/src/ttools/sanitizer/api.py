@@ -273,6 +273,7 @@ def sanitize(
         first_config=first_config,
         observer=session,
         tune=session.tune,
+        compile_kernel=session.compile_kernel,
         dot=dot,
         timeout=options.timeout,
     )

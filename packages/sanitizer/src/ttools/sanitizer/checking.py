@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ttools.core.errors import KernelError
-from ttools.core.findings.findings import Finding
+from ttools.core.findings.findings import Finding, Unfinished
+from ttools.core.process.phases import PhaseStopped, Work
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.checks.check import Check, Observation
 from ttools.sanitizer.launch.checked import CheckedLaunch
-from ttools.sanitizer.launch.stopped import stopped
+from ttools.sanitizer.launch.stopped import NOT_MADE, cut_short, stopped, unfinished
 from ttools.sanitizer.passes.rewrites import Pass
 
 
@@ -31,6 +32,9 @@ class ChosenChecks:
         self._with_prepare = self._overriding("prepare")
         self._with_findings = self._overriding("findings")
         self._with_remarks = self._overriding("remarks")
+        self._names = [kind.name for kind in kinds]
+        after_run = sorted({*self._with_findings, *self._with_remarks})
+        self._names_after_run = [kinds[n].name for n in after_run]
 
     def _overriding(self, hook: str) -> Sequence[int]:
         before = getattr(Check, hook)
@@ -40,13 +44,35 @@ class ChosenChecks:
         """Whether any of them needs to see this."""
         return any(what in kind.observes for kind in self._kinds)
 
-    def run(self, checked: CheckedLaunch) -> None:
+    def run(self, checked: CheckedLaunch, work: Work) -> None:
         """Runs a launch; what is found is in its `findings` then, also if it raises.
+
+        A phase whose time is over is left out: `checked.unfinished` and a finding say so.
+
+        Args:
+            checked: the launch.
+            work: takes the phases of the launch.
 
         Raises:
             TtoolsError: as the launch would without checks, except for what a check recovers from.
+            PhaseStopped: another thread asked for the end of the launch.
         """
         checks = [kind(checked) for kind in self._kinds]
+        checked.pending = list(self._names)
+        try:
+            self._run(checked, checks, work)
+        except PhaseStopped as stop:
+            _note_stop(checked, work, stop, checked.pending, NOT_MADE)
+            return
+        checked.pending = list(self._names_after_run)
+        for n in self._with_findings:
+            _analyse(checked, checks[n], checks[n].findings, work)
+        for n in self._with_remarks:
+            _analyse(checked, checks[n], checks[n].remarks, work)
+        checked.pending = []
+
+    def _run(self, checked: CheckedLaunch, checks: Sequence[Check], work: Work) -> None:
+        """Prepares a launch and runs its programs."""
         passes: list[Pass] = []
         hidden: list[int] = []
         for n in self._with_passes:
@@ -60,11 +86,62 @@ class ChosenChecks:
             options = replace(options, seconds=checked.seconds)
         for n in self._with_prepare:
             options = checks[n].prepare(options)
+        work.begin("run")
         _execute(checked, checks, options)
-        for n in self._with_findings:
-            checked.findings += checks[n].findings()
-        for n in self._with_remarks:
-            checked.findings += checks[n].remarks()
+        monitor = checked.monitor
+        if monitor is not None and monitor.stop is not None:
+            checked.unfinished = Unfinished(
+                number=work.number,
+                phase="run",
+                reason="timeout" if monitor.stop.reason == "timeout" else "interrupted",
+                seconds=round(monitor.stop.seconds, 3),
+                checks=tuple(self._names),
+            )
+
+
+def _analyse(
+    checked: CheckedLaunch, check: Check, hook: Callable[[], Iterable[Finding]], work: Work
+) -> None:
+    """Takes the findings that a check makes of what was observed, as far as time allows."""
+    name = check.analysis or f"{check.name} analysis"
+    work.begin(name)
+    before = len(checked.findings)
+    try:
+        checked.findings += hook()
+    except PhaseStopped as stop:
+        more = "other " if len(checked.findings) > before else ""
+        missing = f"{more}{check.seeks or 'findings'} in it were not looked for"
+        if stop.phase != name:
+            missing = f"{check.seeks or 'findings'} that only this shows were not looked for"
+        _note_stop(checked, work, stop, [check.name], missing)
+    if check.name in checked.pending:
+        checked.pending.remove(check.name)
+
+
+def _note_stop(
+    checked: CheckedLaunch, work: Work, stop: PhaseStopped, checks: Sequence[str], missing: str
+) -> None:
+    """Notes that the time of a phase was over.
+
+    Args:
+        checked: the launch.
+        work: of its thread.
+        stop: ended the phase; raised again where it was no limit of time that did.
+        checks: names of the checks that it was for.
+        missing: what was not done, as a sentence.
+    """
+    if stop.reason != "timeout":
+        raise stop
+    record = unfinished(work, stop, checks)
+    work.broken = None
+    known = checked.unfinished
+    if known is None or known.phase != "run":  # else that the launch was stopped is known
+        checked.findings.append(cut_short(checked, record, [missing]))
+    if known is not None:
+        record = replace(
+            known, checks=(*known.checks, *(n for n in checks if n not in known.checks))
+        )
+    checked.unfinished = record
 
 
 def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOptions) -> None:

@@ -59,6 +59,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="unwritten memory and undefined lanes hold NaN, or junk if they are integers",
     )
     add(
+        "--ttools-timeout",
+        metavar="SECONDS",
+        help="the most time that compiling the kernel of a launch, running it and each analysis of "
+        "it may take; 0 for any time (default: 600)",
+    )
+    add(
         "--ttools-suppressions",
         action="append",
         metavar="FILE",
@@ -94,6 +100,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("ttools_view_bounds", "severity of leaving a tensor's elements in its storage")
     parser.addini("ttools_all_configs", "run every configuration", type="bool", default=False)
     parser.addini("ttools_poison", "fill what is undefined with NaN or junk", type="bool")
+    parser.addini("ttools_timeout", "the most time of each phase of a launch, in seconds")
     parser.addini("ttools_suppressions", "files of suppressions", type="paths", default=[])
     parser.addini("ttools_baseline", "file of known findings")
 
@@ -142,6 +149,7 @@ class PluginOptions:
         view_bounds: severity of leaving a view inside its storage; None for the default.
         all_configs: whether every configuration of autotuned kernels runs.
         poison: whether what is undefined holds NaN or junk.
+        timeout: seconds that each phase of a launch may take, 0 for any time; None for the default.
         suppressions: files of rules, as absolute paths.
         baseline: file of known findings, as an absolute path.
         updates_baseline: whether it is written instead of read.
@@ -157,6 +165,7 @@ class PluginOptions:
     view_bounds: Any
     all_configs: bool
     poison: bool
+    timeout: float | None
     suppressions: tuple[Path, ...]
     baseline: Path | None
     updates_baseline: bool
@@ -192,6 +201,7 @@ def read_options(config: pytest.Config) -> PluginOptions:
         or None,
         all_configs=config.getoption("--ttools-all-configs") or config.getini("ttools_all_configs"),
         poison=bool(config.getoption("--ttools-poison") or config.getini("ttools_poison")),
+        timeout=_timeout(config),
         # Tests may go to another folder.
         suppressions=tuple(Path(file).absolute() for file in files),
         baseline=_baseline(config),
@@ -206,6 +216,21 @@ def read_options(config: pytest.Config) -> PluginOptions:
     if options.checks is not None:
         _validate(options, config, files)
     return options
+
+
+def _timeout(config: pytest.Config) -> float | None:
+    given = config.getoption("--ttools-timeout")
+    name = "ttools_timeout" if given is None else "--ttools-timeout"
+    text = str(config.getini("ttools_timeout") or "") if given is None else given
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise pytest.UsageError(f"{name} is `{text}`: must be a number of seconds, or 0")
+    return seconds
 
 
 def _baseline(config: pytest.Config) -> Path | None:

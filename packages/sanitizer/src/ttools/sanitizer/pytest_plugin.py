@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ttools.sanitizer.pytest_options import add_options, keep_paths, read_options
-from ttools.sanitizer.pytest_report import TITLE, RunReport, attach
+from ttools.sanitizer.pytest_progress import TITLE, PhaseProgress, terminal_writer
+from ttools.sanitizer.pytest_report import RunReport, attach
 
 if TYPE_CHECKING:
     from ttools.core.reports.report import Report
@@ -76,6 +77,8 @@ class _Plugin:
         self._conclusion: list[str] = []
         self._interpreter_unset = False
         self._mapped = False
+        self._progress = PhaseProgress(terminal_writer())
+        config.add_cleanup(self._progress.stop)
 
     def take_over_from_upstream(self) -> None:
         """Unsets TRITON_INTERPRET, which Triton reads when a kernel is decorated."""
@@ -113,8 +116,11 @@ class _Plugin:
         try:
             with sanitization:
                 result = yield
-        except BaseException:
-            _attach(item, self._report(item, sanitization))
+        except BaseException as error:
+            report = self._report(item, sanitization)
+            _attach(item, report)
+            if isinstance(error, (KeyboardInterrupt, pytest.exit.Exception)):
+                self._run.add_interrupted(report)  # the test has no end that would carry it
             raise
         report = self._report(item, sanitization)
         if report.failing and not self.options.updates_baseline:
@@ -154,7 +160,7 @@ class _Plugin:
     def begin(self, item: pytest.Item, checks: str) -> Sanitization:
         """The sanitizer run of a test, not yet active."""
         from ttools.core.errors import UsageError
-        from ttools.sanitizer.api import sanitize
+        from ttools.sanitizer.api import DEFAULT_TIMEOUT, sanitize
 
         try:
             sanitization = sanitize(
@@ -164,6 +170,7 @@ class _Plugin:
                 all_configs=self.options.all_configs,
                 suppressions=self.options.suppressions,
                 baseline=None if self.options.updates_baseline else self.options.baseline,
+                timeout=DEFAULT_TIMEOUT if self.options.timeout is None else self.options.timeout,
             )
         except UsageError as error:
             raise pytest.fail.Exception(f"{TITLE}: {error}", pytrace=False) from None
@@ -171,6 +178,8 @@ class _Plugin:
             post_mortem = sanitization.debug_first(self.options.fail_on, allowed=_allowed(item))
             post_mortem.around = self._terminal
         item.stash[_run] = sanitization
+        self._progress.test = item.nodeid
+        self._progress.start()
         return sanitization
 
     @contextmanager

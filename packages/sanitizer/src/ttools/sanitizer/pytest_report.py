@@ -11,11 +11,12 @@ import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ttools.sanitizer.pytest_progress import TITLE
+
 if TYPE_CHECKING:
     from ttools.core.reports.report import Report
     from ttools.sanitizer.pytest_options import PluginOptions
 
-TITLE = "ttools sanitize"
 #: Attribute of the report of a test's end, and what of its findings travels.
 _ATTRIBUTE = "ttools_run"
 _PARTS = ("findings", "dropped", "suppressed", "launches", "maps")
@@ -46,16 +47,24 @@ class RunReport:
             self._parts[name] += values
         self.tests += bool(parts["launches"])
 
+    def add_interrupted(self, report: Report) -> None:
+        """Takes what was launched in a test that Ctrl-C ended, and which has no result."""
+        for name, values in self._parts.items():
+            values += getattr(report, name)
+        self.tests += bool(report.launches)
+
     def summary(self) -> str:
         """How much was checked: silence must not pass for a clean run."""
-        from ttools.core.reports.report import configs_text, counted
+        from ttools.core.reports.report import configs_text, counted, unfinished_text
 
         if not self.tests:
             return "no Triton kernel was launched, so nothing was checked"
         entries = self._parts["launches"]
-        launches = counted(sum(entry.count for entry in entries), "launch", "launches")
+        launches = counted(sum(entry.checked for entry in entries), "launch", "launches")
         text = f"checked {launches} in {counted(self.tests, 'test')}"
-        return "; ".join(filter(None, [text, configs_text(entries)]))
+        unfinished = unfinished_text(entries)
+        cut_short = f"not checked to the end: {unfinished}" if unfinished else ""
+        return "; ".join(filter(None, [text, configs_text(entries), cut_short]))
 
     def conclude(self) -> tuple[list[str], bool]:
         """Writes what was asked for; returns lines to show, and whether all went well."""

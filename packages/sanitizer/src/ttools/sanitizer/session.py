@@ -9,7 +9,7 @@ import itertools
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from weakref import WeakSet
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, LaunchEntry, merge, merge_in_launch
 from ttools.core.process.host_line import host_callers, host_line
+from ttools.core.process.phases import PhaseStopped
 from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.observation import ObservedLaunch
@@ -32,7 +33,8 @@ from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.children.reading import Children, Folder
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.options import SanitizeOptions
-from ttools.sanitizer.launch.subject import Subject
+from ttools.sanitizer.launch.stopped import NOT_MADE, cut_short, phase_finding, unfinished
+from ttools.sanitizer.launch.tally import Tally, united
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import tensors_among
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 _active: WeakSet[Session] = WeakSet()
 #: The least that launches are given of a kernel that was stopped again and again, in seconds.
 _LEAST_SECONDS = 0.1
+#: Status with which a thread ends whose launch was stopped by Ctrl-C.
+_INTERRUPTED = 130
 
 
 class Session:
@@ -68,8 +72,7 @@ class Session:
         self._judges_views = options.view_bounds != "off" and self._checks.observe("views")
         self._watches_allocations = options.poison or self._checks.observe("allocations")
         self.own_findings: list[Finding] = []
-        #: By what equal launches have in common: how many there were, and their seconds.
-        self._tallies: dict[object, tuple[LaunchEntry, int, float]] = {}
+        self._tally = Tally(sorted(options.checks))
         self.maps: list[TensorMap] = []
         self.folder = Folder()
         #: Where this process writes as a child of the run's process; None in that one.
@@ -86,6 +89,8 @@ class Session:
         self.post_mortem: PostMortem | None = None
         #: How long launches of kernels may take that were stopped before.
         self._limits: dict[str, float] = {}
+        #: The same for their compilations and analyses.
+        self._phase_limits: dict[str, float] = {}
         self._lock = threading.Lock()
         self._book = AddressBook()
         self._kernels = KnownKernels()
@@ -124,7 +129,8 @@ class Session:
         """Makes this process a child in the run of another one, for which it writes from now on."""
         self._joins, self._writer = folder, None
         self._lock = threading.Lock()  # another thread of the other process may have held it
-        self.own_findings, self._tallies, self.maps = [], {}, []
+        self.own_findings, self.maps = [], []
+        self._tally = Tally(sorted(self.options.checks))
         self._beyond_torch.clear()
         self._on_device.clear()
         self._inside.clear()
@@ -174,15 +180,24 @@ class Session:
             judges_views=self._judges_views,
         )
         checked.seconds = self._limits.get(launch.kernel, checked.seconds)
+        seconds = self._phase_limits.get(launch.kernel, self.options.timeout)
+        working = self._tally.working(launch.kernel, seconds, "preparation", checked)
         try:
-            self._checks.run(checked)
-        except (KernelError, KeyboardInterrupt, SystemExit) as error:
+            with working as work:
+                self._checks.run(checked, work)
+        except BaseException as error:
+            checked.unfinished = unfinished(work, error, checked.pending)
+            if checked.unfinished.reason == "interrupted" and not _was_stopped(launch):
+                checked.findings.append(cut_short(checked, checked.unfinished, _pending(checked)))
             self._add_with_callers(checked.findings, is_from_here)
-            self._count(launch, checked.report)
+            self._count(launch, checked)
             if debugger is not None and isinstance(error, KernelError):
                 debugger.look_at_failure(checked, before, error)
             if _ends_process(launch):
                 wait_for_the_end()
+            if isinstance(error, PhaseStopped):
+                # As where native code of a thread is stopped: it ends without a word.
+                raise SystemExit(_INTERRUPTED) from None
             raise
         tuned = tuned_launch.get()
         if tuned is not None:
@@ -190,17 +205,40 @@ class Session:
         if checked.findings:
             self._add_with_callers(checked.findings, is_from_here)
             self._add_maps(checked)
-        if checked.hung and checked.seconds is not None and _timed_out(checked):
+        if checked.unfinished is not None and checked.seconds is not None:
             # Launched again and again, it must not take that long each time.
-            self._limits[launch.kernel] = max(checked.seconds / 2, _LEAST_SECONDS)
+            limits = self._limits if checked.unfinished.phase == "run" else self._phase_limits
+            spent = limits.get(launch.kernel, checked.seconds)
+            limits[launch.kernel] = max(spent / 2, _LEAST_SECONDS)
         if checked.is_given_device_memory:
             self._on_device[checked.subject.kernel] = None
         if checked.reaches_foreign_memory:
             self._beyond_torch[checked.subject.kernel] = None
-        self._count(launch, checked.report)
+        self._count(launch, checked)
         if debugger is not None:
             debugger.look(checked, before)
         return checked.report
+
+    def compile_kernel(self, kernel: str, compiles: Callable[[], Any]) -> Any:
+        """Has Triton's front end compile a kernel for a launch.
+
+        Returns:
+            What it returns; None if that took longer than a launch may, which a finding says.
+        """
+        working = self._tally.working(kernel, self.options.timeout, "compilation")
+        try:
+            with working as work:
+                return compiles()
+        except (PhaseStopped, KeyboardInterrupt) as error:
+            record = unfinished(work, error, sorted(self.options.checks))
+            line = host_line()
+            self._add([phase_finding(kernel, record, [NOT_MADE], launch=line)])
+            self._tally.count_uncompiled(kernel, line, record)
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            if error.reason == "timeout":
+                return None
+            raise SystemExit(_INTERRUPTED) from None
 
     def tune(self, launch: TunedLaunch) -> Any:
         """Runs an autotuned launch in the first of its configurations, or in all."""
@@ -221,19 +259,12 @@ class Session:
     @property
     def findings(self) -> list[Finding]:
         """What was found in all processes, merged by site; those of this one come first."""
-        return merge([*self.own_findings, *self._children().findings])
+        return merge([*self.own_findings, *self._tally.findings, *self._children().findings])
 
     @property
     def launches(self) -> list[LaunchEntry]:
-        """What ran in all processes, equal launches together."""
-        together: dict[object, LaunchEntry] = {}
-        for each in (*self._own_launches, *self._children().launches):
-            key = (each.kernel, each.grid, each.location, repr(each.config))
-            first = together.setdefault(key, each)
-            if first is not each:
-                count, seconds = first.count + each.count, first.seconds + each.seconds
-                together[key] = replace(first, count=count, seconds=seconds)
-        return list(together.values())
+        """What ran in all processes, equal launches together, and what is still running."""
+        return united([*self._own_launches, *self._children().launches])
 
     @property
     def warnings(self) -> list[str]:
@@ -245,9 +276,7 @@ class Session:
 
     @property
     def _own_launches(self) -> list[LaunchEntry]:
-        with self._lock:
-            tallies = list(self._tallies.values())
-        return [replace(each, count=count, seconds=s) for each, count, s in tallies]
+        return self._tally.entries
 
     @property
     def _own_warnings(self) -> list[str]:
@@ -320,23 +349,25 @@ class Session:
             )
             self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 
-    def _count(self, launch: ObservedLaunch, report: LaunchReport) -> None:
-        config = None if launch.config is None else repr(launch.config)
-        key = (launch.kernel, tuple(launch.grid), launch.host_line, config)
-        with self._lock:
-            entry, count, seconds = self._tallies.get(key) or (_entry(launch), 0, 0.0)
-            self._tallies[key] = entry, count + 1, seconds + report.seconds
+    def _count(self, launch: ObservedLaunch, checked: CheckedLaunch) -> None:
+        self._tally.count(launch, checked)
         if self._around is not None:
             self._around._note_inside(launch.kernel)
+
+
+def _was_stopped(launch: ObservedLaunch) -> bool:
+    """Return whether its programs were stopped, which has a finding of its own."""
+    return launch.monitor is not None and launch.monitor.stop is not None
+
+
+def _pending(checked: CheckedLaunch) -> list[str]:
+    """Say which checks have not finished."""
+    return [f"not finished: {', '.join(checked.pending)}"] if checked.pending else []
 
 
 def _ends_process(launch: ObservedLaunch) -> bool:
     stop = None if launch.monitor is None else launch.monitor.stop
     return stop is not None and stop.reason == "end"
-
-
-def _timed_out(checked: CheckedLaunch) -> bool:
-    return any(finding.kind == "timeout" for finding in checked.findings)
 
 
 def _join_after_fork() -> None:
@@ -345,15 +376,3 @@ def _join_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_join_after_fork)
-
-
-def _entry(launch: ObservedLaunch) -> LaunchEntry:
-    """What equal launches have in common; it must not keep the arguments of any alive."""
-    known = Subject.of(launch)
-    return LaunchEntry(
-        kernel=known.kernel,
-        grid=known.grid,
-        location=known.host_line,
-        config=known.config,
-        choices=launch.choices,
-    )

@@ -170,7 +170,12 @@ def _sources(
     from ttools.core.compilation.specialisation import captured
 
     seen = progress(
-        lambda: State(what="captured", done=len(sources), unit="compilations that launches need")
+        lambda: State(
+            what="captured",
+            done=len(sources),
+            unit="compilations that launches need",
+            one="compilation that launches need",
+        )
     )
     with captured(names=inspected.only) as sources, inspected.running(), seen:
         status = run_work(work, device_map)

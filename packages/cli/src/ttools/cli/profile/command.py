@@ -82,7 +82,9 @@ def profile_command(
         proton_file=proton_file,
         trials=trials,
     )
-    seen = progress(lambda: State(what="profiled", done=profiled.seen, unit="launches"))
+    seen = progress(
+        lambda: State(what="profiled", done=profiled.seen, unit="launches", one="launch")
+    )
     with child_launches() as children, seen, profiled:
         status = run_work(work, device_map, quiet=True)
     if status and is_gpu_broken():
@@ -111,5 +113,9 @@ def _judged(profiled: Profile) -> State:
     """While counts are made and kernels compiled, once the program has ended."""
     done, of = profiled.judged
     return State(
-        what="judging kernels", done=done, total=of or None, unit="specialisations and forms"
+        what="judging kernels",
+        done=done,
+        total=of or None,
+        unit="specialisations and forms",
+        one="specialisation or form",
     )

@@ -11,7 +11,7 @@ import typer
 
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, show_error
-from ttools.cli.progress import State, progress
+from ttools.cli.progress import State, phase_state, progress
 from ttools.cli.sanitize import gpu as sanitize_gpu
 from ttools.cli.sanitize import options as sanitize_options
 from ttools.cli.sanitize.ending import SanitizeEnding
@@ -216,8 +216,13 @@ def _run(
 def _state(checked: Sanitization) -> State:
     from ttools.core.reports.report import counted
 
-    launches = checked.launches
+    phase = phase_state()
+    if phase is not None:
+        return phase
+    launches = [each for each in checked.launches if each.checked]
     kernels = counted(len({each.kernel for each in launches}), "kernel")
     findings = counted(len(checked.session.findings), "finding")
-    done = sum(each.count for each in launches)
-    return State(what="checked", done=done, unit="launches", facts=(kernels, findings))
+    done = sum(each.checked for each in launches)
+    return State(
+        what="checked", done=done, unit="launches", one="launch", facts=(kernels, findings)
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ttools.cli import exit_codes
 from ttools.cli.children import child_launches_text
 from ttools.cli.console import say, show_error, write_findings, write_text
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.findings.findings import Severity
 from ttools.core.process.hard_exit import flush_streams
 from ttools.core.process.interruptible import first_ctrl_c_ignored
@@ -65,9 +65,11 @@ class SanitizeEnding:
         """
         if os.getpid() != self._owner:
             return status or exit_codes.OK  # a fork of the program came this far
-        with self._writing, first_ctrl_c_ignored():
+        with self._writing, first_ctrl_c_ignored() as ignored:
             if self._concluded is None:
                 self._concluded = self._conclude(status, failure)
+            if ignored:
+                self._concluded = self._concluded or exit_codes.INTERRUPTED
             return self._concluded
 
     @contextmanager
@@ -101,6 +103,10 @@ class SanitizeEnding:
         if failure is not None:
             raise failure
         if self.new_baseline is not None:
+            if report.is_interrupted or report.unfinished:
+                raise UsageError(
+                    f"{self.new_baseline} was not written: not everything was checked to its end"
+                )
             report = _write_down(report, self.new_baseline)
         return status or self._judged(report)
 
@@ -150,7 +156,10 @@ class SanitizeEnding:
         if self.require_launches and not report.launches:
             say("error", f"{no_launch(report)} (--require-launches)")
             return exit_codes.FINDINGS
-        return exit_codes.FINDINGS if report.failing else exit_codes.OK
+        if report.failing:
+            return exit_codes.FINDINGS
+        ended_early = (each.reason in ("interrupted", "running") for _, each in report.unfinished)
+        return exit_codes.INTERRUPTED if any(ended_early) else exit_codes.OK
 
 
 def _write_down(report: Report, baseline: Path) -> Report:

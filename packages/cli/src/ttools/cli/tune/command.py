@@ -233,7 +233,7 @@ def _work(words: Sequence[str], module: str | None, code: str | None) -> Work:
 def _state(run: TuningRun) -> State:
     results = list(run.results)
     if not results:
-        return State(what="tuning", done=0, unit="kernels so far")
+        return State(what="tuning", done=0, unit="kernels so far", one="kernel so far")
     latest = results[-1]
     trials = list(latest.trials.values())
     costs = [trial.cost for trial in trials if trial.cost is not None]

@@ -87,7 +87,12 @@ def verify_command(
 
 def _state(tried: int, failing: int, most: int) -> State:
     return State(
-        what="verified", done=tried, total=most, unit="cases at most", facts=(f"{failing} failed",)
+        what="verified",
+        done=tried,
+        total=most,
+        unit="cases at most",
+        one="case at most",
+        facts=(f"{failing} failed",),
     )
 
 

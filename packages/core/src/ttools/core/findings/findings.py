@@ -180,17 +180,49 @@ def _with_configs(first: Finding, later: Finding) -> Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """Why a launch was not checked to its end.
+
+    Attributes:
+        number: number of the launch among those of its kernel in its process, from 1.
+        phase: what was cut short: `compilation`, `run`, `race analysis` …
+        reason: `timeout`, `interrupted`, `failed` for an exception, or `running` for a launch that
+            had not ended when the report was made.
+        seconds: how long the phase had taken.
+        checks: names of the checks that did not finish.
+    """
+
+    number: int
+    phase: str
+    reason: Literal["timeout", "interrupted", "failed", "running"]
+    seconds: float
+    checks: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """`launch 3: race analysis interrupted after 4.2 s`."""
+        ended = {
+            "timeout": "stopped after",
+            "interrupted": "interrupted after",
+            "failed": "failed after",
+            "running": "still going on after",
+        }
+        return f"launch {self.number:,}: {self.phase} {ended[self.reason]} {self.seconds:.3g} s"
+
+
+@dataclass(frozen=True, kw_only=True)
 class LaunchEntry:
     """One line of a report's list of launches; equal launches are counted together.
 
     Attributes:
         kernel: its name.
-        grid: three extents.
+        grid: three extents; zeros if its compilation did not end, so that they are not known.
         count: how many launches.
         seconds: that they took.
         location: `file:line` of the launch.
         config: the autotuner's configuration.
         choices: how many configurations the autotuner had.
+        unfinished: launches among these that were not checked to their end.
     """
 
     kernel: str
@@ -200,6 +232,12 @@ class LaunchEntry:
     location: str | None = None
     config: Mapping[str, Any] | None = field(default=None, hash=False)
     choices: int = 1
+    unfinished: tuple[Unfinished, ...] = ()
+
+    @property
+    def checked(self) -> int:
+        """How many of the launches were checked to their end."""
+        return self.count - len(self.unfinished)
 
 
 class FindingsError(TtoolsError):

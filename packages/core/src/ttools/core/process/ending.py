@@ -157,8 +157,17 @@ def _is_public(name: str) -> bool:
     return not name.startswith("_") or name.startswith("__")
 
 
+def leave_abruptly() -> None:
+    """Has `leave_if_interrupted` end the process: threads go on that must not be waited for."""
+    _interrupted.set()
+
+
 def leave_if_interrupted(status: int) -> None:
-    """Ends the process if Ctrl-C ended `finish`: Python would wait for the same threads again."""
+    """Ends the process at once where waiting for its threads was given up.
+
+    Ctrl-C has ended `finish`, and Python would wait for the same threads again, or a call in the
+    background goes on.
+    """
     if _interrupted.is_set():
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):

@@ -38,21 +38,30 @@ def stop_other_threads() -> None:
 
 
 @contextmanager
-def first_ctrl_c_ignored() -> Iterator[None]:
+def first_ctrl_c_ignored() -> Iterator[list[int]]:
     """Ignores the first Ctrl-C in what is short and must not be left half done; the next one kills.
 
     Other threads than the main one do not see Ctrl-C.
+
+    Yields:
+        The signals that were ignored so far.
     """
+    ignored: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield ignored
         return
     before = signal.getsignal(signal.SIGINT)
     if before in (None, signal.SIG_IGN):  # not Python's, or ignored anyway
-        yield
+        yield ignored
         return
-    signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, signal.SIG_DFL))
+
+    def ignore(number: int, _: object) -> None:
+        ignored.append(number)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, ignore)
     try:
-        yield
+        yield ignored
     finally:
         signal.signal(signal.SIGINT, before)
 

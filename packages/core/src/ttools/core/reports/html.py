@@ -204,4 +204,7 @@ def _launch(entry: LaunchEntry, report: Report) -> list[str]:
     location = shown_line(entry.location, report.root) if entry.location else ""
     config = config_text(entry.config)
     grid = " x ".join(map(str, entry.grid))
-    return [entry.kernel, grid, f"{entry.count:,}", f"{entry.seconds * 1e3:,.2f}", location, config]
+    count = f"{entry.count:,}"
+    if entry.unfinished:
+        count += f" ({entry.checked:,} checked to the end)"
+    return [entry.kernel, grid, count, f"{entry.seconds * 1e3:,.2f}", location, config]

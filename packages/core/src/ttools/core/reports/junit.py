@@ -1,7 +1,7 @@
 """The report as JUnit XML, which CI systems show as tests.
 
-Owns how findings become test cases: a suite per kernel, a case per finding, and one that passes
-for a kernel with nothing to report. Findings below the failing severity pass and keep their text. A
+A suite per kernel has a case per finding, and one for its launches, which is an error if one of
+these was not checked to its end. Findings below the failing severity pass and keep their text. A
 program that failed, or launched nothing, is a suite of its own: that is no clean result.
 """
 
@@ -13,7 +13,7 @@ from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestS
 
 from ttools.core.findings.findings import Finding
 from ttools.core.findings.suppressions import Suppressed
-from ttools.core.reports.report import Report, at_least, counted, no_launch
+from ttools.core.reports.report import Report, at_least, counted, no_launch, unfinished_text
 from ttools.core.reports.text import finding_text
 
 # What XML 1.0 cannot hold, even escaped.
@@ -52,8 +52,11 @@ def _suite(kernel: str, report: Report) -> TestSuite:
     cases += [_skipped(e, report) for e in report.suppressed if e.finding.kernel == kernel]
     runs = [entry for entry in report.launches if entry.kernel == kernel]
     case = TestCase("launches", _clean(kernel), sum(entry.seconds for entry in runs))
-    launches = sum(entry.count for entry in runs)
+    launches = sum(entry.checked for entry in runs)
     case.system_out = f"{counted(launches, 'launch', 'launches')} checked"
+    unfinished = unfinished_text(runs)
+    if unfinished:
+        case.result = [Error(_clean(f"not checked to the end: {unfinished}"), "unfinished")]
     for each in [*([case] if runs else []), *cases]:
         suite.add_testcase(each)
     return suite

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity, Unfinished
 from ttools.core.findings.suppressions import Suppressed
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
 _NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was checked"
 _ELSEWHERE = "all Triton kernels were launched in a run of the program's own, not in this one"
-#: Of kernels that ran in some configurations only.
+#: Of kernels that ran in some configurations only, and of launches not checked to their end.
 _MOST_LISTED = 3
+#: Exit statuses of programs that SIGINT and SIGTERM end, as a shell reports them.
+_INTERRUPTED = (130, 143)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,16 @@ class Report:
     @property
     def failing(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if at_least(f.severity, self.fail_on))
+
+    @property
+    def is_interrupted(self) -> bool:
+        """True if Ctrl-C or SIGTERM ended the program."""
+        return self.exit_code in _INTERRUPTED
+
+    @property
+    def unfinished(self) -> tuple[tuple[LaunchEntry, Unfinished], ...]:
+        """The launches that were not checked to their end, with why."""
+        return tuple((entry, each) for entry in self.launches for each in entry.unfinished)
 
     def path(self, file: str) -> str:
         """A file as it is shown: relative to `root` when inside, else as it was recorded."""
@@ -118,8 +130,32 @@ def summary(report: Report) -> str:
     if report.launches:
         if partly := configs_text(report.launches):
             hidden += f"; {partly}"
-        return f"{found or 'no finding'} in {launches_summary(report.launches)}{hidden}"
-    return f"{found or no_launch(report)}{hidden}"
+        hidden += _rest(report)
+        if any(entry.checked for entry in report.launches):
+            return f"{found or 'no finding'} in {launches_summary(report.launches)}{hidden}"
+        return f"{found or 'no launch was checked to its end'}{hidden}"
+    return f"{found or no_launch(report)}{hidden}{_rest(report)}"
+
+
+def _rest(report: Report) -> str:
+    """What was not checked because something ended before its time."""
+    unfinished = unfinished_text(report.launches)
+    text = f"; not checked to the end: {unfinished}" if unfinished else ""
+    if report.is_interrupted:
+        text += "; the run was interrupted, and what it had not done by then was not checked"
+    return text
+
+
+def unfinished_text(launches: Iterable[LaunchEntry]) -> str:
+    """Which launches were not checked to their end, and why; empty if all were.
+
+    ``k` (launch 3: race analysis interrupted after 4.2 s)`.
+    """
+    texts = [f"`{entry.kernel}` ({each.text})" for entry in launches for each in entry.unfinished]
+    listed = texts[:_MOST_LISTED]
+    if len(texts) > _MOST_LISTED:
+        listed.append(counted(len(texts) - _MOST_LISTED, "further launch", "further launches"))
+    return ", ".join(listed)
 
 
 def no_launch(report: Report) -> str:
@@ -152,10 +188,10 @@ def configs_text(launches: Iterable[LaunchEntry]) -> str:
 
 
 def launches_summary(launches: Iterable[LaunchEntry]) -> str:
-    """`3 kernels, 17 launches`."""
-    entries = list(launches)
+    """`3 kernels, 17 launches`, of those that were checked to their end."""
+    entries = [entry for entry in launches if entry.checked]
     kernels = {entry.kernel for entry in entries}
-    total = sum(entry.count for entry in entries)
+    total = sum(entry.checked for entry in entries)
     return f"{counted(len(kernels), 'kernel')}, {counted(total, 'launch', 'launches')}"
 
 

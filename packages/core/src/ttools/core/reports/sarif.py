@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -76,7 +77,20 @@ def _rule(kind: str, findings: list[Finding], kinds: Mapping[str, str]) -> dict[
 
 
 def _invocation(report: Report) -> dict[str, Any]:
-    invocation: dict[str, Any] = {"executionSuccessful": report.exit_code in (None, 0)}
+    successful = report.exit_code in (None, 0) and not report.unfinished
+    invocation: dict[str, Any] = {"executionSuccessful": successful}
+    if report.unfinished:
+        invocation["toolExecutionNotifications"] = [
+            {
+                "level": "error",
+                "message": {"text": f"not checked to the end: `{entry.kernel}` ({each.text})"},
+                "locations": [
+                    _location(location_of_line(entry.location), report.root, entry.kernel)
+                ],
+                "properties": asdict(each),
+            }
+            for entry, each in report.unfinished
+        ]
     if report.exit_code is not None:
         invocation["exitCode"] = report.exit_code
     if report.target:

@@ -31,6 +31,7 @@ from ttools.core.triton_versions.foreign_ttir import read_foreign_ttir, refuse_d
 from ttools.core.triton_versions.front_end import (
     CompiledSource,
     Signature,
+    each_visited_node,
     fp_fusion,
     kernel_being_compiled,
     launched_function,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -10,6 +11,7 @@ from typing import Any, TypeAlias
 
 from ttools.core.errors import UsageError
 from ttools.core.ownership import owner_of_function
+from ttools.core.patches import Patches
 from ttools.core.triton_versions.version import installed_triton
 
 #: A kernel's signature: a Triton type per parameter, `constexpr`, or a tuple of such.
@@ -18,6 +20,27 @@ Signature: TypeAlias = "str | tuple[Signature, ...]"
 
 # The nvidia backend rewrites tensor descriptors to pointers below compute capability 9.0 only.
 _CAPABILITY_WITHOUT_DESCRIPTORS = 80
+
+
+@contextmanager
+def each_visited_node(act: Callable[[], object]) -> Iterator[None]:
+    """Has a function called for each node of a kernel's source that the front end visits.
+
+    Args:
+        act: the function; what it raises ends the compilation if it is no `Exception`.
+    """
+    from triton.compiler.code_generator import CodeGenerator
+
+    def acting(visit: Callable[..., Any]) -> Callable[..., Any]:
+        def visit_node(self: Any, node: Any) -> Any:
+            act()
+            return visit(self, node)
+
+        return visit_node
+
+    with Patches() as patches:
+        patches.wrap(CodeGenerator, "visit", acting)
+        yield
 
 
 def run_ttir_passes(module: Any) -> None:

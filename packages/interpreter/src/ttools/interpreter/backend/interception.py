@@ -23,6 +23,7 @@ from ttools.core.context_values import bound
 from ttools.core.errors import UsageError
 from ttools.core.launch_path import CALL, COMPILE, INTERPRETED, TRIAL, TUNED, take_over
 from ttools.core.patches import Patches
+from ttools.core.process.phases import tick
 from ttools.interpreter.backend.autotuners import tuned_on_cpu
 from ttools.interpreter.backend.driver import eager_device, launches_are_eager
 from ttools.interpreter.backend.inductor import InductorKernels
@@ -160,12 +161,15 @@ def _checked_grid(grid: Any, kernel: str) -> Any:
 
 def _timed_compile(original: Callable[..., Any]) -> Callable[..., Any]:
     def _do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        name = self.fn.__name__
+        run = selecting_run(name)
         start = time.perf_counter()
         try:
-            return original(self, *args, **kwargs)
+            if run is None or run.compile_kernel is None:
+                return original(self, *args, **kwargs)
+            with triton_versions.each_visited_node(tick):
+                return run.compile_kernel(name, lambda: original(self, *args, **kwargs))
         finally:
-            name = self.fn.__name__
-            run = selecting_run(name)
             if run is not None:
                 run.statistics.count_front_end(name, time.perf_counter() - start)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ttools.core.errors import UnsupportedError
+from ttools.core.process.phases import tick
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import EmitOptions, Site
 from ttools.interpreter.analysis.strides import memory_order, tile_order
@@ -413,6 +414,7 @@ class Emitter(SlotAccess):
 
     def operation(self, op: Operation) -> None:
         """Emits one operation at its place."""
+        tick()
         self.evaluation += 1
         try:
             if op in self.plan.skipped:

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from ttools.core.errors import UnsupportedError
 from ttools.core.location import SourceLocation
+from ttools.core.process.phases import tick
 from ttools.interpreter import ir
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.parser.assembly import (
@@ -130,6 +131,7 @@ class ModuleParser:
 
     def operation(self, parent: ir.Block) -> ir.Operation:
         """One operation with its results, regions and location."""
+        tick()
         cursor = self.cursor
         results = self._result_names() if cursor.tokens[cursor.index][:1] == "%" else []
         at = cursor.index

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ttools.interpreter.run.tuned_launch import TunedLaunch
 
 
+#: Takes the name of a kernel and what compiles it; returns what that returns, or None.
+CompileKernel = Callable[[str, Callable[[], Any]], Any]
 _MOST_NAMED = 4
 
 
@@ -39,6 +41,7 @@ class Run:
         first_config: whether autotuners take their first configuration without timing any.
         observer: runs its launches in the launcher's place, with instruments of its choice.
         tune: runs autotuned launches that nobody times; in their first configuration by default.
+        compile_kernel: has Triton's front end compile a kernel, see `interpret`.
         engine: `eager` runs the kernels as Python; kernels that only Python can run are anyway.
         dot: how products of f32 tiles are computed; by default what the environment says.
 
@@ -59,6 +62,7 @@ class Run:
         first_config: bool,
         observer: Observer | None = None,
         tune: Callable[[TunedLaunch], Any] | None = None,
+        compile_kernel: CompileKernel | None = None,
         engine: Literal["native", "eager"] = "native",
         dot: DotMode | None = None,
     ) -> None:
@@ -73,6 +77,7 @@ class Run:
         self.first_config = first_config
         self.observer = observer
         self.tune = tune
+        self.compile_kernel = compile_kernel
         self.statistics = Statistics()
         self.warnings: list[str] = []
         self.unchecked_assertions: dict[str, SourceLocation] = {}

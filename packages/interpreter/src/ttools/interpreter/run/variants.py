@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from ttools.core.errors import during
+from ttools.core.process.phases import phase
 from ttools.interpreter.abi.module import (
     EmitOptions,
     EmittedModule,
@@ -143,7 +144,7 @@ class Variants:
             rewrite(module)
             return emit_kernel(module, facts, options)
 
-        with during(f"compiling kernel `{self._name}` for the CPU"):
+        with phase("compilation"), during(f"compiling kernel `{self._name}` for the CPU"):
             return get_or_compile(
                 self._ttir, facts, options, emit, name=self._name, defined=self._defined
             )

@@ -21,6 +21,7 @@ import msgspec
 from ttools.core.environment import installed_version
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
+from ttools.core.process.background import wait_for
 from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.module import (
     ABI_VERSION,
@@ -96,8 +97,12 @@ def get_or_compile(
     start = time.perf_counter()
     emitted = build()
     phases["emit"] = time.perf_counter() - start
-    with crash_note.compiling(name, defined):
-        object_code = jit.compile_ir(emitted.llvm_ir, name=name, opt=opt, phases=phases)
+
+    def generate() -> bytes:
+        with crash_note.compiling(name, defined):
+            return jit.compile_ir(emitted.llvm_ir, name=name, opt=opt, phases=phases)
+
+    object_code = wait_for(generate)
     start = time.perf_counter()
     native = jit.load(object_code)
     loaded = time.perf_counter()

@@ -57,12 +57,14 @@ SHARED_KINDS: Kinds = {
     ),
     "interrupted": Kind(
         severity="note",
-        meaning="A launch was stopped by Ctrl-C, or because the process was asked to end.",
+        meaning="A launch or its checks were stopped by Ctrl-C, or because the process was asked "
+        "to end.",
     ),
     "timeout": Kind(
         severity="error",
-        meaning="A launch took longer than `--timeout` and was stopped; what it left in memory is "
-        "incomplete.",
+        meaning="The compilation of a kernel, a launch of it, or the analysis of a launch took "
+        "longer than `--timeout` and was stopped: the launch was not checked to its end, and what "
+        "one that was stopped itself left in memory is incomplete.",
         help="correct the loop if it never ends; raise --timeout if the launch is long",
     ),
     "unsupported": Kind(severity="warning", meaning="A check could not analyse this."),
@@ -83,6 +85,8 @@ class Check:
         is_default: whether it is made unless others are asked for.
         observes: what it needs to see, besides what fails in native code.
         rewrites_first: whether its passes come before those of all others.
+        analysis: what the phase of its findings is called in messages; by default after its name.
+        seeks: what it looks for, in the plural, for messages that say it was not looked for.
     """
 
     name: ClassVar[str]
@@ -91,6 +95,8 @@ class Check:
     is_default: ClassVar[bool] = True
     observes: ClassVar[frozenset[Observation]] = frozenset()
     rewrites_first: ClassVar[bool] = False
+    analysis: ClassVar[str] = ""
+    seeks: ClassVar[str] = ""
 
     def __init__(self, checked: CheckedLaunch) -> None:
         self.checked = checked

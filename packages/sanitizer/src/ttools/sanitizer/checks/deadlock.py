@@ -37,6 +37,7 @@ class Deadlock(Check):
     """Programs that wait for what never happens, or need not happen."""
 
     name = "deadlock"
+    seeks = "deadlocks"
     aliases = ("synccheck",)
     kinds: ClassVar[Kinds] = {
         "deadlock": Kind(

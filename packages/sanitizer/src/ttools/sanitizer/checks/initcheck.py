@@ -32,6 +32,7 @@ class Initcheck(Check):
     """Undefined lanes that get to an address, a branch or an output, and unwritten outputs."""
 
     name = "initcheck"
+    seeks = "reads of unwritten memory"
     aliases = ("msan",)
     observes = frozenset({"allocations"})
     kinds: ClassVar[Kinds] = {

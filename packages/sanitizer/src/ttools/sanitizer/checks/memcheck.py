@@ -37,6 +37,7 @@ class Memcheck(Check):
     """Bounds and alignment of every access; accesses that fail are not made."""
 
     name = "memcheck"
+    seeks = "accesses out of bounds"
     aliases = ("asan",)
     observes = frozenset({"views"})
     kinds: ClassVar[Kinds] = {

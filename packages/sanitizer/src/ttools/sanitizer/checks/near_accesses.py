@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ttools.core.process.phases import tick
 from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.sanitizer.races import (
@@ -33,7 +34,9 @@ def near_accesses(monitor: Monitor) -> Records:
     """
     if _seen_disjoint(monitor):
         return _NO_ACCESSES
+    tick()
     footprints, _ = monitor.footprints()
+    tick(0, len(footprints.records), "records")
     records = footprints.records
     near = maybe_overlapping(
         column(records, "start"), column(records, "end"), footprints.count, footprints.stride

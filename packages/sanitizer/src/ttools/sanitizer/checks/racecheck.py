@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from ttools.core.findings.findings import Argument, Finding, Related
+from ttools.core.process.phases import phase
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import REREADS
 from ttools.interpreter.analysis.effects import exchanges_values
@@ -61,6 +62,8 @@ class Racecheck(Check):
     name = "racecheck"
     aliases = ("tsan",)
     observes = frozenset({"accesses"})
+    analysis = "race analysis"
+    seeks = "races"
     kinds: ClassVar[Kinds] = {
         "overlapping_store": Kind(
             severity="error",
@@ -148,9 +151,10 @@ class Racecheck(Check):
                 # Locks leave no word as it is: nothing of theirs may be seen earlier.
                 earliest = EarliestReads()
                 where += ", or when waits end as early as they may"
-        monitor = in_another_order(
-            checked.launch, before, lambda: checked.execute(options, earliest)
-        )
+        with phase("run in another order"):
+            monitor = in_another_order(
+                checked.launch, before, lambda: checked.execute(options, earliest)
+            )
         if monitor is None:
             return
         earlier = {} if earliest is None else earliest.earlier

@@ -87,4 +87,7 @@ def what_ran(launches: Sequence[LaunchEntry], checks: Collection[str]) -> Ran:
         asked = {check for check in CHECKS if name == check or name in CHECKS[check].kinds}
         return not asked or not asked.isdisjoint(checks)
 
-    return Ran(launches=launches, active=is_active, kinds=kinds())
+    # What was cut short may have had what a suppression is for.
+    cut_short = {entry.kernel for entry in launches if entry.unfinished}
+    whole = [entry for entry in launches if entry.kernel not in cut_short]
+    return Ran(launches=whole, active=is_active, kinds=kinds())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
 from ttools.core.device_map.memory import on_host
-from ttools.core.findings.findings import Finding
+from ttools.core.findings.findings import Finding, Unfinished
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
 from ttools.interpreter.abi.rereads import Rereads
@@ -58,6 +58,8 @@ class CheckedLaunch:
         report: what its first execution did.
         monitor: what was observed when the programs ran in their own order.
         findings: what was found so far.
+        pending: names of the checks that have not finished, in their order.
+        unfinished: why it was not checked to its end; None while nothing was cut short.
     """
 
     # What most launches leave as it is.
@@ -67,6 +69,7 @@ class CheckedLaunch:
     rewrites = Rewrites()
     instruments = _instruments(False, False, ())
     _hidden: Sequence[int] = ()
+    unfinished: Unfinished | None = None
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class CheckedLaunch:
         self.book, self.memory, self.outputs = book, memory, outputs
         self.is_trial = is_trial
         self.findings: list[Finding] = []
+        self.pending: list[str] = []
         self.seconds = options.timeout
         self._judges_views = judges_views
         self.regions = kernel.remember(KnownRegions, KnownRegions).regions(launch, self._region)

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ttools.core.errors import KernelError, TtoolsError
+from ttools.core.process.phases import PhaseStopped, current_work
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import Region
@@ -128,6 +129,9 @@ def in_another_order(
     Returns:
         What that run observed; None if it failed, which the order alone may cause. Of a deadlock,
         what the programs did until they waited.
+
+    Raises:
+        PhaseStopped: it took longer than a launch may.
     """
     written = launch.written_storages
     if written is None:
@@ -137,6 +141,9 @@ def in_another_order(
         try:
             execute()
         except KernelError as error:
+            work = current_work()
+            if error.kind == "timeout" and work is not None:
+                raise PhaseStopped(work.phase.name, "timeout", work.phase.seconds) from error
             if error.kind != "deadlock":
                 raise
         return launch.monitor

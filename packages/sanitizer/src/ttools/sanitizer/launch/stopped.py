@@ -1,11 +1,17 @@
-"""The finding of a launch that was stopped: by `--timeout`, by Ctrl-C, by the end of the process.
+"""Findings and records of launches that were stopped: by `--timeout`, Ctrl-C or the process's end.
 
-Owns its words. Must not know how launches are stopped.
+A launch may be stopped while its kernel is compiled, while it runs, or while what it did is
+analysed. Whatever was not checked by then is named.
 """
 
 from __future__ import annotations
 
-from ttools.core.findings.findings import Finding
+from collections.abc import Sequence
+from typing import Literal
+
+from ttools.core.errors import KernelError
+from ttools.core.findings.findings import Finding, Unfinished
+from ttools.core.process.phases import PhaseStopped, Work
 from ttools.interpreter.runtime.stopping import Stop
 from ttools.sanitizer.checks.check import SHARED_KINDS
 from ttools.sanitizer.launch.checked import CheckedLaunch
@@ -15,10 +21,14 @@ _WHY = {
     "interrupt": "by Ctrl-C",
     "end": "because the process was asked to end",
 }
+_HELP_PHASE = "raise --timeout to have it checked to the end"
+#: What is said of a launch whose kernel was not compiled.
+NOT_MADE = "it was not made, so not checked"
+_UNFINISHED = ("the findings of this launch are those of what ran before",)
 
 
 def stopped(checked: CheckedLaunch) -> list[Finding]:
-    """What to report of a launch that may have been stopped: one finding, or none."""
+    """What to report of a launch that may have been stopped while it ran: one finding, or none."""
     monitor = checked.launch.monitor
     stop = None if monitor is None else monitor.stop
     if stop is None:
@@ -43,10 +53,83 @@ def stopped(checked: CheckedLaunch) -> list[Finding]:
     ]
 
 
-_UNFINISHED = ("the findings of this launch are those of what ran before",)
-
-
 def _where(stop: Stop) -> str:
     if stop.program is None:
         return "no program was in a loop that could be stopped"
     return "the program was in this loop"
+
+
+def unfinished(work: Work, error: BaseException | None, checks: Sequence[str]) -> Unfinished:
+    """The record of a launch whose checks were ended by an error, or have not ended.
+
+    Args:
+        work: what its thread was doing.
+        error: ended it; None if it goes on.
+        checks: names of the checks that have not finished.
+    """
+    phase = work.broken or work.phase
+    reason: Literal["timeout", "interrupted", "failed", "running"]
+    if error is None:
+        reason = "running"
+    elif isinstance(error, PhaseStopped):
+        reason = "timeout" if error.reason == "timeout" else "interrupted"
+    elif isinstance(error, KernelError) and error.kind == "timeout":
+        reason = "timeout"
+    else:
+        interrupted = isinstance(error, (KeyboardInterrupt, SystemExit))
+        reason = "interrupted" if interrupted else "failed"
+    return Unfinished(
+        number=work.number,
+        phase=phase.name,
+        reason=reason,
+        seconds=round(phase.seconds, 3),
+        checks=tuple(checks),
+    )
+
+
+def cut_short(checked: CheckedLaunch, record: Unfinished, missing: Sequence[str]) -> Finding:
+    """The finding of a launch whose compilation or analysis was stopped.
+
+    Args:
+        checked: the launch.
+        record: what was stopped.
+        missing: sentences on what was not done, for example "races in it were not looked for".
+    """
+    subject = checked.subject
+    return phase_finding(
+        subject.kernel,
+        record,
+        missing,
+        location=checked.kernel.module.kernel.location,
+        launch=subject.host_line,
+        config=subject.config,
+    )
+
+
+def phase_finding(
+    kernel: str, record: Unfinished, missing: Sequence[str], **fields: object
+) -> Finding:
+    """The same of a launch of which no more may be known than its kernel.
+
+    Args:
+        kernel: name of the kernel.
+        record: what was stopped.
+        missing: sentences on what was not done.
+        fields: further fields of the finding.
+    """
+    kind = "timeout" if record.reason == "timeout" else "interrupted"
+    ended = "stopped" if kind == "timeout" else "interrupted"
+    why = " (--timeout)" if kind == "timeout" else ""
+    message = (
+        f"{record.phase} of launch {record.number:,} of kernel `{kernel}` {ended} after "
+        f"{record.seconds:.3g} s{why}"
+    )
+    return Finding(
+        kind=kind,
+        check="launch",
+        severity=SHARED_KINDS[kind].severity,
+        message="; ".join([message, *missing]),
+        kernel=kernel,
+        help=_HELP_PHASE if kind == "timeout" else None,
+        **fields,  # type: ignore[arg-type]
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from ttools.core.process.phases import tick
 from ttools.core.sources import fingerprint
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.inlining import inline_calls
@@ -60,5 +61,6 @@ class Rewrites:
         calls = [Note(op.location, "a call that cannot be inlined") for op in inline_calls(module)]
         unchecked = [(each.check, call) for each in self.passes for call in calls]
         for each in self.passes:
+            tick()
             unchecked += [(each.check, note) for note in each.apply(module)]
         self.unchecked = unchecked

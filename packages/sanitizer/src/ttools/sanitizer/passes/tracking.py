@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, TypeAlias
 
+from ttools.core.process.phases import tick
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Operation, Type, Value
 from ttools.interpreter.ir.dataflow import control_sources
@@ -112,6 +113,7 @@ class Tracking:
         changed = True
         while changed:
             changed = False
+            tick()
             for op in [self._function, *self._ops]:
                 for value, every in self._results(op):
                     known = self._states.get(value, _NOTHING)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ttools.core.process.phases import tick
 from ttools.sanitizer.races.classes import MAY_CONFLICT, STORE, clashes, classes_of
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.happens_before import ordered_rows
@@ -100,6 +101,7 @@ def find_conflicts(
     classes = classes_of(sites)
     clocks = Clocks(np.empty(0, SYNC) if syncs is None else syncs, earlier or {})
     parts: list[Rows] = []
+    tick(0, len(records), "records")
     chosen = np.flatnonzero(suspects(records, classes))
     if len(chosen):
         shared = records if len(chosen) == len(records) else records.take(chosen)
@@ -147,6 +149,7 @@ def _by_pair(rows: Rows, records: Records) -> Iterator[Rows]:
     order = order_by(rows.kind, low, high, rows.start)
     heads = np.flatnonzero(changes(rows.kind[order], low[order], high[order]))
     for part in np.split(order, heads[1:]) if len(heads) else ():
+        tick()
         yield rows.take(part)
 
 

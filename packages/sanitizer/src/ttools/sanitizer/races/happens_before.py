@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ttools.core.process.phases import tick
 from ttools.sanitizer.races.classes import ALONE, ATOMIC, LOAD, POLL, STORE
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.keys import changes, order_by, ranges
@@ -35,6 +36,7 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
         order = order_by(cell, *(key[index] for key in keys))
         cell, index = cell[order], index[order]
         for first, second in _candidates(cell, index, by):
+            tick()
             row, kind, release = by.classify(index[first], index[second])
             start, end = cells.cuts[cell[first[row]]], cells.cuts[cell[first[row]] + 1]
             parts.append(Rows(kind, start, end, index[first[row]], index[second[row]], release))
@@ -144,6 +146,7 @@ def _between_long_runs(
     and no more once a conflict was found: one is enough to report the cell.
     """
     for later in second[~classifier.orders_all(index[first], index[second])]:
+        tick()
         others = np.full(len(first), later)
         yield first, others
         if len(classifier.classify(index[first], index[others])[0]):

@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ttools.core.process.phases import tick
 from ttools.sanitizer.races.keys import changes, order_by
 from ttools.sanitizer.races.persistent import Map, depth_of, get, join, put
 from ttools.sanitizer.races.records import ACQUIRE, RELEASE, RMW, Bools, Ints
 
 _NONE: Mapping[int, int] = {}
+#: Accesses between two looks at the clock.
+_TICK_EVERY = 1024
 
 
 class Trees:
@@ -53,6 +56,8 @@ class Trees:
         releases: list[tuple[int, int, int]] = []
         columns = (column.tolist() for column in (locations, programs, flags_of))
         for moment, (location, program, flags) in enumerate(zip(*columns, strict=True)):
+            if not moment % _TICK_EVERY:
+                tick(moment, len(locations), "synchronising accesses")
             sequence, version, clock = published.get(location, (location, 0, None))
             mine = known.get(program)
             early = moment in self._seen

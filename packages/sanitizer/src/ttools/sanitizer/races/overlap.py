@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ttools.core.process.phases import tick
 from ttools.sanitizer.races.keys import changes, order_by, ranges
 from ttools.sanitizer.races.records import Bools, Ints
 
@@ -79,6 +80,7 @@ class Cells:
             inner = np.searchsorted(running, np.arange(BLOCK, total, BLOCK))
             edges = np.unique(np.concatenate([edges, inner]))
         for begin, stop in pairwise(edges.tolist()):
+            tick(int(np.searchsorted(low, begin)), len(chosen), "records")
             inside = np.flatnonzero((low < stop) & (low + width > begin))
             left = np.maximum(low[inside], begin)
             right = np.minimum(low[inside] + width[inside], stop)

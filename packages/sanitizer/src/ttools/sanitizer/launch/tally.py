@@ -1,0 +1,132 @@
+"""The launches of one process so far: what ran, what was cut short, and what has not ended."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from ttools.core.findings.findings import Finding, LaunchEntry, Unfinished, merge_in_launch
+from ttools.core.process.phases import Work
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.launch.stopped import unfinished
+from ttools.sanitizer.launch.subject import Subject
+
+#: Extents of the grid of a launch whose kernel was not compiled.
+_NO_GRID = 0, 0, 0
+
+
+class Tally:
+    """Counts launches, equal ones together.
+
+    Args:
+        checks: names of the checks of the run.
+    """
+
+    def __init__(self, checks: Sequence[str]) -> None:
+        self._checks = checks
+        self._lock = threading.Lock()
+        #: By what equal launches have in common: how many there were, and their seconds.
+        self._counts: dict[object, tuple[LaunchEntry, int, float]] = {}
+        #: By the same: why some of them were not checked to their end.
+        self._unfinished: defaultdict[object, list[Unfinished]] = defaultdict(list)
+        #: Works that have not ended, and their launches unless a kernel is still being compiled.
+        self._running: dict[int, tuple[Work, CheckedLaunch | None]] = {}
+        self._begun: Counter[str] = Counter()
+
+    @contextmanager
+    def working(
+        self, kernel: str, seconds: float | None, phase: str, checked: CheckedLaunch | None = None
+    ) -> Iterator[Work]:
+        """Makes what follows the work of this thread on the next launch of a kernel.
+
+        Args:
+            kernel: name of the kernel.
+            seconds: the most that each phase may take; None for any time.
+            phase: name of the first phase.
+            checked: the launch, which counts as begun then.
+        """
+        number = self._begun[kernel] + 1
+        if checked is not None:
+            self._begun[kernel] = number
+        work = Work(kernel, number, seconds, phase)
+        self._running[id(work)] = work, checked
+        try:
+            with work:
+                yield work
+        finally:
+            self._running.pop(id(work), None)
+
+    def count(self, launch: ObservedLaunch, checked: CheckedLaunch) -> None:
+        """Counts a launch that has ended."""
+        config = None if launch.config is None else repr(launch.config)
+        key = (launch.kernel, tuple(launch.grid), launch.host_line, config)
+        with self._lock:
+            entry, count, seconds = self._counts.get(key) or (_entry(launch), 0, 0.0)
+            self._counts[key] = entry, count + 1, seconds + checked.report.seconds
+            if checked.unfinished is not None:
+                self._unfinished[key].append(checked.unfinished)
+
+    def count_uncompiled(self, kernel: str, line: str | None, why: Unfinished) -> None:
+        """Counts a launch that was not made, as the compilation of its kernel was stopped."""
+        self._begun[kernel] += 1
+        key = kernel, _NO_GRID, line
+        with self._lock:
+            entry = LaunchEntry(kernel=kernel, grid=_NO_GRID, location=line)
+            _, count, seconds = self._counts.get(key) or (entry, 0, 0.0)
+            self._counts[key] = entry, count + 1, seconds
+            self._unfinished[key].append(why)
+
+    @property
+    def entries(self) -> list[LaunchEntry]:
+        """The launches, those that have not ended last."""
+        with self._lock:
+            entries = [
+                replace(each, count=n, seconds=s, unfinished=tuple(self._unfinished.get(key, ())))
+                for key, (each, n, s) in self._counts.items()
+            ]
+        for work, checked in list(self._running.values()):
+            pending = self._checks if checked is None else checked.pending
+            record = unfinished(work, None, pending)
+            entry = LaunchEntry(kernel=work.kernel, grid=_NO_GRID)
+            if checked is not None:
+                entry = _entry(checked.launch)
+            entries.append(replace(entry, unfinished=(record,)))
+        return entries
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found so far in launches that have not ended."""
+        running = [checked for _, checked in list(self._running.values()) if checked is not None]
+        return [each for checked in running for each in merge_in_launch(list(checked.findings))]
+
+
+def united(entries: Sequence[LaunchEntry]) -> list[LaunchEntry]:
+    """Equal launches of several processes together."""
+    together: dict[object, LaunchEntry] = {}
+    for each in entries:
+        key = (each.kernel, each.grid, each.location, repr(each.config))
+        first = together.setdefault(key, each)
+        if first is not each:
+            together[key] = replace(
+                first,
+                count=first.count + each.count,
+                seconds=first.seconds + each.seconds,
+                unfinished=(*first.unfinished, *each.unfinished),
+            )
+    return list(together.values())
+
+
+def _entry(launch: ObservedLaunch) -> LaunchEntry:
+    """What equal launches have in common; it must not keep the arguments of any alive."""
+    known = Subject.of(launch)
+    return LaunchEntry(
+        kernel=known.kernel,
+        grid=known.grid,
+        location=known.host_line,
+        config=known.config,
+        choices=launch.choices,
+    )

@@ -1,0 +1,134 @@
+"""What the pytest plugin shows of launches that take long, and what it says of those cut short."""
+
+from __future__ import annotations
+
+import pytest
+from tests.sanitizer.plugin_runs import Pytest
+
+from ttools.core.process import phases
+from ttools.core.process.phases import Work
+from ttools.sanitizer import pytest_progress
+from ttools.sanitizer.pytest_progress import PhaseProgress
+
+SLOW = """\
+import os, signal
+from kernels import run
+from ttools.core.process.phases import current_work, tick
+from ttools.sanitizer.checks import racecheck
+
+near = racecheck.near_accesses
+
+def late(monitor):
+    current_work().phase.deadline = 0.0
+    tick(5, 20, "records")
+    return near(monitor)
+
+def test_slow(monkeypatch):
+    monkeypatch.setattr(racecheck, "near_accesses", late)
+    run(mask=True)
+
+def test_interrupted(monkeypatch):
+    run(mask=True)
+    monkeypatch.setattr(racecheck, "near_accesses", lambda _: signal.raise_signal(signal.SIGINT))
+    run(mask=True)
+"""
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_long_phases_are_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, lines = Clock(), list[str]()
+    for module in (phases, pytest_progress):
+        monkeypatch.setattr(module, "time", clock)
+    shown = PhaseProgress(lines.append)
+    shown.test = "test_k.py::test_compact"
+    shown.look([])
+    with Work("compact", 3, None, "race analysis") as work:
+        for clock.now in range(100, 126):
+            work.tick(int(clock.now) * 1000, 4_000_000, "records")
+            shown.look([work])
+    head, tail = (
+        "ttools sanitize: race analysis of compact (launch 3): ",
+        "(test_k.py::test_compact)",
+    )
+    assert lines == [
+        f"{head}{n},000 of 4,000,000 records, {n - 100} s {tail}" for n in (105, 115, 125)
+    ]
+
+
+def test_a_phase_that_takes_too_long_fails_the_test(run_pytest: Pytest) -> None:
+    done = run_pytest(SLOW, "--ttools-sanitize", "-k", "slow")
+    assert done.returncode == 1
+    found = "race analysis of launch 1 of kernel `copy` stopped after "
+    assert found in done.stdout
+    assert "races in it were not looked for" in done.stdout
+    last = (
+        "ttools sanitize: checked 0 launches in 1 test; not checked to the end: `copy` (launch 1: "
+    )
+    assert last in done.stdout
+
+
+def test_ctrl_c_in_an_analysis(run_pytest: Pytest) -> None:
+    done = run_pytest(SLOW, "--ttools-sanitize", "-k", "interrupted")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    last = "ttools sanitize: checked 1 launch in 1 test; not checked to the end: `copy` (launch 2: "
+    assert f"{last}race analysis interrupted after " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "given", ["--ttools-timeout=-1", "--ttools-timeout=soon", "ttools_timeout"]
+)
+def test_a_wrong_limit_is_refused(run_pytest: Pytest, given: str) -> None:
+    options = [given] if given.startswith("-") else ["-o", "ttools_timeout=nan"]
+    done = run_pytest(SLOW, "--ttools-sanitize", *options)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "must be a number of seconds, or 0" in done.stderr
+
+
+CONFTEST = """\
+import threading
+from ttools.sanitizer import pytest_progress
+
+pytest_progress._SHOWN_AFTER_S = pytest_progress._LINE_EVERY_S = 0.0
+pytest_progress._LOOKED_AT_EVERY_S = 0.001
+shown = threading.Event()
+look = pytest_progress.PhaseProgress.look
+
+def looked(self, works):
+    look(self, works)
+    if works and works[0].phase.done == 5:
+        shown.set()
+
+pytest_progress.PhaseProgress.look = looked
+"""
+WAITS = """\
+from conftest import shown
+from kernels import run
+from ttools.core.process.phases import tick
+from ttools.sanitizer.checks import racecheck
+
+near = racecheck.near_accesses
+
+def waits(monitor):
+    tick(5, 20, "records")
+    assert shown.wait(60)
+    return near(monitor)
+
+def test_waits(monkeypatch):
+    monkeypatch.setattr(racecheck, "near_accesses", waits)
+    run(mask=True)
+"""
+
+
+@pytest.mark.parametrize("capture", ["fd", "sys", "no"])
+def test_progress_is_shown_whatever_pytest_captures(run_pytest: Pytest, capture: str) -> None:
+    files = {"conftest.py": CONFTEST, "test_it.py": WAITS}
+    done = run_pytest(files, "--ttools-sanitize", f"--capture={capture}")
+    assert done.returncode == 0, done.stdout
+    line = "ttools sanitize: race analysis of copy (launch 1): 5 of 20 records, 0 s "
+    assert f"{line}(test_it.py::test_waits)" in done.stderr.splitlines()
