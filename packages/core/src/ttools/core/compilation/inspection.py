@@ -24,6 +24,7 @@ from ttools.core.compilation.machine_code import MachineCode, read_machine_code
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy, resources_of
 from ttools.core.compilation.specialisation import Change, reason
 from ttools.core.compilation.stages import Compilation, compile_for
+from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
 from ttools.core.reports.shown import Part, ShowsItself
@@ -62,6 +63,15 @@ class Inspection(ShowsItself):
         """None where the limits of the target are not known."""
         limits = self.target.limits
         return occupancy(self.resources, limits) if limits else None
+
+    @cached_property
+    def broken_rules(self) -> list[Violation]:
+        """The launch rules of the target that every launch of the kernel breaks."""
+        metadata = self.compilation.metadata
+        needs = self.resources.needs(
+            cluster=metadata.get("num_ctas"), tensor_memory=metadata.get("tmem_size")
+        )
+        return broken_rules(needs, limits_of(self.target, self.resources.warps))
 
     @cached_property
     def machine_code(self) -> MachineCode | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.stages import Compilation
+from ttools.core.gpus.launch_rules import LaunchNeeds
 from ttools.core.gpus.targets import Limits, Target
 
 
@@ -33,6 +34,21 @@ class Resources:
     shared: int
     warps: int
     threads: int
+
+    def needs(self, *, cluster: int | None = None, tensor_memory: int | None = None) -> LaunchNeeds:
+        """Return what a launch of the kernel needs, for the table of launch rules.
+
+        Args:
+            cluster: Blocks of a cluster.
+            tensor_memory: Columns of tensor memory.
+        """
+        return LaunchNeeds(
+            threads=self.threads,
+            cluster=cluster,
+            shared=self.shared,
+            registers=self.registers,
+            tensor_memory=tensor_memory,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,8 +76,8 @@ def resource_lines(inspection: Inspection) -> Iterator[str]:
         )
     if held is None:
         yield f"occupancy: the limits of {inspection.target.name} are not known to ttools"
-    elif held.blocks == 0:
-        yield f"does not fit: too much {held.limited_by} for one block"
+    elif broken := inspection.broken_rules:
+        yield f"does not fit: {broken[0].message}"
     else:
         yield (
             f"occupancy {held.share:.0%}: {counted(held.blocks, 'block')} "

@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ttools.sanitizer.passes.descriptors import (
-    ALIGNMENT,
-    HELP_ALIGN,
-    HELP_BASE,
-    HELP_LAST,
-    HELP_SHAPE,
-    STRIDES_END,
+from ttools.core.gpus.launch_rules import (
+    DESCRIPTOR_ALIGNMENT,
+    DESCRIPTOR_DIMENSIONS,
+    DESCRIPTOR_EXTENT,
+    DESCRIPTOR_STRIDES_END,
+    RULES,
 )
-
-_MOST_DIMENSIONS, _MOST_ELEMENTS = 5, 1 << 32
-_HELP_BLOCK = "let a block be at least 16 bytes along the last dimension"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,31 +41,33 @@ class HostDescriptor:
 def defects(descriptor: HostDescriptor) -> Iterator[tuple[str, str, str, str]]:
     """What is wrong: the kind of the finding, its message, a note with numbers, help."""
     item = descriptor.item
-    if descriptor.address % ALIGNMENT:
+    if descriptor.address % DESCRIPTOR_ALIGNMENT:
         note = f"address {descriptor.address:#x} is not a multiple of 16"
         message = "the base of a tensor descriptor is no multiple of 16 bytes"
-        yield "misaligned", message, note, HELP_BASE
-    if len(descriptor.shape) > _MOST_DIMENSIONS:
+        yield "misaligned", message, note, RULES["descriptor_base"].help
+    help_shape = RULES["descriptor_shape"].help
+    if len(descriptor.shape) > DESCRIPTOR_DIMENSIONS:
         note = f"it has {len(descriptor.shape)}"
-        message = f"a tensor descriptor has more than {_MOST_DIMENSIONS} dimensions"
-        yield "bad_descriptor", message, note, HELP_SHAPE
+        message = f"a tensor descriptor has more than {DESCRIPTOR_DIMENSIONS} dimensions"
+        yield "bad_descriptor", message, note, help_shape
     for n, stride in enumerate(descriptor.strides[:-1]):
         distance = stride * item
         note = f"a stride of {stride} elements of {item} bytes is {distance} bytes"
-        if distance % ALIGNMENT:
+        if distance % DESCRIPTOR_ALIGNMENT:
             message = f"a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
-            yield "misaligned", message, note, HELP_ALIGN
-        if not 0 <= distance < STRIDES_END:
+            yield "misaligned", message, note, RULES["descriptor_stride"].help
+        if not 0 <= distance < DESCRIPTOR_STRIDES_END:
             message = f"a stride of a tensor descriptor is negative or too large (dimension {n})"
-            yield "bad_descriptor", message, note, HELP_SHAPE
+            yield "bad_descriptor", message, note, help_shape
     if descriptor.strides[-1] != 1:
         message = "the last dimension of a tensor descriptor is not contiguous"
-        yield "bad_descriptor", message, f"its stride is {descriptor.strides[-1]}", HELP_LAST
+        note = f"its stride is {descriptor.strides[-1]}"
+        yield "bad_descriptor", message, note, RULES["descriptor_last_stride"].help
     for n, extent in enumerate(descriptor.shape):
-        if not 0 < extent <= _MOST_ELEMENTS:
+        if not 0 < extent <= DESCRIPTOR_EXTENT:
             message = f"a tensor descriptor has an extent that it cannot have (dimension {n})"
-            yield "bad_descriptor", message, f"the extent is {extent}", HELP_SHAPE
-    if descriptor.block and descriptor.block[-1] * item % ALIGNMENT:
+            yield "bad_descriptor", message, f"the extent is {extent}", help_shape
+    if descriptor.block and descriptor.block[-1] * item % DESCRIPTOR_ALIGNMENT:
         note = f"{descriptor.block[-1]} elements of {item} bytes"
         message = "a row of a tensor descriptor's block is no multiple of 16 bytes"
-        yield "bad_descriptor", message, note, _HELP_BLOCK
+        yield "bad_descriptor", message, note, RULES["descriptor_block"].help

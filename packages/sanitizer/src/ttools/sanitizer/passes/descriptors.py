@@ -11,6 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from ttools.core.gpus.launch_rules import (
+    DESCRIPTOR_ALIGNMENT,
+    DESCRIPTOR_STRIDES_END,
+    RULES,
+)
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Constant, IntegerType, Module, Operation, Value, as_signed
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
@@ -18,12 +23,6 @@ from ttools.sanitizer.analysis.dataflow import constant_of, operations, paramete
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 
 MARK = "ttools.descriptor"
-#: Base and strides are multiples of so many bytes; strides are below this many.
-ALIGNMENT, STRIDES_END = 16, 1 << 40
-HELP_ALIGN = "pad the rows of the tensor to a multiple of 16 bytes, or load it through pointers"
-HELP_BASE = "let the tensor begin at a multiple of 16 bytes, or load it through pointers"
-HELP_LAST = "a descriptor's last dimension is contiguous: transpose the tensor, or copy it"
-HELP_SHAPE = "give the descriptor the tensor's own shape and strides"
 _I64 = IntegerType(64)
 
 
@@ -70,9 +69,15 @@ _Found: TypeAlias = "tuple[str, str, str, Value, list[tuple[str, Value]]]"
 
 def _base(b: Builder, address: Value) -> Iterator[_Found]:
     message = "the base of a tensor descriptor is no multiple of 16 bytes"
-    remainder = b.binary("andi", address, b.constant(_I64, ALIGNMENT - 1))
+    remainder = b.binary("andi", address, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
     wrong = b.compare("ne", remainder, b.constant(_I64, 0))
-    yield "misaligned", message, HELP_BASE, wrong, [("bytes past a multiple of 16", remainder)]
+    yield (
+        "misaligned",
+        message,
+        RULES["descriptor_base"].help,
+        wrong,
+        [("bytes past a multiple of 16", remainder)],
+    )
 
 
 def _stride(b: Builder, n: int, rank: int, stride: Value, size: int) -> Iterator[_Found]:
@@ -81,19 +86,29 @@ def _stride(b: Builder, n: int, rank: int, stride: Value, size: int) -> Iterator
         if number != 1:
             wrong = b.compare("ne", wide, b.constant(_I64, 1))
             message = "the last dimension of a tensor descriptor is not contiguous"
-            yield "bad_descriptor", message, HELP_LAST, wrong, [("its stride", wide)]
+            yield (
+                "bad_descriptor",
+                message,
+                RULES["descriptor_last_stride"].help,
+                wrong,
+                [("its stride", wide)],
+            )
         return
-    if number is not None and number * size % ALIGNMENT == 0 and 0 <= number * size < STRIDES_END:
+    if (
+        number is not None
+        and number * size % DESCRIPTOR_ALIGNMENT == 0
+        and 0 <= number * size < DESCRIPTOR_STRIDES_END
+    ):
         return
     distance = b.binary("muli", wide, b.constant(_I64, size))
     shown = [(f"stride of dimension {n}", wide), ("in bytes", distance)]
-    remainder = b.binary("andi", distance, b.constant(_I64, ALIGNMENT - 1))
+    remainder = b.binary("andi", distance, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
     message = f"a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
     wrong = b.compare("ne", remainder, b.constant(_I64, 0))
-    yield "misaligned", message, HELP_ALIGN, wrong, shown
+    yield "misaligned", message, RULES["descriptor_stride"].help, wrong, shown
     message = f"a stride of a tensor descriptor is negative or too large (dimension {n})"
-    wrong = b.compare("uge", distance, b.constant(_I64, STRIDES_END))
-    yield "bad_descriptor", message, HELP_SHAPE, wrong, shown
+    wrong = b.compare("uge", distance, b.constant(_I64, DESCRIPTOR_STRIDES_END))
+    yield "bad_descriptor", message, RULES["descriptor_shape"].help, wrong, shown
 
 
 def _extent(b: Builder, n: int, extent: Value) -> Iterator[_Found]:
@@ -103,7 +118,7 @@ def _extent(b: Builder, n: int, extent: Value) -> Iterator[_Found]:
     wide = b.signed(extent, 64)
     message = f"a tensor descriptor has a negative extent (dimension {n})"
     wrong = b.compare("slt", wide, b.constant(_I64, 0))
-    yield "bad_descriptor", message, HELP_SHAPE, wrong, [("extent", wide)]
+    yield "bad_descriptor", message, RULES["descriptor_shape"].help, wrong, [("extent", wide)]
 
 
 def _number(value: Value) -> int | None:

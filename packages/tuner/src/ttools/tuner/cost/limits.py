@@ -1,21 +1,22 @@
 """Which configurations a GPU that need not be there can run at all, by compiling them for it.
 
-Memory and threads are known long before machine code is, so most that do not fit cost little.
-
-Owns the limits that the driver enforces when a kernel is loaded or launched. Only those reject;
-whatever merely slows a kernel down is for the cost model. Must not know what a cost is.
+Memory and threads are known long before machine code is, so most that do not fit cost little. Only
+what the table of launch rules refuses is rejected; whatever merely slows a kernel down is for the
+cost model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from ttools.core import triton_versions
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.resources import Occupancy, Resources, occupancy
+from ttools.core.compilation.resources import Occupancy, Resources
 from ttools.core.compilation.stages import allocate_for
-from ttools.core.gpus.targets import MAX_TENSOR_MEMORY, MAX_THREADS, Target
+from ttools.core.gpus.launch_rules import LaunchNeeds, Violation, broken_rules, limits_of
+from ttools.core.gpus.targets import Target
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.space.candidate import Candidate
 
@@ -46,7 +47,7 @@ def specialised(launch: TunedLaunch, candidate: Candidate) -> KernelSource:
 
 
 def over_allocated(source: KernelSource, target: Target) -> str | None:
-    """Why a target cannot launch a kernel, by its memory and threads alone.
+    """Return why a target cannot launch a kernel, by its memory and threads alone.
 
     Found by compiling until memory is allocated; registers are not known then.
 
@@ -54,57 +55,19 @@ def over_allocated(source: KernelSource, target: Target) -> str | None:
         CompilationError: the target's compiler refuses it.
     """
     taken = allocate_for(source, target)
-    own = Resources(
-        registers=0,
-        spilled=0,
-        shared=taken.shared,
-        warps=taken.warps,
-        threads=taken.warps * target.threads,
+    needs = LaunchNeeds(
+        threads=taken.warps * target.threads, shared=taken.shared, tensor_memory=taken.tensor
     )
-    limits = target.limits
-    return exceeded(own, occupancy(own, limits) if limits else None, target, taken.tensor)
+    return _refusal(broken_rules(needs, limits_of(target, taken.warps)))
 
 
 def over_limit(inspection: Inspection) -> str | None:
-    """Why a target cannot launch a kernel; None if it can, or if its limits are not known."""
-    return exceeded(
-        inspection.resources,
-        inspection.occupancy,
-        inspection.target,
-        inspection.compilation.metadata.get("tmem_size"),
-    )
+    """Return why a target cannot launch a kernel; None if it can."""
+    return _refusal(inspection.broken_rules)
 
 
-def exceeded(
-    own: Resources, held: Occupancy | None, target: Target, tensor_memory: int | None = None
-) -> str | None:
-    """Why a target cannot launch a kernel of known resources.
-
-    Args:
-        held: its occupancy; None if the target's limits are not known.
-        target: whose limits count.
-        tensor_memory: columns that the kernel takes, if there is such memory.
-    """
-    limits = target.limits
-    if own.threads > MAX_THREADS:
-        return f"a block has {own.threads:,} threads; {target.name} allows {MAX_THREADS:,}"
-    if (tensor_memory or 0) > MAX_TENSOR_MEMORY:
-        return (
-            f"takes {tensor_memory} columns of tensor memory; {target.name} has {MAX_TENSOR_MEMORY}"
-        )
-    if limits is None or held is None:
-        return None
-    if own.shared > limits.shared_per_block:
-        return (
-            f"takes {own.shared:,} bytes of shared memory; a block has at most "
-            f"{limits.shared_per_block:,} on {target.name}"
-        )
-    if held.allowed["registers"] == 0:
-        return (
-            f"takes {own.registers} registers in each of {own.threads:,} threads, more than "
-            f"{target.name} has"
-        )
-    return None
+def _refusal(broken: Sequence[Violation]) -> str | None:
+    return broken[0].message if broken else None
 
 
 class _Target(TypedDict, total=False):

@@ -1,0 +1,367 @@
+"""The rules by which CUDA and Triton refuse a launch: one table for all commands.
+
+Sources: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; CUDA
+driver API, `cuLaunchKernelEx` and `cuTensorMapEncodeTiled`; Triton's launchers and
+`CompiledKernel._init_handles`; HIP's `hipModuleLaunchKernel`. `test_launch_rules_on_gpu.py` asks a
+GPU for each rule: whether it takes the limit, and refuses what is one step beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ttools.core.gpus.targets import (
+    ARCHITECTURES,
+    MAX_TENSOR_MEMORY,
+    MAX_THREADS,
+    Target,
+    read_target,
+)
+
+#: Programs along each axis of a grid, on all of NVIDIA's GPUs.
+CUDA_GRID = (2**31 - 1, 65535, 65535)
+#: Triton multiplies the extents of a grid as integers of 32 bits, and launches nothing unless the
+#: product is positive.
+MOST_PROGRAMS = 2**31 - 1
+#: HIP counts the threads along an axis in 32 bits.
+_HIP_THREADS = 2**32 - 1
+
+#: Of a tensor descriptor: bytes that its base, its strides and a row of its block are multiples of.
+DESCRIPTOR_ALIGNMENT = 16
+#: Bytes that strides are below.
+DESCRIPTOR_STRIDES_END = 1 << 40
+DESCRIPTOR_DIMENSIONS = 5
+DESCRIPTOR_EXTENT = 1 << 32
+
+#: When a rule can be checked: when a launch is made, once its kernel is compiled for the GPU, or
+#: when a descriptor is made.
+CheckedAt = Literal["launch", "compilation", "descriptor"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchLimits:
+    """The limits that a launch is compared with.
+
+    Attributes:
+        gpu: The name of the GPU, or `CUDA` for limits that no GPU of NVIDIA's exceeds.
+        grid: Programs along each axis, for clusters of one block.
+        threads: Threads of a block.
+        cluster: Blocks of a cluster (`num_ctas`); None if there are no clusters.
+        shared: Bytes of shared memory of a block; None if unknown.
+        registers: Registers of all threads of a block; None if unknown.
+        registers_per_thread: Registers of a thread; None if unknown.
+        register_files: Parts of a multiprocessor, each with an equal share of the registers.
+        warp: Threads of a warp, whose registers are in one part.
+        tensor_memory: Columns of tensor memory.
+    """
+
+    gpu: str
+    grid: tuple[int, int, int]
+    threads: int = MAX_THREADS
+    cluster: int | None = None
+    shared: int | None = None
+    registers: int | None = None
+    registers_per_thread: int | None = None
+    register_files: int = 4
+    warp: int = 32
+    tensor_memory: int = MAX_TENSOR_MEMORY
+
+
+#: Blocks of a cluster: 8 are portable, 16 are what Triton asks these for.
+_CLUSTERS = {"sm_90": 16, "sm_100": 16, "sm_103": 16, "sm_120": 8, "sm_121": 8}
+
+
+def limits_of(target: Target, warps: int = 1) -> LaunchLimits:
+    """Return the limits of a GPU.
+
+    Args:
+        target: The GPU.
+        warps: Warps of a program, which AMD's limits of the grid depend on.
+    """
+    limits = target.limits
+    grid = CUDA_GRID
+    if target.backend == "hip":
+        along_x = _HIP_THREADS // (max(1, warps) * target.threads)
+        grid = (min(along_x, 2**31 - 1), 2**31 - 1, 2**31 - 1)
+    return LaunchLimits(
+        gpu=target.name,
+        grid=grid,
+        cluster=_CLUSTERS.get(target.name, 1) if target.backend == "cuda" else None,
+        shared=None if limits is None else limits.shared_per_block,
+        registers=None if limits is None else limits.registers * limits.simds,
+        registers_per_thread=None if limits is None else limits.registers_per_thread,
+        register_files=4 if limits is None else limits.simds,
+        warp=target.threads,
+    )
+
+
+def _any_cuda() -> LaunchLimits:
+    known = [
+        limits_of(target)
+        for target in map(read_target, ARCHITECTURES)
+        if target.backend == "cuda" and target.limits is not None
+    ]
+    return LaunchLimits(
+        gpu="CUDA",
+        grid=CUDA_GRID,
+        cluster=max(each.cluster or 1 for each in known),
+        shared=max(each.shared or 0 for each in known),
+        registers=max(each.registers or 0 for each in known),
+        registers_per_thread=max(each.registers_per_thread or 0 for each in known),
+    )
+
+
+#: What no GPU of NVIDIA's launches, for programs that name none.
+ANY_CUDA = _any_cuda()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchNeeds:
+    """What a launch asks a GPU for; None for what is not known yet.
+
+    Attributes:
+        grid: Programs along up to three axes.
+        threads: Threads of a block.
+        cluster: Blocks of a cluster, `num_ctas`.
+        shared: Bytes of shared memory of a block.
+        registers: Registers of a thread.
+        tensor_memory: Columns of tensor memory.
+    """
+
+    grid: Sequence[int] | None = None
+    threads: int | None = None
+    cluster: int | None = None
+    shared: int | None = None
+    registers: int | None = None
+    tensor_memory: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """A rule that a launch breaks.
+
+    Attributes:
+        rule: The name of the rule, a key of `RULES`.
+        message: What the launch needs and what there is of it.
+        help: What to do about it.
+    """
+
+    rule: str
+    message: str
+    help: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchRule:
+    """A rule of the table.
+
+    Attributes:
+        limit: The limit, in words.
+        says: What CUDA or Triton says where the rule is broken.
+        checked_at: When ttools can check it.
+        help: What to do about it.
+    """
+
+    limit: str
+    says: str
+    checked_at: CheckedAt
+    help: str
+
+
+_INVALID = "`RuntimeError: Triton Error [CUDA]: invalid argument`"
+_OUT_OF = "`OutOfResources: out of resource: {}`"
+_DESCRIPTOR = "`AssertionError`, or `RuntimeError: Triton Error [CUDA]: invalid argument`"
+
+RULES: dict[str, LaunchRule] = {
+    "pointer_device": LaunchRule(
+        limit="tensors are on the current device, or in pinned memory of the host",
+        says="`ValueError: Pointer argument cannot be accessed from Triton (cpu tensor?)`",
+        checked_at="launch",
+        help="move the tensor to the device of the others, as by `.cuda()`",
+    ),
+    "grid": LaunchRule(
+        limit="2,147,483,647 programs along axis 0, divided by `num_ctas`; 65,535 along axes 1 "
+        "and 2",
+        says=_INVALID,
+        checked_at="launch",
+        help="put the long axis on axis 0 of the grid, or let a program do several of them",
+    ),
+    "programs": LaunchRule(
+        limit="2,147,483,647 programs in all",
+        says="nothing: Triton multiplies 32-bit integers, and launches nothing",
+        checked_at="launch",
+        help="make several launches, or let a program do more",
+    ),
+    "threads": LaunchRule(
+        limit="1,024 threads in a block: `num_warps` of at most 32",
+        says=_OUT_OF.format("threads"),
+        checked_at="launch",
+        help="use fewer warps: num_warps",
+    ),
+    "cluster": LaunchRule(
+        limit="`num_ctas` of 16 on sm_90, sm_100 and sm_103, of 8 on sm_120 and sm_121, else of 1",
+        says="`ValueError: num_ctas > 1 requires NVIDIA SM90+`, or "
+        "`RuntimeError: Triton Error [CUDA]: invalid cluster size`",
+        checked_at="launch",
+        help="use fewer blocks for each program: num_ctas",
+    ),
+    "shared_memory": LaunchRule(
+        limit="the shared memory of a block, as 232,448 bytes on sm_90, 166,912 on sm_80",
+        says=_OUT_OF.format("shared memory"),
+        checked_at="compilation",
+        help="use smaller tiles, or fewer of them at a time: num_stages",
+    ),
+    "registers": LaunchRule(
+        limit="65,536 registers in a block, 255 in a thread",
+        says=_OUT_OF.format("threads"),
+        checked_at="compilation",
+        help="use smaller tiles, or fewer warps: num_warps",
+    ),
+    "tensor_memory": LaunchRule(
+        limit="512 columns of tensor memory",
+        says=_OUT_OF.format("tensor memory"),
+        checked_at="compilation",
+        help="use smaller tiles, or fewer accumulators at a time",
+    ),
+    "descriptor_base": LaunchRule(
+        limit="the base of a tensor descriptor is a multiple of 16 bytes",
+        says=_DESCRIPTOR,
+        checked_at="descriptor",
+        help="let the tensor begin at a multiple of 16 bytes, or load it through pointers",
+    ),
+    "descriptor_stride": LaunchRule(
+        limit="its strides but the last are multiples of 16 bytes, from 0 to 2^40 - 16",
+        says=_DESCRIPTOR,
+        checked_at="descriptor",
+        help="pad the rows of the tensor to a multiple of 16 bytes, or load it through pointers",
+    ),
+    "descriptor_last_stride": LaunchRule(
+        limit="its last stride is 1",
+        says=_DESCRIPTOR,
+        checked_at="descriptor",
+        help="a descriptor's last dimension is contiguous: transpose the tensor, or copy it",
+    ),
+    "descriptor_shape": LaunchRule(
+        limit="it has at most 5 dimensions, and extents from 1 to 2^32",
+        says=_DESCRIPTOR,
+        checked_at="descriptor",
+        help="give the descriptor the tensor's own shape and strides",
+    ),
+    "descriptor_block": LaunchRule(
+        limit="a row of its block is a multiple of 16 bytes",
+        says="`ValueError: Descriptor block shape must have at least 16 bytes in the last "
+        "dimension`",
+        checked_at="descriptor",
+        help="let a block be at least 16 bytes along the last dimension",
+    ),
+}
+
+
+def broken_rules(needs: LaunchNeeds, limits: LaunchLimits) -> list[Violation]:
+    """Return the rules that a launch breaks, in the order of the table."""
+    return [found for check in _CHECKS for found in check(needs, limits)]
+
+
+def wrong_device(argument: str, device: str, current: str) -> Violation:
+    """Return the violation of a tensor that a launch on a GPU cannot reach.
+
+    Args:
+        argument: The name of the parameter.
+        device: Where the tensor is.
+        current: The device of the launch.
+    """
+    return _violation(
+        "pointer_device",
+        f"`{argument}` is a tensor on {device}, and the kernel is launched on {current}; "
+        "Triton says: Pointer argument cannot be accessed from Triton (cpu tensor?)",
+    )
+
+
+def rules_table() -> str:
+    """Return the rows of the documentation's table of launch rules."""
+    return "".join(
+        f"| `{name}` | {rule.limit} | {rule.says} | {rule.checked_at} |\n"
+        for name, rule in RULES.items()
+    )
+
+
+def _violation(rule: str, message: str) -> Violation:
+    return Violation(rule=rule, message=message, help=RULES[rule].help)
+
+
+def _grid(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
+    if needs.grid is None:
+        return
+    cluster, product = needs.cluster or 1, 1
+    for axis, (extent, limit) in enumerate(zip(needs.grid, limits.grid, strict=False)):
+        most = limit // cluster if axis == 0 else limit
+        product *= extent
+        if extent > most:
+            yield _violation(
+                "grid",
+                f"axis {axis} of the grid has {extent:,} programs, {most:,} allowed",
+            )
+    if product > MOST_PROGRAMS:
+        yield _violation(
+            "programs",
+            f"the grid has {product:,} programs in all; Triton launches nothing beyond "
+            f"{MOST_PROGRAMS:,}",
+        )
+
+
+def _threads(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
+    if needs.threads is not None and needs.threads > limits.threads:
+        yield _violation(
+            "threads",
+            f"needs {needs.threads:,} threads in a block, {limits.threads:,} available",
+        )
+
+
+def _cluster(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
+    if limits.cluster is not None and (needs.cluster or 1) > limits.cluster:
+        yield _violation(
+            "cluster",
+            f"needs clusters of {needs.cluster:,} blocks, {limits.cluster:,} available",
+        )
+
+
+def _resources(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
+    if limits.shared is not None and (needs.shared or 0) > limits.shared:
+        yield _violation(
+            "shared_memory",
+            f"needs {needs.shared:,} bytes of shared memory, {limits.shared:,} available",
+        )
+    each, in_block = needs.registers or 0, _registers_taken(needs, limits)
+    if limits.registers_per_thread is not None and each > limits.registers_per_thread:
+        yield _violation(
+            "registers",
+            f"needs {each:,} registers in a thread, {limits.registers_per_thread:,} available",
+        )
+    elif limits.registers is not None and in_block > limits.registers:
+        yield _violation(
+            "registers",
+            f"needs {in_block:,} registers in a block, {limits.registers:,} available",
+        )
+    if (needs.tensor_memory or 0) > limits.tensor_memory:
+        yield _violation(
+            "tensor_memory",
+            f"needs {needs.tensor_memory:,} columns of tensor memory, {limits.tensor_memory:,} "
+            "available",
+        )
+
+
+def _registers_taken(needs: LaunchNeeds, limits: LaunchLimits) -> int:
+    """The registers of a block, as they are given out: by eight for each thread of a warp.
+
+    The parts of a multiprocessor get equal numbers of warps, or one more.
+    """
+    warps = -(-(needs.threads or 0) // limits.warp)
+    warps_in_part = -(-warps // limits.register_files)
+    each = -(-(needs.registers or 0) // 8) * 8
+    return warps_in_part * limits.register_files * limits.warp * each
+
+
+_Check = Callable[[LaunchNeeds, LaunchLimits], Iterator[Violation]]
+_CHECKS: tuple[_Check, ...] = (_grid, _threads, _cluster, _resources)

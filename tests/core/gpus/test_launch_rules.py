@@ -1,0 +1,97 @@
+"""The table of launch rules: each limit is allowed, and one more is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ttools.core.gpus.launch_rules import (
+    ANY_CUDA,
+    CUDA_GRID,
+    RULES,
+    LaunchNeeds,
+    broken_rules,
+    limits_of,
+)
+from ttools.core.gpus.targets import ARCHITECTURES, read_target
+
+FEW = LaunchNeeds(grid=(1, 1, 1), threads=128, cluster=1, shared=0, registers=32, tensor_memory=0)
+
+
+def broken(gpu: str, **needs: Any) -> dict[str, str]:
+    found = broken_rules(replace(FEW, **needs), limits_of(read_target(gpu)))
+    return {each.rule: each.message for each in found}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "needs", "rule", "message"),
+    [
+        ("sm_90", {"grid": (2**31 - 1,)}, None, ""),
+        ("sm_90", {"grid": (1, 65_535)}, None, ""),
+        ("sm_90", {"grid": (1, 65_536)}, "grid", "axis 1 of the grid has 65,536 programs, 65,535"),
+        ("sm_90", {"grid": (1, 1, 65_536)}, "grid", "axis 2 of the grid has 65,536 programs"),
+        ("sm_90", {"grid": (2**30 - 1,), "cluster": 2}, None, ""),
+        ("sm_90", {"grid": (2**30,), "cluster": 2}, "grid", "axis 0 of the grid has 1,073,741,824"),
+        ("sm_90", {"grid": (2**15, 2**16 - 1)}, None, ""),
+        ("sm_90", {"grid": (2**15 + 1, 2**16 - 1)}, "programs", "2,147,516,415 programs in all"),
+        ("sm_90", {"threads": 1024}, None, ""),
+        ("sm_90", {"threads": 1056}, "threads", "needs 1,056 threads in a block, 1,024 available"),
+        ("sm_90", {"cluster": 16}, None, ""),
+        ("sm_90", {"cluster": 32}, "cluster", "needs clusters of 32 blocks, 16 available"),
+        ("sm_120", {"cluster": 16}, "cluster", "8 available"),
+        ("sm_80", {"cluster": 2}, "cluster", "needs clusters of 2 blocks, 1 available"),
+        ("sm_90", {"shared": 232_448}, None, ""),
+        (
+            "sm_90",
+            {"shared": 232_449},
+            "shared_memory",
+            "needs 232,449 bytes of shared memory, 232",
+        ),
+        ("sm_86", {"shared": 131_072}, "shared_memory", "101,376 available"),
+        ("sm_90", {"registers": 255}, None, ""),
+        ("sm_90", {"registers": 256}, "registers", "256 registers in a thread, 255 available"),
+        ("sm_90", {"registers": 64, "threads": 1024}, None, ""),
+        (
+            "sm_90",
+            {"registers": 65, "threads": 1024},
+            "registers",
+            "needs 73,728 registers in a bl",
+        ),
+        # Nine warps: a part of the multiprocessor gets three of them.
+        ("sm_90", {"registers": 168, "threads": 288}, None, ""),
+        ("sm_90", {"registers": 176, "threads": 288}, "registers", "needs 67,584 registers"),
+        ("sm_100", {"tensor_memory": 512}, None, ""),
+        ("sm_100", {"tensor_memory": 1024}, "tensor_memory", "1,024 columns of tensor memory, 512"),
+        ("gfx942", {"grid": (1, 70_000, 1)}, None, ""),
+        ("gfx942", {"cluster": 2}, None, ""),
+        ("gfx942", {"shared": 65_537}, "shared_memory", "65,536 available"),
+        ("gfx1100", {"shared": 1 << 30, "registers": 9999}, None, ""),
+    ],
+)
+def test_a_limit_is_allowed_and_one_more_is_not(
+    gpu: str, needs: dict[str, Any], rule: str | None, message: str
+) -> None:
+    found = broken(gpu, **needs)
+    assert list(found) == ([] if rule is None else [rule])
+    assert message in "".join(found.values())
+
+
+def test_hip_counts_the_threads_of_an_axis_in_32_bits() -> None:
+    target = read_target("gfx942")
+    assert limits_of(target, warps=4).grid == (2**32 // 256 - 1, 2**31 - 1, 2**31 - 1)
+
+
+def test_without_a_name_the_limits_are_those_that_no_cuda_gpu_exceeds() -> None:
+    for name in ARCHITECTURES:
+        target = read_target(name)
+        if target.backend == "cuda":
+            limits = limits_of(target)
+            assert limits.grid == ANY_CUDA.grid == CUDA_GRID
+            assert (limits.shared or 0) <= (ANY_CUDA.shared or 0)
+            assert (limits.cluster or 0) <= (ANY_CUDA.cluster or 0)
+
+
+def test_every_rule_has_its_words() -> None:
+    assert all(rule.limit and rule.says and rule.help for rule in RULES.values())
