@@ -290,9 +290,11 @@ def _instructions(row: Row) -> str:
 
 def _resources(inspection: Inspection) -> str:
     own = inspection.resources
+    arrays = own.local - own.spilled
     parts = [
         f"{own.registers} registers",
         f"{amount(own.spilled, 'B')} spilled" if own.spilled else "",
+        f"{amount(arrays, 'B')} of arrays in local memory" if arrays else "",
         f"{amount(own.shared, 'B')} of shared memory" if own.shared else "",
         ", ".join(sorted({each.name.split(".")[0] for each in inspection.matrix})),
         narrow_accesses(inspection),

@@ -6,6 +6,7 @@ Owns the processes. Must not know what is read off their output.
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -24,6 +25,24 @@ def disassemble(cubin: bytes) -> str:
     listing = _run("nvdisasm", ["-g", "-c"], cubin)
     # Only the code: sections of data follow in the same format.
     return "\n".join(line.rstrip() for line in listing.splitlines() if line.strip())
+
+
+def code_sections(cubin: bytes) -> dict[str, bytes]:
+    """Return the machine code of each function in a cubin, by the name of its section.
+
+    A cubin is an ELF file of 64 bits. Reading it is a thousand times faster than starting
+    nvdisasm, which takes half a second even for a small kernel.
+    """
+    (table,) = struct.unpack_from("<Q", cubin, 40)
+    size, count, names = struct.unpack_from("<HHH", cubin, 58)
+    # Of each section: where its name begins, and where it begins and how long it is.
+    headers = [struct.unpack_from("<I20xQQ", cubin, table + n * size) for n in range(count)]
+    texts = cubin[headers[names][1] :]
+    named = {
+        texts[name : texts.index(b"\0", name)].decode(): cubin[begin : begin + length]
+        for name, begin, length in headers
+    }
+    return {name: code for name, code in named.items() if name.startswith(".text")}
 
 
 def resource_usage(cubin: bytes) -> dict[str, int]:

@@ -7,12 +7,14 @@ limits of the target. Must not know how any of it is shown.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.stages import Compilation
 from ttools.core.gpus.launch_rules import LaunchNeeds
 from ttools.core.gpus.targets import Limits, Target
+from ttools.core.triton_versions import spill_traffic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +23,10 @@ class Resources:
 
     Attributes:
         registers: of a thread; vector registers on AMD's.
-        spilled: bytes of each thread that did not fit into registers.
-        spill_instructions: instructions that move those.
+        spilled: Bytes of each thread that did not fit into registers.
+        spill_instructions: Instructions that move those; 0 where nothing is spilled.
+        local: Bytes of local memory of each thread: what is spilled, and arrays that the code
+            indexes, such as the one in the argument reduction of `sin` and `cos`.
         shared: bytes of shared memory of a block.
         warps: of a block.
         threads: of a block.
@@ -31,6 +35,7 @@ class Resources:
     registers: int
     spilled: int
     spill_instructions: int = 0
+    local: int = 0
     shared: int
     warps: int
     threads: int
@@ -83,13 +88,14 @@ def resources_of(compilation: Compilation) -> Resources:
     """
     metadata = compilation.metadata
     read = _nvidia if compilation.target.backend == "cuda" else _amd
-    registers, spilled, instructions = read(compilation)
+    registers, local, spilled, instructions = read(compilation)
     warps = int(metadata["num_warps"])
     threads = threads_of(compilation.texts.get("ptx", ""), warps, compilation.target)
     return Resources(
         registers=registers,
         spilled=spilled,
         spill_instructions=instructions,
+        local=local,
         shared=int(metadata["shared"]),
         warps=threads // compilation.target.threads,
         threads=threads,
@@ -102,23 +108,58 @@ def threads_of(ptx: str, warps: int, target: Target) -> int:
     return int(asked[1]) if asked else warps * target.threads
 
 
-def _nvidia(compilation: Compilation) -> tuple[int, int, int]:
+def local_memory(usage: Mapping[str, int]) -> int:
+    """Return the bytes of local memory of a thread, from `resource_usage`."""
+    return max(usage.get("STACK", 0), usage.get("LOCAL", 0))
+
+
+def spilled_bytes(local: int, ptx: str, moved: int | None = None) -> int:
+    """Return how much of a thread's local memory holds spilled registers.
+
+    The rest are arrays that the PTX declares. Triton 3.6 compiles the argument reduction of `sin`
+    with such an array of 28 bytes, for which ptxas reserves 32.
+
+    Args:
+        local: Bytes of local memory of a thread.
+        ptx: What was assembled.
+        moved: Bytes that spill stores and loads move, as ptxas says; None if that is unknown.
+    """
+    if not local or moved == 0:
+        return 0
+    arrays = sum(-(-int(size) // _FRAME_UNIT) * _FRAME_UNIT for size in _LOCAL_ARRAY.findall(ptx))
+    # ptxas keeps some arrays in registers; then all of the frame is spilled.
+    return local if moved and local <= arrays else max(0, local - arrays)
+
+
+#: ptxas reserves local memory in multiples of so many bytes.
+_FRAME_UNIT = 16
+_LOCAL_ARRAY = re.compile(r"^\s*\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+\S+\[(\d+)\]", re.MULTILINE)
+
+
+def _nvidia(compilation: Compilation) -> tuple[int, int, int, int]:
     usage = resource_usage(compilation.binary)
-    spilled = max(usage.get("STACK", 0), usage.get("LOCAL", 0))
-    # Without local memory nothing accesses it, and the disassembler takes half a second.
+    local, ptx = local_memory(usage), compilation.texts["ptx"]
+    # Without local memory nothing is spilled, and the assembler and the disassembler take a second.
+    moved = spill_traffic(compilation.assembled.output) if local else 0
+    spilled = spilled_bytes(local, ptx, moved)
     moves = len(re.findall(r"\b(?:STL|LDL)\b", compilation.sass)) if spilled else 0
-    return usage.get("REG", 0), spilled, moves
+    if moved:  # accesses to arrays are such instructions, too; one moves at least four bytes
+        moves = min(moves, moved // 4)
+    return usage.get("REG", 0), local, spilled, moves
 
 
-def _amd(compilation: Compilation) -> tuple[int, int, int]:
+def _amd(compilation: Compilation) -> tuple[int, int, int, int]:
     text = compilation.texts["amdgcn"]
 
     def number(name: str) -> int:
         found = re.search(rf"\.{name}:\s+(\d+)", text)
         return int(found[1]) if found else 0
 
-    moves = len(re.findall(r"\bscratch_(?:load|store)", text))
-    return number("vgpr_count"), number("private_segment_fixed_size"), moves
+    local = number("private_segment_fixed_size")
+    # The compiler says how many registers it spilled; its local memory holds arrays, too.
+    spilled = local if number("vgpr_spill_count") or number("sgpr_spill_count") else 0
+    moves = len(re.findall(r"\bscratch_(?:load|store)", text)) if spilled else 0
+    return number("vgpr_count"), local, spilled, moves
 
 
 def occupancy(resources: Resources, limits: Limits) -> Occupancy:

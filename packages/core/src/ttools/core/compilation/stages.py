@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from ttools.core.compilation.disassembly import disassemble
+from ttools.core.compilation.disassembly import code_sections, disassemble
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target
-from ttools.core.triton_versions import AllocatedMemory, allocate_memory
+from ttools.core.triton_versions import AllocatedMemory, allocate_memory, assembler_output
 
 #: Stages by backend, in the order of compilation; the last is the disassembled binary.
 STAGES: dict[str, tuple[str, ...]] = {
@@ -34,13 +34,25 @@ class CompilationError(TtoolsError):
     """Triton's compiler refused a kernel; the message is the compiler's."""
 
 
+class Assembled(NamedTuple):
+    """What NVIDIA's assembler makes of PTX.
+
+    Attributes:
+        binary: The cubin.
+        output: What ptxas printed, with the bytes that it spills.
+    """
+
+    binary: bytes
+    output: str
+
+
 @dataclass(frozen=True)
 class Compilation:
     """A kernel compiled for a target.
 
     Attributes:
         texts: of Triton's own stages, by name.
-        assemble: makes the same from PTX whose lines are repaired (see `line_table`).
+        assemble: Assembles PTX whose lines are repaired, see `repaired`.
         metadata: of Triton's compiler: shared, num_warps, …
     """
 
@@ -48,7 +60,7 @@ class Compilation:
     target: Target
     texts: Mapping[str, str]
     binary: bytes
-    assemble: Callable[[], bytes]
+    assemble: Callable[[], Assembled]
     metadata: Mapping[str, Any]
 
     @property
@@ -75,12 +87,16 @@ class Compilation:
         return self.syntax_tree if stage == "ast" else self.texts[stage]
 
     @cached_property
+    def assembled(self) -> Assembled:
+        """The same kernel, assembled from PTX whose lines are repaired."""
+        return self.assemble()
+
+    @cached_property
     def sass(self) -> str:
         """The machine code of NVIDIA's, disassembled, with source lines."""
-        listing = disassemble(self.binary)
-        again = disassemble(self.assemble())
+        again = self.assembled.binary
         # Lines are those of the repaired PTX, unless the assembler made other code of it.
-        return again if same_code(again, listing) else listing
+        return disassemble(again if same_code(again, self.binary) else self.binary)
 
     @cached_property
     def syntax_tree(self) -> str:
@@ -137,9 +153,11 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
     if "ptx" in texts:
         texts["ptx"] = repaired(texts["ptx"])
 
-    def assemble() -> bytes:
+    def assemble() -> Assembled:
         parsed = backend.parse_options({name: metadata[name] for name in known})
-        return bytes(backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch))
+        with assembler_output() as found:
+            made = bytes(backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch))
+        return Assembled(made, "".join(found))
 
     return Compilation(source, target, texts, binary, assemble, metadata)
 
@@ -218,10 +236,6 @@ def _kept(ptx: str) -> Iterator[str]:
         yield line
 
 
-def same_code(one: str, other: str) -> bool:
-    """Whether two disassemblies hold the same instructions, whatever lines they come from."""
-    return _instructions(one) == _instructions(other)
-
-
-def _instructions(listing: str) -> list[str]:
-    return re.findall(r"^\s+/\*[0-9a-f]+\*/.*$", listing, re.MULTILINE)
+def same_code(one: bytes, other: bytes) -> bool:
+    """Return whether two cubins hold the same instructions, whatever lines they come from."""
+    return code_sections(one) == code_sections(other)

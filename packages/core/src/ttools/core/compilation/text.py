@@ -69,11 +69,13 @@ def resource_lines(inspection: Inspection) -> Iterator[str]:
         f"{counted(own.shared, 'byte')} of shared memory, "
         f"{counted(own.threads, 'thread')} ({counted(own.warps, 'warp')}) per block"
     )
-    if own.spilled or own.spill_instructions:
+    if own.spilled:
         yield (
             f"spills {counted(own.spilled, 'byte')} per thread "
             f"({counted(own.spill_instructions, 'instruction')})"
         )
+    if own.local > own.spilled:
+        yield f"{counted(own.local - own.spilled, 'byte')} of arrays per thread in local memory"
     if held is None:
         yield f"occupancy: the limits of {inspection.target.name} are not known to ttools"
     elif broken := inspection.broken_rules:

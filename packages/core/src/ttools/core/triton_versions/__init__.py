@@ -19,6 +19,7 @@ from ttools.core.triton_versions.ahead import (
     use_hash,
 )
 from ttools.core.triton_versions.allocation import AllocatedMemory, allocate_memory
+from ttools.core.triton_versions.assembling import assembler_output, spill_traffic
 from ttools.core.triton_versions.changed_stages import changed_ttir
 from ttools.core.triton_versions.compiled import (
     CompiledKernelFacts,

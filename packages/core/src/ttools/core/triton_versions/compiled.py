@@ -71,7 +71,9 @@ def specialised_source(kernel: Any) -> dict[str, Any] | None:
 
 
 def loaded_resources(kernel: Any) -> tuple[int, int] | None:
-    """Registers of a thread of a `CompiledKernel`, and bytes of it that did not fit into them.
+    """Return registers and bytes of local memory of a thread of a `CompiledKernel`.
+
+    Local memory holds spilled registers and arrays. Triton calls all of it `n_spills`.
 
     Returns:
         None if it was never loaded onto a GPU, whose driver says so.
@@ -79,5 +81,5 @@ def loaded_resources(kernel: Any) -> tuple[int, int] | None:
     registers = getattr(kernel, "n_regs", None)
     if registers is None:
         return None
-    words = 4  # `n_spills` counts registers
-    return int(registers), int(kernel.n_spills) * words
+    word = 4  # `n_spills` counts registers
+    return int(registers), int(kernel.n_spills) * word

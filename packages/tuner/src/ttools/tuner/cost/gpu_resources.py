@@ -9,7 +9,13 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.compilation.disassembly import resource_usage
-from ttools.core.compilation.resources import Resources, occupancy, threads_of
+from ttools.core.compilation.resources import (
+    Resources,
+    local_memory,
+    occupancy,
+    spilled_bytes,
+    threads_of,
+)
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.targets import ARCHITECTURES, Target, read_target, target_of_machine
 from ttools.tuner.cost.limits import StaticResources, figures
@@ -46,8 +52,7 @@ def compiled_facts(kernel: Any, programs: int) -> StaticFacts | None:
         usage = resource_usage(kernel.asm["cubin"])
     except TtoolsError:
         return None
-    spilled = max(usage.get("STACK", 0), usage.get("LOCAL", 0))
-    own = _resources(kernel, target, usage.get("REG", 0), spilled)
+    own = _resources(kernel, target, usage.get("REG", 0), local_memory(usage))
     return StaticFacts(
         registers=own.registers,
         spilled=own.spilled,
@@ -58,11 +63,13 @@ def compiled_facts(kernel: Any, programs: int) -> StaticFacts | None:
     )
 
 
-def _resources(kernel: Any, target: Target, registers: int, spilled: int) -> Resources:
-    threads = threads_of(str(kernel.asm.get("ptx", "")), int(kernel.metadata.num_warps), target)
+def _resources(kernel: Any, target: Target, registers: int, local: int) -> Resources:
+    ptx = str(kernel.asm.get("ptx", ""))
+    threads = threads_of(ptx, int(kernel.metadata.num_warps), target)
     return Resources(
         registers=registers,
-        spilled=spilled,
+        spilled=spilled_bytes(local, ptx),
+        local=local,
         shared=int(kernel.metadata.shared),
         warps=threads // target.threads,
         threads=threads,
