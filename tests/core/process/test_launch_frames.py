@@ -107,7 +107,12 @@ def test_what_triton_itself_raises_shows_where_in_triton(tmp_path: Path) -> None
 
 def function_of(package: str, body: str, **names: object) -> object:
     """A function in a file of `user`, `ttools`, `triton` or `torch`."""
-    owners: dict[str, Owner] = {"ttools": "ttools", "triton": "triton", "torch": "torch"}
+    owners: dict[str, Owner] = {
+        "ttools": "ttools",
+        "triton": "triton",
+        "torch": "torch",
+        "python": "python",
+    }
     folder = package_folders(owners[package])[0] if package in owners else "/x/triton/ttools"
     scope = {"__name__": f"{package}.module", **names}
     exec(compile(f"def call():\n    {body}", f"{folder}/module.py", "exec"), scope)
@@ -142,6 +147,12 @@ def raised(error: Exception, *packages: str) -> Exception:
         (["user", "ttools", "triton"], ["user", "triton"], ["user"]),
         (["user", "ttools", "user", "ttools"], ["user", "user", "ttools"], ["user", "user"]),
         (["user", "triton", "torch"], ["user", "torch"], ["user", "torch"]),
+        (["user", "ttools", "python"], ["user", "ttools", "python"], ["user"]),
+        (
+            ["user", "python", "user", "ttools"],
+            ["user", "python", "user", "ttools"],
+            ["user", "python", "user"],
+        ),
     ],
 )
 def test_which_frames_are_left_out(

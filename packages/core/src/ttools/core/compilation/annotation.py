@@ -1,7 +1,6 @@
-"""Which source line each line of a stage comes from.
+"""Finds the source line that each line of a stage comes from.
 
-Each stage writes locations in its own way; the table at the end names the reader of each. Must not
-know how they are shown.
+Each stage writes locations in its own way; the table at the end names the reader of each.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from ttools.core.compilation.quoted import unescape, unescape_assembly
 from ttools.core.location import SourceLocation
 
 
@@ -33,6 +33,14 @@ class StageLine:
         return replace(self.location, column=0) if self.location else None
 
 
+#: A string with its quotes, in any of the languages.
+_STRING = r'"(?:[^"\\]|\\.)*"'
+
+
+def _text(string: str) -> str:
+    return unescape(string[1:-1])
+
+
 def annotate(stage: str, text: str) -> list[StageLine]:
     """The lines of a stage with their sources; lines that only hold locations are left out."""
     return list(_READERS[stage](text))
@@ -41,8 +49,8 @@ def annotate(stage: str, text: str) -> list[StageLine]:
 # ---- MLIR: `loc(#loc3)` at the end of a line, `#loc3 = loc("file":4:1)` anywhere
 
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
-_USE = re.compile(r"\s*loc\((#loc\d*|\"[^\"]*\"(?::\d+:\d+|\(#loc\d*\)))\)$")
-_FILE = re.compile(r"\"((?:[^\"\\]|\\.)*)\":(\d+):(\d+)")
+_USE = re.compile(rf"\s*loc\((#loc\d*|{_STRING}(?::\d+:\d+|\(#loc\d*\)))\)$")
+_FILE = re.compile(rf"({_STRING}):(\d+):(\d+)")
 _DEEPEST = 64
 
 
@@ -62,7 +70,7 @@ def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
         found = _FILE.search(text)
         alias = re.search(r"#loc\d*", text)
         if found and (alias is None or found.start() < alias.start()):
-            return SourceLocation(found[1], int(found[2]), int(found[3]))
+            return SourceLocation(_text(found[1]), int(found[2]), int(found[3]))
         if alias is None or alias[0] not in aliases:
             return None
         text = aliases[alias[0]]
@@ -86,7 +94,7 @@ def _llvm(text: str) -> Iterator[StageLine]:
 
 
 def _fields(text: str) -> dict[str, str]:
-    return dict(re.findall(r"(\w+): (\"[^\"]*\"|!\d+|[^,]+)", text))
+    return dict(re.findall(rf"(\w+): ({_STRING}|!\d+|[^,]+)", text))
 
 
 def _debug_location(
@@ -98,7 +106,7 @@ def _debug_location(
     node = location
     for _ in range(_DEEPEST):  # from scopes to the file
         if "filename" in node:
-            folder, name = (node.get(k, '""').strip('"') for k in ("directory", "filename"))
+            folder, name = (_text(node.get(k, '""')) for k in ("directory", "filename"))
             return SourceLocation(f"{folder}/{name}", int(location["line"]), _column(location))
         step = node.get("file") or node.get("scope")
         if step is None:
@@ -113,7 +121,7 @@ def _column(location: dict[str, str]) -> int:
 
 # ---- assembly: `.file 1 "folder" "name"`, then `.loc 1 4 0` before the instructions concerned
 
-_ASM_FILE = re.compile(r"\s*\.file\s+(\d+) \"([^\"]*)\"(?: \"([^\"]*)\")?")
+_ASM_FILE = re.compile(rf"\s*\.file\s+(\d+) ({_STRING})(?: ({_STRING}))?")
 _ASM_LOC = re.compile(r"\s*\.loc\s+(\d+) (\d+) (\d+)")
 _ASM_SILENT = re.compile(r"\s*(?:\.file|\.loc|\$L__tmp|\.Ltmp)")
 
@@ -121,7 +129,8 @@ _ASM_SILENT = re.compile(r"\s*(?:\.file|\.loc|\$L__tmp|\.Ltmp)")
 def _assembly(text: str) -> Iterator[StageLine]:
     files = {}
     for number, folder, name in _ASM_FILE.findall(text):
-        files[number] = f"{folder}/{name}" if name else folder
+        names = [unescape_assembly(each[1:-1]) for each in (folder, name) if each]
+        files[number] = "/".join(names)
     location: SourceLocation | None = None
     for number, line in enumerate(text.splitlines(), 1):
         if found := _ASM_LOC.match(line):
@@ -141,14 +150,15 @@ def _is_instruction(line: str) -> bool:
 
 # ---- SASS: `//## File "…", line 4` before the instructions concerned
 
-_SASS_LINE = re.compile(r"\s*//## File \"([^\"]*)\", line (\d+)")
+_SASS_LINE = re.compile(rf"\s*//## File ({_STRING}), line (\d+)")
 
 
 def _sass(text: str) -> Iterator[StageLine]:
     location: SourceLocation | None = None
     for number, line in enumerate(text.splitlines(), 1):
         if found := _SASS_LINE.match(line):
-            location = SourceLocation(found[1], int(found[2]), 0) if found[2] != "0" else None
+            file = unescape_assembly(found[1][1:-1])
+            location = SourceLocation(file, int(found[2]), 0) if found[2] != "0" else None
             continue
         is_code = re.match(r"\s+/\*[0-9a-f]+\*/", line) is not None
         yield StageLine(number, line, location if is_code else None)

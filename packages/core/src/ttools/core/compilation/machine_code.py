@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 #: Name of a file without folders, and number.
+from ttools.core.compilation.quoted import unescape_assembly
+
 Line = tuple[str, int]
 
 _INSTRUCTION = re.compile(
     r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z0-9_]+(?:\.[A-Za-z0-9_]+)*)\s*(.*?)\s*;"
 )
-_PLACE = re.compile(r'//## File "([^"]*)", line (\d+)')
+_PLACE = re.compile(r'//## File "((?:[^"\\]|\\.)*)", line (\d+)')
 _LABEL = re.compile(r"^(\.L_\w+):")
 _TARGET = re.compile(r"\((\.L_\w+)\)|(\.L_x_\d+)")
 _COMPARISON = re.compile(r"(U?P\d+), U?PT, ([-\w.]+), ([-\w.]+), U?PT")
@@ -101,7 +103,7 @@ def read_machine_code(listing: str) -> MachineCode:
             if found[1] != "!PT" and found[2] != "NOP":
                 instructions.append(Instruction(found[2], found[3], found[1] or "", line))
         elif place := _PLACE.search(text):
-            line = place[1].rpartition("/")[2], int(place[2])
+            line = unescape_assembly(place[1]).rpartition("/")[2], int(place[2])
         elif label := _LABEL.match(text):
             labels[label[1]] = len(instructions)
     for first, last in _detours(instructions, labels):

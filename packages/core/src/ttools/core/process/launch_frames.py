@@ -36,7 +36,7 @@ def hide_launch_frames(error: BaseException) -> None:
 
 
 def _shown(entries: list[TracebackType], users_only: bool) -> list[TracebackType]:
-    owners = [owner_of_frame(entry.tb_frame) for entry in entries]
+    owners = _owners(entries)
     users = [n for n, owner in enumerate(owners) if owner not in (_OURS, _TRITON)]
     last = users[-1] if users else -1
     kept = [entries[n] for n in users]
@@ -49,7 +49,16 @@ def _shown(entries: list[TracebackType], users_only: bool) -> list[TracebackType
 
 def _is_inner(error: BaseException) -> bool:
     """Return whether none of an error's frames is the user's."""
-    return all(owner_of_frame(entry.tb_frame) in (_OURS, _TRITON) for entry in _entries(error))
+    return all(owner in (_OURS, _TRITON) for owner in _owners(_entries(error)))
+
+
+def _owners(entries: list[TracebackType]) -> list[Owner]:
+    """Return whose frames these are; those of the standard library belong to whoever calls it."""
+    owners: list[Owner] = []
+    for entry in entries:
+        owner = owner_of_frame(entry.tb_frame)
+        owners.append(owners[-1] if owner == "python" and owners else owner)
+    return owners
 
 
 def _entries(error: BaseException) -> list[TracebackType]:

@@ -1,11 +1,11 @@
-"""Where operations stand in the source: what stays of a location however a kernel is rewritten."""
+"""Positions of operations in the source, which stay the same however a kernel is rewritten."""
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TypeAlias
 
+from ttools.core.compilation.quoted import unescape
 from ttools.core.location import SourceLocation
 from ttools.interpreter.parser.locations import first_column_of
 
@@ -42,6 +42,6 @@ def _innermost(text: str, aliases: dict[str, str]) -> Position | None:
     while found := _POSITION.search(text):
         file, line, column, alias = found.groups()
         if alias is None:
-            return str(json.loads(f'"{file}"')), int(line), int(column)
+            return unescape(file), int(line), int(column)
         text = aliases.get(alias, "")
     return None

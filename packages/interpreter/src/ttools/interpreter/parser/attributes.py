@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from ttools.core.compilation.quoted import unescape
 from ttools.interpreter import ir
 from ttools.interpreter.parser.cursor import Cursor
 from ttools.interpreter.parser.floats import FORMATS
-from ttools.interpreter.parser.lexer import ParseError, unescape
+from ttools.interpreter.parser.lexer import ParseError
 
 _BOOLEANS = {"true": True, "false": False}
 _HEX = re.compile(r"-?0x[0-9A-Fa-f]+")
@@ -184,7 +185,7 @@ def _raw_constant(cursor: Cursor, start: int, type: ir.TensorType, token: str) -
     """`dense<"0x00FF…">`: the little-endian bytes of a large constant, `i1` packed into bits."""
     width = type.element.width if isinstance(type.element, ir.IntegerType | ir.FloatType) else 8
     try:
-        raw = bytes.fromhex(unescape(token)[2:])
+        raw = bytes.fromhex(unescape(token[1:-1])[2:])
     except ValueError:
         cursor.error("expected hexadecimal digits", start)
     bits = tuple(_packed_bits(raw, type.numel) if width == 1 else _words(raw, (width + 7) // 8))

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
+from ttools.core.compilation.quoted import unescape
 from ttools.interpreter import ir
-from ttools.interpreter.parser.lexer import END, ParseError, Source, unescape
+from ttools.interpreter.parser.lexer import END, ParseError, Source
 from ttools.interpreter.parser.types import parse_type
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ class Cursor:
         if token[:1] != '"' or len(token) < 2:
             self.fail("a string")
         self.index += 1
-        return unescape(token)
+        return unescape(token[1:-1])
 
     def symbol(self) -> str:
         """A symbol name (`@add`, `@"a b"`) without its `@`."""

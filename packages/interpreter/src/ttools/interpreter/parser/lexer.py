@@ -45,9 +45,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
-_ESCAPED = {b"n": b"\n", b"t": b"\t"}
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -96,17 +93,3 @@ class ParseError(TtoolsError):
             lines.append(f"{self.line:5} | {text}")
             lines.append(f"{'':5} | {' ' * (self.column - 1)}{'^' * max(1, self._length)}")
         return "\n".join(lines)
-
-
-def unescape(token: str) -> str:
-    r"""The text of a string token: quotes removed, `\n`, `\t`, `\"`, `\\` and `\0A` resolved."""
-    body = token[1:-1]
-    if "\\" not in body:
-        return body
-    raw = _ESCAPE.sub(_unescape_one, body.encode())
-    return raw.decode(errors="surrogateescape")
-
-
-def _unescape_one(match: re.Match[bytes]) -> bytes:
-    code = match[1]
-    return bytes([int(code, 16)]) if len(code) == 2 else _ESCAPED.get(code, code)
