@@ -82,15 +82,39 @@ def test_times_and_counts(tmp_path: Path) -> None:
     assert others["flops"].isna().all()
 
 
-def test_what_depends_on_memory_is_an_estimate_the_second_time() -> None:
+def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
     lengths = torch.tensor([32, 64], dtype=torch.int32, device="cuda")
     x, out = torch.ones(64, device="cuda"), torch.empty(2, device="cuda")
     with profile(only=["length_kernel"]) as prof:
-        for _ in range(3):
+        for n in (64, 32, 0):
+            lengths[0] = n
             length_kernel[(2,)](lengths, x, out, BLOCK=32)
-    assert out.tolist() == [32.0, 64.0]
-    assert [s.counts.exact for s in prof._session.samples if s.counts] == [True, False, False]
-    assert prof.frame["bytes"][0] == 8 + 4 * (32 + 64) + 8
+    assert out.tolist() == [0.0, 64.0]
+    counts = [s.counts for s in prof.samples if s.counts]
+    assert [c.total.bytes for c in counts] == [8 + 4 * (n + 64) + 8 for n in (64, 32, 0)]
+    row = prof.frame.iloc[0]
+    assert (row["told_by"], row["counted"]) == ("counts", 3)
+    assert row["bytes"] == 8 + 4 * (32 + 64) + 8
+
+
+def test_replays_are_estimated_by_what_memory_held_before_them() -> None:
+    lengths = torch.tensor([32, 0], dtype=torch.int32, device="cuda")
+    x, out = torch.ones(1024, device="cuda"), torch.empty(2, device="cuda")
+    length_kernel[(2,)](lengths, x, out, BLOCK=32)  # compiled before
+    graph = torch.cuda.CUDAGraph()
+    with profile() as prof:
+        with torch.cuda.graph(graph):
+            length_kernel[(2,)](lengths, x, out, BLOCK=32)
+            lengths.add_(32)
+        for _ in range(10):
+            graph.replay()
+        torch.cuda.synchronize()
+    row = prof.frame.set_index("kernel").loc["length_kernel"]
+    assert row["launches"] == 10
+    assert row["bytes"] == pytest.approx(16 + 4 * sum(32 + 64 * n for n in range(10)) / 10)
+    assert (row["told_by"], row["counted"]) == ("estimate", 0)
+    assert row["bytes_min"] < row["bytes"] < row["bytes_max"]
+    assert not [hint for hint in prof.advice if hint.kernel == "length_kernel"]
 
 
 def test_without_counts_only_times() -> None:

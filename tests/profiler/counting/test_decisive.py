@@ -11,7 +11,8 @@ import triton.language as tl
 
 from ttools.profiler import profile
 from ttools.profiler.counting.decisive import Decisive, decisive_of
-from ttools.profiler.gpu.counted_launches import CountedLaunches, MadeLaunch
+from ttools.profiler.gpu.counted_launches import CountedLaunches
+from ttools.profiler.gpu.equal_launches import MadeLaunch
 from ttools.profiler.run.origin import Origin
 
 
@@ -52,8 +53,16 @@ INDEX = torch.zeros(64, dtype=torch.int64)
     [
         (add_kernel, (X, Y, OUT, 60, 2.0, 64), Decisive(numbers=(3,), memory=False, alike=(0, 1))),
         (turns_kernel, (X, OUT, 5, 2.0, 64), Decisive(numbers=(2,), memory=False, alike=())),
-        (gather_kernel, (INDEX, X, OUT, 64), Decisive(numbers=(), memory=True, alike=(0, 1))),
-        (length_kernel, (INDEX, X, OUT, 64), Decisive(numbers=(), memory=True, alike=(0, 1))),
+        (
+            gather_kernel,
+            (INDEX, X, OUT, 64),
+            Decisive(numbers=(), memory=True, alike=(0, 1), read=(0,)),
+        ),
+        (
+            length_kernel,
+            (INDEX, X, OUT, 64),
+            Decisive(numbers=(), memory=True, alike=(0, 1), read=(0,)),
+        ),
     ],
 )
 def test_what_decides(kernel: Any, arguments: tuple[Any, ...], expected: Decisive) -> None:
@@ -101,7 +110,7 @@ def test_launches_that_leave_out_constants_are_not_noted() -> None:
     assert watch.launches == []
 
 
-def test_what_depends_on_memory_is_counted_when_it_is_made() -> None:
+def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
     index, length = torch.arange(64), torch.tensor([10])
     watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
@@ -113,9 +122,8 @@ def test_what_depends_on_memory_is_counted_when_it_is_made() -> None:
         length_kernel[(1,)](length, X, OUT, 64)
     watch.count()
     found = [each.launch.counts for each in watch.launches]
-    # The first of each is exact, the others are taken for the same and say so.
-    assert [c.unique_loaded for c in found if c] == [64 * 12, 8 + 40] * 2
-    assert [c.exact for c in found if c] == [True, True, False, False]
+    assert [c.unique_loaded for c in found if c] == [64 * 12, 8 + 40, 64 * 8 + 4, 8]
+    assert not any(c.estimated for c in found if c)
 
 
 def test_on_the_cpu_what_depends_on_memory_is_counted_each_time() -> None:

@@ -19,7 +19,8 @@ import triton.profiler as proton
 from ttools.core.errors import UsageError
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
+from ttools.profiler.gpu.counted_launches import CountedLaunches
+from ttools.profiler.gpu.equal_launches import GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.graphs import GraphLaunches
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times

@@ -212,7 +212,12 @@ def _kernels(profiled: Profile) -> Table:
             "masked off",
         ),
     )
-    for row in profiled.frame.to_dict("records"):
+    rows = profiled.frame.to_dict("records")
+    why = {row["kernel"]: row["estimated"] for row in rows if isinstance(row["estimated"], str)}
+    if why:
+        said = "; ".join(f"{kernel}: {reason}" for kernel, reason in why.items())
+        table.caption, table.caption_justify = f"Estimated: {said}", "left"
+    for row in rows:
         table.add_row(
             row["kernel"],
             row["config"],

@@ -123,6 +123,8 @@ class _Blocks:
         device = self._profiled.device
         if device is None:
             return ""
+        if _is_sampled(row):
+            return f"unknown on {device.name}: what a launch does is estimated"
         if not (is_known(row["bound_s"]) and row["bound_s"]):
             # Nothing is known of what a library's kernel needs, nor is that news.
             return f"unknown on {device.name}" if isinstance(row["file"], str) else ""
@@ -193,7 +195,8 @@ class _Blocks:
             return
         own = [each for each in self._lines if each["kernel"] == row["kernel"]]
         if own:
-            yield paragraph("\nLines, over all launches of the kernel")
+            about = ", estimated" if _is_sampled(row) else ""
+            yield paragraph(f"\nLines, over all launches of the kernel{about}")
             yield _line_table(own, row["file"])
         accesses = self._accesses.get((row["kernel"], row["config"]), [])
         if accesses:
@@ -258,7 +261,30 @@ def _time(row: Row) -> str:
     return said + (f"; {overhead} of overhead" if overhead else "")
 
 
+def _is_sampled(row: Row) -> bool:
+    """Return whether not all launches were counted, so that nothing follows from the means."""
+    return bool(row["told_by"] == "estimate" and row["counted"] < row["launches"])
+
+
 def _work(row: Row) -> str:
+    if _is_sampled(row):
+        parts = [
+            (amount(row["flops"]), " flop", _range(row, "flops")),
+            (amount(row["bytes"], "B"), " requested", _range(row, "bytes", "B")),
+        ]
+        said = ", ".join(f"{mean}{what}{spread}" for mean, what, spread in parts if mean)
+        return f"about {said} on average; estimated: {row['estimated']}"
+    said = _counted_work(row)
+    why = row["estimated"]
+    return f"{said}; estimated: {why}" if said and isinstance(why, str) else said
+
+
+def _range(row: Row, name: str, unit: str = "") -> str:
+    least, most = row[f"{name}_min"], row[f"{name}_max"]
+    return f" ({amount(least, unit)} to {amount(most, unit)})" if least < most else ""
+
+
+def _counted_work(row: Row) -> str:
     parts = [
         (amount(row["flops"]), " flop"),
         (amount(row["bytes"], "B"), " requested"),

@@ -79,6 +79,8 @@ class LaunchCounts:
         unique_stored: bytes that are stored or changed atomically at least once.
         depends_on_memory: whether equal launches may do something else, by what is in memory.
         exact: whether other runs do the same; False where it depends on the order of programs.
+        estimated: Whether these are counts of another launch, or of memory as it was at another
+            time, so that this launch may do something else.
         notes: what is not counted, a sentence each.
         accesses: to tiles, with the addresses of some of them.
         updates: by MLIR's name of an element's type, how often atomics of one operation update one,
@@ -92,6 +94,7 @@ class LaunchCounts:
     unique_stored: int = 0
     depends_on_memory: bool = False
     exact: bool = True
+    estimated: bool = False
     notes: tuple[str, ...] = ()
     accesses: tuple[AccessTrace, ...] = field(default=(), compare=False)
     updates: Mapping[str, float] = field(default_factory=dict, compare=False)

@@ -32,11 +32,14 @@ class Decisive:
         numbers: of the module's parameters that are no pointers, those that matter.
         memory: whether values in memory matter, also if only to where the kernel accesses it.
         alike: pointers whose overlap matters, since several are read, or several written.
+        read: Pointers through which the values in memory are read that matter; None if that is not
+            known, as where the kernel loads a pointer.
     """
 
     numbers: tuple[int, ...]
     memory: bool
     alike: tuple[int, ...]
+    read: tuple[int, ...] | None = ()
 
 
 @lru_cache(maxsize=256)
@@ -69,14 +72,18 @@ def decisive(module: Module) -> Decisive | None:
     rewriter.apply()
     remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
     arguments = kernel.regions[0].entry.arguments
+    provenance = Provenance(kernel)
+    left = [op for op in kernel.walk() if kind_of(op) is not None]
+    read = set().union(*(provenance.of(op.address) for op in left))
     return Decisive(
         numbers=tuple(
             index
             for index, value in enumerate(arguments)
             if value.uses and not isinstance(element_type(value.type), PointerType)
         ),
-        memory=any(kind_of(op) is not None for op in kernel.walk()),
+        memory=bool(left),
         alike=alike,
+        read=None if None in read else tuple(sorted(n for n in read if n is not None)),
     )
 
 

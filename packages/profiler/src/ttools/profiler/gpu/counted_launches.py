@@ -2,8 +2,8 @@
 
 Watches launches where Triton hands them to the launcher of a compiled kernel. What is done at
 every launch is kept to a lookup: programs that launch much are to run as fast as without. Launches
-are counted when the program has ended, on memory that stands for theirs; those that depend on what
-is in memory are counted when they are first made. Must not know how launches are timed.
+are counted when the program has ended, on memory that stands for theirs. Where what they do depends
+on what is in memory, that memory is copied when a launch is made, for a sample of the launches.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import source_by_kernel
 from ttools.core.launch_path import LAUNCHER, take_over
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.tuned_config import autotuner_config, is_trial
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu.equal_launches import (
+    EqualLaunches,
+    MadeLaunch,
+    first_of_kind,
+    launches_of,
+)
 from ttools.profiler.gpu.graphs import GraphLaunches
 from ttools.profiler.gpu.host_count import HostCounter
 from ttools.profiler.gpu.launched_kernel import (
@@ -32,8 +36,8 @@ from ttools.profiler.gpu.launched_kernel import (
     Words,
     grid_of,
 )
+from ttools.profiler.gpu.memory_samples import bytes_of
 from ttools.profiler.gpu.repeated import repeated
-from ttools.profiler.gpu.stand_ins import described
 from ttools.profiler.gpu.tuned_launches import TunedConfigs
 from ttools.profiler.run import launch_metrics
 from ttools.profiler.run.call_times import CallTimes
@@ -41,71 +45,10 @@ from ttools.profiler.run.launch_metrics import LaunchMetadata
 from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.repetition import ONCE, Repetition
 
-
-@dataclass(frozen=True, kw_only=True)
-class GpuLaunch:
-    """A launch on the GPU.
-
-    Attributes:
-        counts: what it does; None where that cannot be counted or was not asked for.
-        source: file and first line of the kernel.
-    """
-
-    kernel: str
-    grid: tuple[int, ...]
-    counts: LaunchCounts | None
-    source: tuple[str, int] | None = None
-
-
-class MadeLaunch(NamedTuple):
-    """A launch with what is its own; others may do the same.
-
-    Attributes:
-        compiled: the kernel that Triton compiled for it.
-        config: of the autotuner that made it.
-        stack: scopes around it, where these were asked for.
-        metrics: what its kernel tells of it.
-        warmup: whether it only warms up.
-        trial: whether it only tries a configuration, and is to be left out.
-        alias: what Proton's hook calls it, if not by its kernel's name.
-    """
-
-    launch: GpuLaunch
-    compiled: Any = None
-    config: Mapping[str, Any] | None = None
-    stack: tuple[str, ...] = ()
-    metrics: Mapping[str, float] = MappingProxyType({})
-    warmup: bool = False
-    trial: bool = False
-    alias: str = ""
-
-
-class _Alike:
-    """Launches of a kernel that do the same.
-
-    Attributes:
-        grid: their extents.
-        forms: the arguments of the first, to count it later; None where that cannot be done.
-        first: what the first does, where it was counted when it was made.
-        later: what the others do, as far as that is known.
-    """
-
-    __slots__ = ("first", "forms", "grid", "kernel", "later")
-
-    def __init__(self, kernel: LaunchedKernel, words: Words) -> None:
-        self.kernel = kernel
-        self.grid = grid_of(words)
-        self.forms: dict[str, Any] | None = None
-        self.later = GpuLaunch(
-            kernel=kernel.name, grid=self.grid, counts=None, source=kernel.source
-        )
-        self.first = self.later
-
-
 #: With configuration, scopes, what the kernel says, and whether it is an autotuner's trial.
-_Whole = tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], LaunchMetadata, bool]
+_Whole = tuple[EqualLaunches, Mapping[str, Any] | None, tuple[str, ...], LaunchMetadata, bool]
 #: A launch as it is noted: whole where it has any of these.
-_Noted = _Alike | _Whole
+_Noted = EqualLaunches | _Whole
 
 
 class CountedLaunches:
@@ -123,6 +66,7 @@ class CountedLaunches:
         notes: what could not be counted, by kernel.
         calls: how long calls took.
         note: takes note of a launch; another function where more is to be known of it.
+        counted: How many kinds of launches `count` has counted, and of how many.
     """
 
     def __init__(
@@ -136,7 +80,9 @@ class CountedLaunches:
         trials: bool = False,
     ) -> None:
         self._trials = trials
-        self._made: GraphLaunches[_Noted] = GraphLaunches(self._choose_note)
+        self._made: GraphLaunches[_Noted] = GraphLaunches(self._choose_note, self._replayed)
+        self.counted = 0, 0
+        self._copied = 0
         self.calls = CallTimes()
         self._configs = TunedConfigs(self.calls.leave_out, self._choose_note)
         self._origin, self._stacks = origin, stacks
@@ -149,21 +95,19 @@ class CountedLaunches:
         self._launchers: dict[Any, Callable[..., Any]] = {}
         self._lock = threading.Lock()
         self._active = False
-        self.note: Callable[[_Alike], None]
+        self.note: Callable[[EqualLaunches], None]
         self._choose_note()
 
     @property
     def launches(self) -> list[MadeLaunch]:
         """In their order; a replayed graph's are its."""
-        seen: Counter[_Alike] = Counter()
-        own: Counter[_Alike] = Counter()
+        own: Counter[EqualLaunches] = Counter()
         found = []
-        for noted in self._made.launches:
-            alike, config, stack, metadata, trial = _complete(noted)
-            seen[alike] += 1
-            own[alike] += not trial
-            launch = alike.first if seen[alike] == 1 else alike.later
-            warmup = own[alike] <= self._repetition.warmup
+        every = [_complete(noted) for noted in self._made.launches]
+        told = launches_of([each[0] for each in every])
+        for launch, (alike, config, stack, metadata, trial) in zip(told, every, strict=True):
+            own[alike.kind] += not trial
+            warmup = own[alike.kind] <= self._repetition.warmup
             known = launch, alike.kernel.compiled, config, stack, metadata.metrics
             found.append(MadeLaunch(*known, warmup, trial, metadata.name))
         return found
@@ -178,7 +122,7 @@ class CountedLaunches:
         compiled = {id(k): k for k in (each.kernel.compiled for each in self._alikes())}
         return source_by_kernel(compiled.values())
 
-    def _alikes(self) -> Iterator[_Alike]:
+    def _alikes(self) -> Iterator[EqualLaunches]:
         """Of each launch that is not left out."""
         every = (_complete(noted) for noted in self._made.launches)
         return (each[0] for each in every if not each[-1])
@@ -203,11 +147,11 @@ class CountedLaunches:
 
     def count(self) -> None:
         """Counts launches that were not counted when they were made."""
-        for alike in {id(a): a for a in self._alikes()}.values():
-            if alike.forms is not None:
-                forms, alike.forms = alike.forms, None
-                counts = self._counter.of_forms(alike.kernel, alike.grid, forms)
-                alike.first = alike.later = replace(alike.later, counts=counts)
+        kinds = {id(each.kind): each.kind for each in self._alikes()}
+        self.counted = 0, len(kinds)
+        for done, kind in enumerate(kinds.values(), 1):
+            kind.count(self._counter)
+            self.counted = done, len(kinds)
 
     # ---- at every launch
 
@@ -258,8 +202,10 @@ class CountedLaunches:
         return launch
 
     def _noting(self, kernel: LaunchedKernel, launcher: Any) -> Callable[..., Any]:
-        known: dict[Hashable, _Alike] = {}
-        if kernel.function.launch_metadata is not None or self._repetition.iterations > 1:
+        known: dict[Hashable, EqualLaunches] = {}
+        by_memory = self._counts and kernel.needs_memory
+        told = kernel.function.launch_metadata is not None
+        if told or by_memory or self._repetition.iterations > 1:
             return self._telling(kernel, launcher, known)
         code = kernel.code(counts=self._distinguishes)
         key = code.key()
@@ -270,7 +216,7 @@ class CountedLaunches:
             call=launcher.__call__,  # bound here, not at every launch
         )
 
-    def _note_origin(self, alike: _Alike) -> None:
+    def _note_origin(self, alike: EqualLaunches) -> None:
         self._made.add((alike, autotuner_config(), self._stack(), _NOTHING, self._is_left_out()))
 
     def _is_left_out(self) -> bool:
@@ -286,28 +232,62 @@ class CountedLaunches:
         self,
         kernel: LaunchedKernel,
         launcher: Callable[..., Any],
-        known: dict[Hashable, _Alike],
+        known: dict[Hashable, EqualLaunches],
     ) -> Callable[..., Any]:
         key = kernel.code(counts=self._distinguishes).key()
 
         def launch(*words: Any) -> Any:
             new = key(*words) not in known
             alike = self._first(kernel, known, key, words)
-            given = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
-            metadata = launch_metrics.of_launch(kernel.compiled, *given)
-            noted = alike, autotuner_config(), self._stack(), metadata, self._is_left_out()
+            metadata = _NOTHING
+            if kernel.function.launch_metadata is not None:
+                given = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
+                metadata = launch_metrics.of_launch(kernel.compiled, *given)
+            own = autotuner_config(), self._stack(), metadata, self._is_left_out()
             times = self._repetition.times(first=new)
             if times > 1 and not self._made.capturing and not is_trial():
                 start = time.perf_counter()
                 for again in repeated(kernel, words, times - 1, self.notes):
-                    self._made.add(noted)
+                    self._made.add((self._sampled(alike, words), *own))
                     launcher(*words)
                     again()
                 self.calls.leave_out(time.perf_counter() - start)
-            self._made.add(noted)
+            self._made.add((self._sampled(alike, words), *own))
             return launcher(*words)
 
         return launch
+
+    def _sampled(self, alike: EqualLaunches, words: Words) -> EqualLaunches:
+        """Return what stands for a launch, with copies of the memory that decides what it does."""
+        if alike.sample is None or not self._active:
+            return alike
+        if self._made.capturing:
+            return alike.captured(words)
+        start = time.perf_counter()
+        found = self._copying(alike, lambda: alike.made(words))
+        self.calls.leave_out(time.perf_counter() - start)
+        return found
+
+    def _copying(self, alike: EqualLaunches, copy: Callable[[], EqualLaunches]) -> EqualLaunches:
+        """Return what `copy` makes of a launch, as long as there is room for copies."""
+        with self._lock:
+            if self._copied > _MOST_COPIED:
+                self.notes.setdefault(alike.kernel.name, _NO_ROOM)
+                return alike.kind
+            found = copy()
+            self._copied += bytes_of(found.contents or {})
+        return found
+
+    def _replayed(self, noted: _Noted) -> _Noted:
+        """Return what stands for a captured launch in a replay that is about to be made."""
+        if not self._active:
+            return noted
+        if not isinstance(noted, tuple):
+            return noted
+        alike, config, stack, metadata, trial = noted
+        if alike.deciding is None:
+            return noted
+        return self._copying(alike, alike.again), config, stack, metadata, trial
 
     def _stack(self) -> tuple[str, ...]:
         return self._origin.scopes.current if self._stacks else ()
@@ -315,29 +295,25 @@ class CountedLaunches:
     def _first(
         self,
         kernel: LaunchedKernel,
-        known: dict[Hashable, _Alike],
+        known: dict[Hashable, EqualLaunches],
         key_of: Callable[..., Hashable],
         words: Words,
-    ) -> _Alike:
+    ) -> EqualLaunches:
         """The first launch of its kind; counted now if only now memory holds what it reads."""
         key = key_of(*words)
         with self._lock:
             alike = known.get(key)
             if alike is not None:
                 return alike
-            alike = _Alike(kernel, words)
+            alike = EqualLaunches(kernel, grid_of(words))
             if self._counts and self._active:
                 self.calls.discard()
-                if not kernel.needs_memory:
-                    alike.forms = described(kernel.arguments(words))
-                if alike.forms is None:
-                    if self._made.capturing:
-                        # Copying its tensors would end the capture.
-                        self.notes.setdefault(kernel.name, _CAPTURED)
-                        return alike
-                    counts = self._counter.of_launch(kernel, alike.grid, words)
-                    alike.first = replace(alike.later, counts=counts)
-                    alike.later = _for_later(alike.first)
+                capturing = self._made.capturing
+                found = first_of_kind(kernel, words, self._counter, capturing=capturing)
+                if found is None:
+                    self.notes.setdefault(kernel.name, _CAPTURED)
+                    return alike
+                alike = found
             known[key] = alike
         return alike
 
@@ -375,16 +351,14 @@ def _alone(watch: CountedLaunches) -> Iterator[None]:
 #: Of compiled kernels: what launches them.
 _RUN = "run"
 _NOTHING = LaunchMetadata(MappingProxyType({}))
+#: Bytes that copies of memory may take on the GPU, together.
+_MOST_COPIED = 256 << 20
+_NO_ROOM = (
+    "what it does depends on memory, and copies of that take more than 256 MiB, so later launches "
+    "are estimated by those before"
+)
 _CAPTURED = "captured before it ran once, so it is not counted: what it does depends on memory"
 
 
 def _complete(noted: _Noted) -> _Whole:
     return noted if isinstance(noted, tuple) else (noted, None, (), _NOTHING, False)
-
-
-def _for_later(launch: GpuLaunch) -> GpuLaunch:
-    """What is known of later launches that look the same: what they do may depend on memory."""
-    counts = launch.counts
-    if counts is None or not counts.depends_on_memory or not counts.exact:
-        return launch
-    return replace(launch, counts=replace(counts, exact=False))

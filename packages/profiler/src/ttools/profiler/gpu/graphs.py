@@ -20,14 +20,19 @@ class GraphLaunches(Generic[L]):
 
     Args:
         changed: hears that `add` is another.
+        replayed: Returns what stands for a captured launch in a replay that is about to be made.
 
     Attributes:
         launches: made so far, in their order.
         add: takes note of a launch; of one that is captured, for the graph's replays.
     """
 
-    def __init__(self, changed: Callable[[], object] = lambda: None) -> None:
-        self._changed = changed
+    def __init__(
+        self,
+        changed: Callable[[], object] = lambda: None,
+        replayed: Callable[[L], L] = lambda launch: launch,
+    ) -> None:
+        self._changed, self._renewed = changed, replayed
         self.launches: list[L] = []
         self.add: Callable[[L], None] = self.launches.append
         self._held: weakref.WeakKeyDictionary[Any, list[L]] = weakref.WeakKeyDictionary()
@@ -69,7 +74,7 @@ class GraphLaunches(Generic[L]):
 
     def _replaying(self, replay: Callable[..., Any]) -> Callable[..., Any]:
         def replayed(graph: Any, *args: Any, **kwargs: Any) -> Any:
-            self.launches += self._held.get(graph, [])
+            self.launches += map(self._renewed, self._held.get(graph, []))
             return replay(graph, *args, **kwargs)
 
         return replayed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ttools.core.errors import TtoolsError
@@ -17,6 +18,7 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
+from ttools.profiler.gpu.memory_samples import CopiedBytes
 from ttools.profiler.gpu.stand_ins import made
 
 
@@ -50,11 +52,19 @@ class HostCounter:
         return self._count(kernel, grid, kernel.arguments(words))
 
     def of_forms(
-        self, kernel: LaunchedKernel, grid: tuple[int, ...], forms: Mapping[str, Any]
+        self,
+        kernel: LaunchedKernel,
+        grid: tuple[int, ...],
+        forms: Mapping[str, Any],
+        contents: Mapping[int, CopiedBytes] = MappingProxyType({}),
     ) -> LaunchCounts | None:
-        """What a launch did of which the forms of its arguments are known."""
+        """Return what a launch did of which the forms of its arguments are known.
+
+        Args:
+            contents: What storages held that decides what it did.
+        """
         try:
-            arguments = made(forms)
+            arguments = made(forms, contents)
         except RuntimeError as error:
             self._notes.setdefault(kernel.name, f"no room on the host to count it: {error}")
             return None

@@ -61,6 +61,12 @@ class LaunchedKernel:
     def needs_memory(self) -> bool:
         return self.decides is None or self.decides.memory
 
+    def deciding(self, words: Words) -> list[Any] | None:
+        """Return the tensors whose contents decide what a launch does; None if that is unknown."""
+        if self.decides is None or self.decides.read is None:
+            return None
+        return [words[self._places[n]] for n in self.decides.read]
+
     def code(self, *, counts: bool) -> LaunchCode:
         """What runs at its launches, which are equal if they do the same.
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.reports.report import config_text
 from ttools.profiler.gpu import proton
-from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
+from ttools.profiler.gpu.counted_launches import CountedLaunches
+from ttools.profiler.gpu.equal_launches import GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
 from ttools.profiler.run.origin import Origin, frames_of_proton

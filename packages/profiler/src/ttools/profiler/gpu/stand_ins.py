@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
+
+from ttools.profiler.gpu.memory_samples import CopiedBytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +57,14 @@ def described(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     return found
 
 
-def made(forms: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with tensors in the place of forms; their pages are touched by nobody yet.
+def made(
+    forms: Mapping[str, Any], contents: Mapping[int, CopiedBytes] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return arguments with tensors in the place of forms; their pages are touched by nobody yet.
+
+    Args:
+        forms: See `described`.
+        contents: What storages hold, by their addresses on the GPU; 0 where nothing is known.
 
     Raises:
         RuntimeError: the host has no room for them.
@@ -70,7 +79,11 @@ def made(forms: Mapping[str, Any]) -> dict[str, Any]:
             continue
         storage = storages.get(form.storage)
         if storage is None:
-            room = torch.empty(form.bytes, dtype=torch.uint8, device="cpu")
+            known = contents.get(form.storage)
+            make = torch.empty if known is None else torch.zeros
+            room = make(form.bytes, dtype=torch.uint8, device="cpu")
+            if known is not None:
+                room[known.begin : known.begin + len(known.content)].copy_(known.content)
             storage = storages[form.storage] = room.untyped_storage()
         empty = torch.empty(0, dtype=form.dtype, device="cpu")
         found[name] = empty.set_(storage, form.offset, form.shape, form.strides)

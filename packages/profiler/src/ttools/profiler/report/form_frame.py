@@ -20,6 +20,7 @@ from ttools.profiler.report.frames import resources_of
 _COLUMNS = (
     *("kernel", "config", "grid", "specialisation", "launches", "total_s", "mean_s"),
     *("programs", "flops", "bytes", "unique_bytes", "masked_share", "bound_s", "limited_by"),
+    "told_by",
     *("projected_s", "projected_low_s", "projected_high_s", "projected_outside"),
     *("registers", "spilled", "shared", "occupancy", "occupancy_limited_by", "waves"),
 )
@@ -30,9 +31,11 @@ def form_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
     Columns: `kernel`, `config`; `grid` as `64x2`; `specialisation`, what tells it from the kernel's
     others, as `n: constant 1`; `launches`, `total_s`, `mean_s`; of each launch `programs`, `flops`,
-    `bytes`, `unique_bytes`, `masked_share`; with a device `bound_s`, `limited_by` and `waves`, how
-    often the programs fill it; for a run on the CPU `projected_s` with its interval; with a target
-    what was compiled, as in the frame of kernels. Missing numbers are NaN.
+    `bytes`, `unique_bytes`, `masked_share`; `told_by`, `estimate` for launches that were not
+    counted themselves, as values in memory decide what they do; with a device `bound_s`,
+    `limited_by` and `waves`, how often the programs fill it; for a run on the CPU `projected_s`
+    with its interval; with a target what was compiled, as in the frame of kernels. Missing numbers
+    are NaN.
 
     Args:
         rows: made by `form_row`.
@@ -75,7 +78,8 @@ def form_row(
             "unique_bytes": counts.unique,
             "masked_share": counts.total.masked_share,
         }
-        if device is not None:
+        row["told_by"] = "estimate" if counts.estimated else "counts"
+        if device is not None and not counts.estimated:
             least = bound(counts, device)
             row |= {"bound_s": least.seconds, "limited_by": least.limited_by}
     if found is not None:

@@ -79,6 +79,7 @@ def _done(sample: Sample) -> object:
     total = counts.total
     operations = tuple(sorted(total.operations.items()))
     return (
+        counts.estimated,
         *(counts.unique_loaded, counts.unique_stored, total.loaded, total.stored, total.atomic),
         *(total.lanes, total.masked_off, operations),
     )

@@ -40,8 +40,12 @@ def kernel_frame(
     (requested), `unique_bytes`, `masked_share`; `updates`, how often atomics of a line update an
     element, in the launch where they do most; and what these come to in the mean time: `gflops`,
     `gbytes`; `intensity` in operations per unique byte; `told_by`, who says what a launch does:
-    `counts`, `estimate` where it may differ between launches, or `kernel` where that gives numbers
-    of its own as `launch_metadata`, which win. With a device `bound_s`, the roofline's least time
+    `counts`, `estimate`, or `kernel` where that gives numbers of its own as `launch_metadata`,
+    which win; `estimated`, why counts are estimates, or None. Where values in memory decide what a
+    launch does and not every launch was counted, `counted` is how many were, the means are of all
+    launches by those, `flops_min`, `flops_max`, `bytes_min` and `bytes_max` are the range of those,
+    and nothing is derived from the means: rates, intensity and bounds are missing. With a device
+    `bound_s`, the roofline's least time
     of a launch there, `limited_by`, `memory_s` and `compute_s`, what memory and the unit
     `compute_unit` with most to do need of it, and for a run on that device `efficiency`, the
     bound's share of the mean time. With `compiled` `registers`, `spilled`, `shared`, `occupancy`
@@ -78,10 +82,11 @@ def _columns(device: Device | None, compiled: bool) -> list[str]:
     names += [*_OVERHEADS]
     names += ["programs", "flops", "bytes", "unique_bytes", "masked_share", "updates", "gflops"]
     names += ["gbytes"]
-    names += ["intensity", "told_by", *(_BOUND if device else [])]
+    names += ["intensity", "told_by", "estimated", *_RANGE, *(_BOUND if device else [])]
     return [*names, *(_RESOURCES if compiled else []), "file", "line"]
 
 
+_RANGE = ("counted", "flops_min", "flops_max", "bytes_min", "bytes_max")
 _BOUND = ("bound_s", "limited_by", "compute_s", "compute_unit", "memory_s")
 _RESOURCES = ("registers", "spilled", "shared", "occupancy", "occupancy_limited_by")
 
@@ -158,8 +163,19 @@ def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) ->
         "bytes": sum(n * c.total.bytes for c, n in counted) / launches,
         "unique_bytes": sum(n * c.unique for c, n in counted) / launches,
         "masked_share": sum(n * c.total.masked_off for c, n in counted) / lanes if lanes else 0.0,
-        "told_by": "counts" if all(c.exact for c, _ in counted) else "estimate",
+        "told_by": "counts",
+        "counted": sum(n for c, n in counted if not c.estimated),
     }
+    for name, values in (
+        ("flops", [c.total.flops for c, _ in counted]),
+        ("bytes", [c.total.bytes for c, _ in counted]),
+    ):
+        row |= {f"{name}_min": min(values), f"{name}_max": max(values)}
+    if row["counted"] < launches:
+        why = f"{row['counted']:,} of {launches:,} launches were counted, as memory decides"
+        return {**row, "told_by": "estimate", "estimated": why}
+    if not all(c.exact for c, _ in counted):
+        row |= {"told_by": "estimate", "estimated": "it depends on the order of the programs"}
     if updates := [max(c.updates.values(), default=0.0) for c, _ in counted]:
         row["updates"] = max(updates)
     if device is not None:
@@ -193,6 +209,8 @@ def _rates(row: Mapping[str, Any]) -> dict[str, Any]:
     if row["mean_s"]:
         found |= {"gflops": flops / row["mean_s"] / 1e9} if flops is not None else {}
         found |= {"gbytes": moved / row["mean_s"] / 1e9} if moved is not None else {}
+    if row.get("counted", row["launches"]) < row["launches"] and row["told_by"] != "kernel":
+        return {}
     touched = row.get("unique_bytes", moved if row.get("told_by") == "kernel" else None)
     if flops is not None and touched:
         found["intensity"] = flops / touched
@@ -206,10 +224,12 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
     launches), `loaded`, `stored`, `atomic` in bytes, `masked_share`, `flops`,
     `operations`, a text with the count of each unit, `time_s`, an estimate of the seconds spent
     there, and `time_share`, of the kernel's time. Times are NaN for kernels that were not sampled.
+    `told_by` is `estimate` for kernels of which not every launch was counted, see `kernel_frame`.
     """
     lines: dict[_Line, LineCounts] = {}
     times: defaultdict[_Line, float] = defaultdict(float)
     sampled: defaultdict[str, float] = defaultdict(float)
+    estimated = {each.kernel for each in samples if each.counts and each.counts.estimated}
     for sample in samples:
         for line in sample.counts.lines if sample.counts else ():
             key = (sample.kernel, *line_of(line.location))
@@ -231,11 +251,12 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
             "flops": counts.flops,
             "operations": ", ".join(f"{n:,} {u}" for u, n in counts.operations.most_common()),
             **(_time(times[key], sampled[key[0]]) if sampled[key[0]] else {}),
+            "told_by": "estimate" if key[0] in estimated else "counts",
         }
         for key, counts in lines.items()
     ]
     names = ["kernel", "file", "line", "executions", "loaded", "stored", "atomic", "masked_share"]
-    names += ["flops", "operations", "time_s", "time_share"]
+    names += ["flops", "operations", "time_s", "time_share", "told_by"]
     return pd.DataFrame(rows, columns=names).sort_values(
         ["kernel", "file", "line"], ignore_index=True
     )

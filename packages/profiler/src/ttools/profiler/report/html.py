@@ -90,6 +90,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "gflops": ("Gflop/s", "number", "10^9 operations per second of the mean time"),
     "gbytes": ("GB/s", "number", "unique bytes by the mean time"),
     "bound_s": ("at least", "time", "what the device needs for a launch by its roofline"),
+    "estimated": ("estimated", "text", "why what a launch does is an estimate"),
     "limited_by": ("limited by", "text", "the resource that this bound comes from"),
     "efficiency": ("of the peak", "share", "the bound by the mean time"),
     "projected_s": ("projected", "time", "of a launch on the device, from its machine code"),

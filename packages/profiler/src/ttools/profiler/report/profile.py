@@ -205,14 +205,17 @@ class Profile(ContextDecorator, ShowsItself):
                     "most; projections and advice are by these",
                 )
         evidence = []
+        estimated = {_key(each) for each in counted if each.counts and each.counts.estimated}
         for form, inspection, accesses in qualities(samples, inspections, variants):
+            # Of kernels that are estimated nothing is claimed that rests on what launches do.
+            known = _key(form.sample) not in estimated
             evidence.append(
                 Evidence(
                     kernel=form.sample.kernel,
                     config=config_text(form.sample.config),
                     inspection=inspection,
-                    accesses=accesses,
-                    counts=form.sample.counts,
+                    accesses=accesses if known else (),
+                    counts=form.sample.counts if known else None,
                     form=form,
                 )
             )
@@ -362,6 +365,10 @@ def _projected(found: Evidence, device: Device) -> dict[str, Any]:
         "projected_high_s": each.high,
         "projected_outside": "; ".join(each.outside) or None,
     }
+
+
+def _key(sample: Sample) -> tuple[str, str]:
+    return sample.kernel, config_text(sample.config)
 
 
 def _mean_of_launches(rows: Sequence[dict[str, Any]], name: str) -> float:

@@ -1,0 +1,232 @@
+"""Launches that do the same, and those of them whose memory was copied because it decides.
+
+Launches are kept as one `EqualLaunches` for each kernel, grid and set of numbers that decide. Where
+memory decides, too, they are only one kind: each launch of it that was sampled is an
+`EqualLaunches` of its own, with copies of that memory, and what the others do is estimated from
+those that are nearest in time.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu.host_count import HostCounter
+from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words, grid_of
+from ttools.profiler.gpu.memory_samples import (
+    CopiedBytes,
+    StratifiedSample,
+    can_copy,
+    copied,
+    key_of,
+)
+from ttools.profiler.gpu.stand_ins import described
+
+#: Seconds that counting the sampled launches of one kind may take.
+MOST_SECONDS = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuLaunch:
+    """A launch on the GPU.
+
+    Attributes:
+        counts: what it does; None where that cannot be counted or was not asked for.
+        source: file and first line of the kernel.
+    """
+
+    kernel: str
+    grid: tuple[int, ...]
+    counts: LaunchCounts | None
+    source: tuple[str, int] | None = None
+
+
+class MadeLaunch(NamedTuple):
+    """A launch with what is its own; others may do the same.
+
+    Attributes:
+        compiled: the kernel that Triton compiled for it.
+        config: of the autotuner that made it.
+        stack: scopes around it, where these were asked for.
+        metrics: what its kernel tells of it.
+        warmup: whether it only warms up.
+        trial: whether it only tries a configuration, and is to be left out.
+        alias: what Proton's hook calls it, if not by its kernel's name.
+    """
+
+    launch: GpuLaunch
+    compiled: Any = None
+    config: Mapping[str, Any] | None = None
+    stack: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = MappingProxyType({})
+    warmup: bool = False
+    trial: bool = False
+    alias: str = ""
+
+
+class EqualLaunches:
+    """Launches of a kernel that do the same, or a sampled one of a kind of them.
+
+    Attributes:
+        grid: their extents.
+        forms: the arguments of the first, to count it later; None where that cannot be done.
+        first: what the first does, where it was counted when it was made.
+        later: what the others do, as far as that is known.
+        deciding: Tensors whose contents decide; None where contents do not, or are not copied.
+        sample: Which launches of this kind were copied; None where `deciding` is.
+        kind: The kind that this launch is a sample of; itself for others.
+        contents: The copies of a sampled launch.
+        replayed: Whether the copies were made before the replay of a graph that holds the launch,
+            so that kernels of the graph may have changed the memory since.
+    """
+
+    __slots__ = (
+        *("contents", "deciding", "first", "forms", "grid", "kernel", "kind", "later"),
+        *("replayed", "sample"),
+    )
+
+    def __init__(self, kernel: LaunchedKernel, grid: tuple[int, int, int]) -> None:
+        self.kernel, self.grid = kernel, grid
+        self.forms: dict[str, Any] | None = None
+        self.later = GpuLaunch(
+            kernel=kernel.name, grid=self.grid, counts=None, source=kernel.source
+        )
+        self.first = self.later
+        self.deciding: list[Any] | None = None
+        self.sample: StratifiedSample[EqualLaunches] | None = None
+        self.kind = self
+        self.contents: dict[int, CopiedBytes] | None = None
+        self.replayed = False
+
+    def made(self, words: Words) -> EqualLaunches:
+        """Return what stands for a launch of this kind that is about to be made."""
+        if self.sample is None or not self.sample.wants():
+            return self
+        return self._sampled(self.kernel.deciding(words) or [])
+
+    def captured(self, words: Words) -> EqualLaunches:
+        """Return what stands for a launch of this kind that is about to be captured."""
+        if self.sample is None:
+            return self
+        own = EqualLaunches(self.kernel, self.grid)
+        own.kind, own.deciding, own.forms = self, self.kernel.deciding(words), None
+        return own
+
+    def again(self) -> EqualLaunches:
+        """Return what stands for a captured launch whose graph is about to be replayed."""
+        sample = self.kind.sample
+        if sample is None or self.deciding is None:
+            return self
+        if not sample.wants():
+            return self.kind
+        own = self.kind._sampled(self.deciding)
+        own.replayed = True
+        return own
+
+    def _sampled(self, deciding: Sequence[Any]) -> EqualLaunches:
+        assert self.sample is not None
+        own = EqualLaunches(self.kernel, self.grid)
+        own.kind, own.forms, own.contents = self, self.forms, copied(deciding)
+        for dropped in self.sample.add(own):
+            dropped.forms = dropped.contents = None
+        return own
+
+    def count(self, counter: HostCounter) -> None:
+        """Count the launches that were not counted when they were made."""
+        if self.sample is None:
+            forms, self.forms = self.forms, None
+            if forms is not None:
+                counts = counter.of_forms(self.kernel, self.grid, forms)
+                self.first = self.later = replace(self.later, counts=counts)
+            return
+        known: dict[tuple[bytes, ...], LaunchCounts | None] = {}
+        began: float | None = None
+        for each in halving(self.sample.kept):
+            if each.forms is None or each.contents is None:
+                continue
+            key = key_of(each.contents)
+            if key not in known:
+                if began is not None and time.perf_counter() - began > MOST_SECONDS:
+                    continue
+                known[key] = counter.of_forms(self.kernel, self.grid, each.forms, each.contents)
+                began = began or time.perf_counter()  # the first one compiles
+            counts = known[key]
+            if counts is not None and each.replayed:
+                counts = replace(counts, estimated=True)
+            each.first = each.later = replace(each.later, counts=counts)
+            each.forms = each.contents = None
+
+
+def halving(elements: Sequence[EqualLaunches]) -> list[EqualLaunches]:
+    """Return the first and the last element, then those between, ever closer to each other."""
+    last = len(elements) - 1
+    places = {0: None, last: None} if elements else {}
+    step = last
+    while step > 1:
+        step = -(-step // 2)
+        places |= dict.fromkeys(range(step, last, step))
+    places |= dict.fromkeys(range(len(elements)))
+    return [elements[n] for n in places]
+
+
+def launches_of(made: Sequence[EqualLaunches]) -> list[GpuLaunch]:
+    """Return what each launch does; of a kind that memory decides, by its nearest counted launch.
+
+    Args:
+        made: All launches in their order.
+    """
+    seen: Counter[EqualLaunches] = Counter()
+    found: list[GpuLaunch] = []
+    places: defaultdict[EqualLaunches, list[int]] = defaultdict(list)
+    for place, each in enumerate(made):
+        seen[each.kind] += 1
+        found.append(each.first if seen[each.kind] == 1 else each.later)
+        if each.kind.sample is not None:
+            places[each.kind].append(place)
+    for own in places.values():
+        counted = [n for n, place in enumerate(own) if found[place].counts is not None]
+        # The first launch was not chosen at random, and often warms up: it is no other's measure.
+        counted = counted[1:] if len(counted) > 1 and counted[0] == 0 else counted
+        for n, place in enumerate(own):
+            if counted and found[place].counts is None:
+                after = bisect_left(counted, n)
+                near = min(counted[max(0, after - 1) : after + 1], key=lambda at: abs(at - n))
+                found[place] = estimated(found[own[near]])
+    return found
+
+
+def estimated(launch: GpuLaunch) -> GpuLaunch:
+    """Return the same for a launch that may do something else."""
+    if launch.counts is None:
+        return launch
+    return replace(launch, counts=replace(launch.counts, estimated=True))
+
+
+def first_of_kind(
+    kernel: LaunchedKernel, words: Words, counter: HostCounter, *, capturing: bool
+) -> EqualLaunches | None:
+    """Return what stands for launches of which this is the first, to be counted as far as possible.
+
+    Returns:
+        None if only copies of all its tensors would do, which would end the capture of a graph.
+    """
+    found = EqualLaunches(kernel, grid_of(words))
+    if not kernel.needs_memory:
+        found.forms = described(kernel.arguments(words))
+    elif (deciding := kernel.deciding(words)) is not None and can_copy(deciding):
+        found.forms = described(kernel.arguments(words))
+        found.sample = None if found.forms is None else StratifiedSample()
+    if found.forms is None:
+        if capturing:
+            return None
+        counts = counter.of_launch(kernel, found.grid, words)
+        found.first = replace(found.later, counts=counts)
+        depends = counts is not None and counts.depends_on_memory
+        found.later = estimated(found.first) if depends else found.first
+    return found

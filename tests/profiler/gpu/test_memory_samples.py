@@ -1,0 +1,240 @@
+"""Launches that do what memory decides: which are counted, and what is said of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.core.gpus.devices import read_device
+from ttools.core.gpus.targets import read_target
+from ttools.profiler.gpu import equal_launches
+from ttools.profiler.gpu.counted_launches import CountedLaunches
+from ttools.profiler.gpu.equal_launches import MadeLaunch
+from ttools.profiler.gpu.memory_samples import MOST, StratifiedSample, copied, span_of
+from ttools.profiler.gpu.proton_file import KernelTime
+from ttools.profiler.gpu.session import join
+from ttools.profiler.report.profile import Profile
+from ttools.profiler.run.origin import Origin
+from ttools.profiler.run.session import Sample
+from ttools.profiler.run.trials import Trials
+
+ROWS, WIDTH = 256, 64
+
+
+@triton.jit
+def grow_kernel(x_ptr, length_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for row in range(tl.load(length_ptr)):
+        total += tl.load(x_ptr + row * 64 + at)
+    tl.store(out_ptr + at, total)
+
+
+@triton.jit
+def masked_kernel(x_ptr, length_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < tl.load(length_ptr)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=inside), mask=inside)
+
+
+@triton.jit
+def nested_kernel(x_ptr, table_ptr, out_ptr, BLOCK: tl.constexpr):
+    """What decides is read through a pointer that is read from memory."""
+    length_ptr = tl.load(table_ptr).to(tl.pointer_type(tl.int32))
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < tl.load(length_ptr)))
+
+
+@pytest.fixture(autouse=True)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow machines count as many launches as fast ones."""
+    monkeypatch.setattr(equal_launches, "MOST_SECONDS", float("inf"))
+
+
+class Graph:
+    """Stands for torch's CUDA graph, which needs a GPU: a replay calls what was captured."""
+
+    def capture_begin(self) -> None:
+        """Begins."""
+
+    def capture_end(self) -> None:
+        """Ends."""
+
+    def replay(self) -> None:
+        """Replays."""
+
+
+@given(st.integers(1, 2000))
+def test_a_sample_covers_the_whole_sequence(length: int) -> None:
+    sample: StratifiedSample[int] = StratifiedSample(most=8)
+    dropped: list[int] = []
+    for n in range(length):
+        if sample.wants():
+            dropped += sample.add(n)
+    kept = sample.kept
+    assert kept == sorted(set(kept))
+    assert not set(kept) & set(dropped)
+    assert kept[0] == 0
+    if length <= 8:
+        assert kept == list(range(length))
+    else:
+        assert 4 <= len(kept) <= 8
+        # No gap is longer than two windows.
+        window = 1
+        while length > 8 * window:
+            window *= 2
+        assert max(b - a for a, b in zip(kept, [*kept[1:], length], strict=True)) <= 2 * window
+
+
+def test_of_large_storages_only_the_part_of_the_tensor_is_copied() -> None:
+    large = torch.arange(1 << 19, dtype=torch.int32)
+    part = large[1000:2000:2]
+    assert span_of(part) == (4000, 7996)
+    assert span_of(torch.zeros(10, dtype=torch.int32)[5:]) == (0, 40)
+    (copy,) = copied([part]).values()
+    assert copy.begin == 4000
+    assert torch.equal(copy.content.view(torch.int32)[::2], part)
+
+
+def rows(watch: CountedLaunches) -> tuple[list[MadeLaunch], pd.Series, Profile]:
+    watch.count()
+    made = watch.launches
+    times = [KernelTime(m.launch.kernel, float(n), 1e-6) for n, m in enumerate(made)]
+    session = Session(watch, join(times, made, watch.notes, Trials()))
+    profiled = Profile(session, read_device("h100"), read_target("sm_90"))
+    return made, profiled.frame.iloc[0], profiled
+
+
+class Session:
+    """Stands for a session on a GPU whose launches have taken a microsecond each."""
+
+    timed_on = "the GPU"
+    overheads: dict[tuple[str, str], list[float]] = {}  # noqa: RUF012
+    trials = Trials()
+
+    def __init__(self, watch: CountedLaunches, samples: Sequence[Sample]) -> None:
+        self.samples, self.notes = list(samples), watch.notes
+        self.variants, self.seen = watch.variants, watch.made
+        self.scopes: list[tuple[tuple[str, ...], dict[str, float]]] = []
+
+    def running(self) -> Any:
+        return nullcontext()
+
+
+def grown(lengths: Sequence[int]) -> CountedLaunches:
+    x, out = torch.ones(ROWS, WIDTH), torch.empty(WIDTH)
+    length = torch.zeros(1, dtype=torch.int32)
+    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    with watch.watching():
+        for each in lengths:
+            length.fill_(each)
+            grow_kernel[(1,)](x, length, out, BLOCK=WIDTH)
+    return watch
+
+
+def requested(length: int) -> int:
+    return 4 * WIDTH * (length + 1) + 4
+
+
+def test_few_launches_are_all_counted() -> None:
+    lengths = [max(1, 8 * n) for n in range(20)]
+    made, row, profiled = rows(grown(lengths))
+    assert [m.launch.counts.total.bytes for m in made if m.launch.counts] == [
+        requested(n) for n in lengths
+    ]
+    assert row["bytes"] == sum(map(requested, lengths)) / 20
+    assert (row["bytes_min"], row["bytes_max"]) == (requested(1), requested(152))
+    assert (row["told_by"], row["counted"]) == ("counts", 20)
+    assert pd.isna(row["estimated"])
+    assert row["bound_s"] > 0
+    assert set(profiled.forms["told_by"]) == {"counts"}
+
+
+def test_of_many_launches_a_sample_is_counted_and_nothing_is_claimed_of_them() -> None:
+    lengths = [1 + n // 2 for n in range(6 * MOST)]
+    made, row, profiled = rows(grown(lengths))
+    exact = [m.launch.counts for m in made if m.launch.counts and not m.launch.counts.estimated]
+    assert MOST // 2 <= len(exact) <= MOST
+    mean = sum(map(requested, lengths)) / len(lengths)
+    assert row["bytes"] == pytest.approx(mean, rel=0.05)
+    assert row["bytes_min"] == requested(1)
+    assert row["bytes_max"] >= 0.9 * requested(lengths[-1])
+    assert (row["told_by"], row["counted"]) == ("estimate", len(exact))
+    assert row["estimated"] == (
+        f"{len(exact)} of {len(lengths)} launches were counted, as memory decides"
+    )
+    for name in ("gflops", "gbytes", "intensity", "bound_s", "memory_share", "efficiency"):
+        assert pd.isna(row[name]), name
+    assert row["instruction_mix"] is None
+    assert row["registers"] > 0
+    assert profiled.advice == []
+    assert len(profiled.accesses) == 0
+    assert set(profiled.lines["told_by"]) == {"estimate"}
+    forms = profiled.forms
+    assert set(forms["told_by"]) == {"counts", "estimate"}
+    assert forms["bound_s"].isna().equals(forms["told_by"] == "estimate")
+
+
+@pytest.mark.parametrize("launches", [5, 6 * MOST])
+def test_advice_rests_on_launches_that_were_counted(launches: int) -> None:
+    """The first launch masks nearly everything, the others mask nothing."""
+    x, out = torch.ones(1024), torch.empty(1024)
+    length = torch.full((1,), 8, dtype=torch.int32)
+    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    with watch.watching():
+        for _ in range(launches):
+            masked_kernel[(1,)](x, length, out, BLOCK=1024)
+            length.fill_(1024)
+    _, row, profiled = rows(watch)
+    assert row["masked_share"] == pytest.approx((1 - 8 / 1024) / launches, rel=0.5)
+    kinds = {hint.kind for hint in profiled.advice}
+    # Of five launches the first is a part that is worth advice, and known.
+    assert ("mask_overhead" in kinds) == (launches == 5)
+
+
+def test_replays_of_a_graph_are_estimated_by_memory_before_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.CUDAGraph", Graph)
+    x, out = torch.ones(ROWS, WIDTH), torch.empty(WIDTH)
+    length = torch.zeros(1, dtype=torch.int32)
+    graph = Graph()
+    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    with watch.watching():
+        graph.capture_begin()
+        grow_kernel[(1,)](x, length, out, BLOCK=WIDTH)
+        graph.capture_end()
+        for n in range(10):
+            length.fill_(n)
+            graph.replay()
+    made, row, _ = rows(watch)
+    assert watch.notes == {}
+    assert [m.launch.counts.total.bytes for m in made if m.launch.counts] == [
+        requested(n) for n in range(10)
+    ]
+    assert (row["told_by"], row["counted"]) == ("estimate", 0)
+    assert pd.isna(row["bound_s"])
+
+
+def test_pointers_from_memory_are_not_followed() -> None:
+    """Then all that the launch is given is read when it is made, and only for the first."""
+    x, out = torch.ones(64), torch.empty(64)
+    length = torch.tensor([10], dtype=torch.int32)
+    table = torch.tensor([length.data_ptr()])
+    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    with watch.watching():
+        for n in (10, 20, 30):
+            length.fill_(n)
+            nested_kernel[(1,)](x, table, out, BLOCK=64)
+    made, row, _ = rows(watch)
+    assert [m.launch.counts.estimated for m in made if m.launch.counts] == [False, True, True]
+    assert row["told_by"] == "estimate"
