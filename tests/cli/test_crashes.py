@@ -32,8 +32,11 @@ print("survived")
 """
 
 
-def run(command: str, *options: str, script: Path) -> subprocess.CompletedProcess[str]:
-    return PYTHON.run(["-m", "ttools_entry", command, *options, str(script)])
+def run(
+    command: str, *options: str, script: Path, unsafe: bool = True
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TTOOLS_UNSAFE": str(int(unsafe))}
+    return PYTHON.run(["-m", "ttools_entry", command, *options, str(script)], env=environment)
 
 
 @pytest.fixture

@@ -81,7 +81,9 @@ def test_a_record_is_run_profiled_and_dumped(
     shown = ttools("interpret", "a.tt", "--stats")
     assert shown.returncode == 0, shown.stderr
     assert "double, grid (1, 1, 1), launched from" in shown.stdout
-    assert "kernel `sums`: 2 accesses outside its tensors were not made" in shown.stderr
+    assert "kernel `sums` at " in shown.stderr
+    assert "2 loads outside its tensors were skipped in the first launch" in shown.stderr
+    assert "`ttools sanitize a.tt`" in shown.stderr
     only = ttools("interpret", "--only", "double", "a.tt", "--dump-outputs", "out.npz")
     assert only.returncode == 0, only.stderr
     with np.load(tmp_path / "out.npz") as saved:

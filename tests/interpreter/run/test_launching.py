@@ -90,7 +90,7 @@ def test_the_observer_runs_the_launch_and_knows_all_of_it(out: np.ndarray[Any, A
     assert out.tolist()[:3] == [7, 8, 0]
     assert (launch.kernel, launch.function, launch.source) == ("numbers", len, max)
     assert (launch.grid, launch.values, launch.arguments) == ((2,), values, passed)
-    assert (launch.config, launch.host_line, launch.confined) == ({"size": 4}, "run.py:3", False)
+    assert (launch.config, launch.host_line, launch.record) == ({"size": 4}, "run.py:3", None)
     assert launch.eagerly is not None
     launch.eagerly("0,1")
     assert ran == [((2,), unflattened, values, "0,1")]
@@ -114,12 +114,11 @@ def test_a_strangers_kernel_stays_in_its_memory(out: np.ndarray[Any, Any], obser
         stranger = kernel(record=Path("launch.tt"))
         make_launch(stranger, LaunchArguments((5,), [ArrayBuffer(inner), 7]), active_run())
     assert inner.tolist() == [7, 8]
-    if recorder is None:
-        (warning,) = run.warnings
-        assert warning.startswith("kernel `numbers`: 3 accesses outside its tensors were not made")
-        assert "`ttools sanitize launch.tt`" in warning
-    else:
-        assert [launch.confined for launch in recorder.launches] == [True]
+    (skipped,) = run.skipped
+    assert (skipped.kernel, skipped.kind, skipped.lanes) == ("numbers", "store", 3)
+    assert "`ttools sanitize launch.tt`" in skipped.describe("launch.tt")
+    if recorder is not None:
+        assert [launch.record for launch in recorder.launches] == [Path("launch.tt")]
 
 
 def test_options_of_runs_are_kept_apart(out: np.ndarray[Any, Any]) -> None:

@@ -10,9 +10,9 @@ import torch
 
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.region import NOWHERE, region_of
+from ttools.interpreter.run import address_book
+from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.sanitizer.memory import addresses
-from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.regions import KnownRegions
 
 
@@ -128,7 +128,7 @@ def test_the_address_book_knows_what_lives_and_what_was_freed():
 
 
 def test_the_address_book_does_not_keep_all_that_was_freed(monkeypatch):
-    monkeypatch.setattr(addresses, "_MOST_FREED", 8)
+    monkeypatch.setattr(address_book, "_MOST_FREED", 8)
     book = AddressBook()
     kept = [torch.zeros(1) for _ in range(20)]
     for tensor in kept:

@@ -41,6 +41,7 @@ _MEANINGS = {
     "TTOOLS_PROGRESS": "`off` shows no bars in terminals, and no lines of progress in pipes",
     "TTOOLS_QUIET": "`1` hides the line that says that kernels run here",
     "TTOOLS_THREADS": "threads of a launch; default torch.get_num_threads()",
+    "TTOOLS_UNSAFE": "`1` makes accesses outside of tensors, which are skipped by default",
     "TRITON_INTERPRET": "Triton's own interpreter, fixed when a kernel is decorated; our commands "
     "unset it",
     "TRITON_DEFAULT_BACKEND": "the backend Triton takes, by name",
@@ -49,7 +50,10 @@ _MEANINGS = {
     "TRITON_ALWAYS_COMPILE": "`1` ignores Triton's cache",
     "TRITON_BACKENDS_IN_TREE": "`1` hides plugins, ours too, from Triton",
 }
-_CHOICES = dict.fromkeys(("TTOOLS_BACKEND", "TTOOLS_PROGRESS"), ("off", "auto"))
+_CHOICES = {
+    **dict.fromkeys(("TTOOLS_BACKEND", "TTOOLS_PROGRESS"), ("off", "auto")),
+    "TTOOLS_UNSAFE": ("0", "1"),
+}
 VARIABLES = tuple(
     Variable(name=name, meaning=text, choices=_CHOICES.get(name, ()))
     for name, text in _MEANINGS.items()

@@ -6,6 +6,7 @@ file, so that each gets one.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import warnings
 from collections.abc import Mapping
@@ -17,11 +18,14 @@ import numpy as np
 
 from ttools.core.process.script import load_module
 from ttools.fuzz.elements import Array
+from ttools.fuzz.memory import short_limits
 from ttools.fuzz.passes import fewest_passes
 from ttools.fuzz.program import Buffer, Program
 from ttools.fuzz.text import module_text
 from ttools.fuzz.variants import Variant, environment, launch_options
 
+#: Of torch's allocator.
+_ALIGNMENT = 64
 #: Checks whose findings are defects of a kernel whatever its data; the others are about
 #: numbers that random kernels make on purpose, such as NaNs and sums that wrap.
 _STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
@@ -58,12 +62,19 @@ class Runner:
             FindingsError: the checks complain.
         """
         tensors = {name: to_torch(array) for name, array in memory.items()}
+        cut: dict[str, _Cut] = {}
+        if variant.short:
+            limits = short_limits(self._program)
+            for buffer in self._program.buffers:
+                if buffer.name in limits:
+                    made = _Cut(tensors[buffer.name], buffer.margin + limits[buffer.name])
+                    cut[buffer.name], tensors[buffer.name] = made, made.beginning
         with environment(variant, self._cpu), _context(variant) as run:
             self._launch(variant, tensors)
         if variant.checks:
             _refuse_findings(run)
-        buffers = self._program.buffers
-        return {b.name: to_numpy(tensors[b.name], b) for b in buffers}
+        tensors |= {name: each.whole() for name, each in cut.items()}
+        return {b.name: to_numpy(tensors[b.name], b) for b in self._program.buffers}
 
     def launch_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
         """Memory after a launch with tensors of a device, by whatever driver is active."""
@@ -105,6 +116,45 @@ class Runner:
             return self._kernel.run(*given, *numbers, **options)
 
 
+class _Guarding:
+    """Runs launches with guards of all accesses."""
+
+    def launch(self, launch: Any) -> Any:
+        from ttools.interpreter.run.bounds import GUARDS
+
+        return launch.execute(GUARDS, regions=launch.regions)
+
+
+class _Cut:
+    """A tensor in memory that goes on behind it, of which torch knows nothing.
+
+    Args:
+        tensor: All elements.
+        count: How many of them the tensor gets.
+
+    Attributes:
+        beginning: The tensor.
+    """
+
+    def __init__(self, tensor: Any, count: int) -> None:
+        import torch
+
+        self._type = tensor.dtype
+        size = tensor.numel() * tensor.element_size()
+        room = np.zeros(size + _ALIGNMENT, np.uint8)
+        start = -room.ctypes.data % _ALIGNMENT
+        self._bytes = room[start : start + size]
+        self._bytes[:] = tensor.view(torch.uint8).numpy()
+        own = (ctypes.c_char * (count * tensor.element_size())).from_buffer(self._bytes.data)
+        self.beginning = torch.frombuffer(own, dtype=tensor.dtype, count=count)
+
+    def whole(self) -> Any:
+        """Return all elements as they are now."""
+        import torch
+
+        return torch.from_numpy(self._bytes.copy()).view(self._type)
+
+
 def _context(variant: Variant) -> AbstractContextManager[Any]:
     from ttools.interpreter import interpret
 
@@ -117,6 +167,8 @@ def _context(variant: Variant) -> AbstractContextManager[Any]:
         order=variant.order,
         schedule=variant.schedule,
         engine=variant.engine,
+        observer=_Guarding() if variant.guarded else None,
+        unsafe=False,
     )
 
 

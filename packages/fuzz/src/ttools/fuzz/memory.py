@@ -6,6 +6,7 @@ same memory. Margins hold the pattern too: what a kernel writes there is seen.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from ttools.fuzz.elements import Array, Element
 from ttools.fuzz.facts import WILD, Fact, whole, within
-from ttools.fuzz.program import Buffer
+from ttools.fuzz.program import Buffer, Program
 
 _GOLDEN = -7046029254386353131  # 2**64 / the golden ratio, as a signed number
 
@@ -147,6 +148,14 @@ PATTERNS = {
     "bits": Pattern(_bits, _bits_torch, _any),
     "special": Pattern(_special, _special_torch, _any),
 }
+
+
+def short_limits(program: Program) -> dict[str, int]:
+    """Return where buffers end that are made too short for a kernel, in elements; at least one."""
+    rng = random.Random(f"ttools-fuzz-short-{program.seed}")
+    buffers = [buffer for buffer in program.buffers if buffer.size]
+    chosen = [buffer for buffer in buffers if rng.random() < 0.5] or buffers[:1]
+    return {b.name: max(rng.randrange(b.size), 1 - b.margin) for b in chosen}
 
 
 def contents(buffer: Buffer) -> Array:

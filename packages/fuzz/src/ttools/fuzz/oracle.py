@@ -6,7 +6,7 @@ order is as good as another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,13 @@ class EndlessError(Exception):
     """A generated kernel has a loop that does not end."""
 
 
-def run(program: Program) -> dict[str, Array]:
-    """Memory of every buffer after the launch, margins included."""
+def run(program: Program, limits: Mapping[str, int] | None = None) -> dict[str, Array]:
+    """Return the memory of every buffer after the launch, margins included.
+
+    Args:
+        limits: Where the memory of some buffers ends for the kernel, in elements; lanes beyond load
+            0 and store nothing.
+    """
     memory = {buffer.name: contents(buffer) for buffer in program.buffers}
     owners = {name: np.full(array.shape, -1, np.int32) for name, array in memory.items()}
     grid = (*program.grid, 1, 1)[:3]
@@ -54,6 +59,7 @@ def run(program: Program) -> dict[str, Array]:
             _call,
             owners,
             number,
+            limits or {},
         )
         _execute(program.body, frame)
     return memory

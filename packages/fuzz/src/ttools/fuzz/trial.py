@@ -13,7 +13,8 @@ from ttools.core.ownership import owner_of_class, owner_of_frame
 from ttools.fuzz import oracle
 from ttools.fuzz.comparison import Mismatch, compare
 from ttools.fuzz.execution import FindingsError, Runner
-from ttools.fuzz.memory import contents
+from ttools.fuzz.memory import contents, short_limits
+from ttools.fuzz.operations import access
 from ttools.fuzz.program import Program
 from ttools.fuzz.variants import Variant
 
@@ -96,6 +97,12 @@ def examine(
     runner = Runner(program, folder, cpu)
     failures, ran = [], []
     for variant in variants:
+        wanted = expected
+        if variant.short:
+            try:
+                wanted = oracle.run(program, short_limits(program))
+            except (access.UndefinedError, oracle.EndlessError):
+                continue  # with zeros in the place of what is beyond there is no one right answer
         announce(variant.name)
         ran.append(variant.name)
         try:
@@ -105,7 +112,7 @@ def examine(
             if failures[-1].kind == "rejected":
                 break
             continue
-        wrong = compare(buffers, before, expected, actual)
+        wrong = compare(buffers, before, wanted, actual)
         if wrong:
             text = "\n".join(map(str, wrong))
             failures.append(Failure(program.seed, "wrong", variant.name, text, wrong[0]))

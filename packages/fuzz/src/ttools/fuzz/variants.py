@@ -31,6 +31,9 @@ class Variant:
         fusion: whether a product and a sum may contract.
         simplified: whether Triton's passes simplify the kernel, as they do for users.
         share: how often it is run, compared with others.
+        short: Whether some tensors are too short for the kernel: what is beyond their ends is
+            skipped.
+        guarded: Whether all accesses are guarded, and not only those that may leave their tensors.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Variant:
     fusion: bool = True
     simplified: bool = True
     share: float = 1.0
+    short: bool = False
+    guarded: bool = False
 
 
 BASELINE = Variant(name="native")
@@ -66,6 +71,14 @@ VARIANTS: tuple[Variant, ...] = (
     Variant(name="unsimplified", simplified=False, share=2.0),
     Variant(name="unsimplified all checks", simplified=False, checks="all", share=0.5),
     Variant(name="eager", engine="eager", share=0.3),
+    Variant(name="guarded", guarded=True),
+    Variant(name="guarded x86-64-v2", guarded=True, cpu="x86-64-v2"),
+    Variant(name="short tensors", short=True, threads=2),
+    Variant(name="short tensors guarded", short=True, guarded=True),
+    Variant(name="short tensors materialised", short=True, schedule="materialised"),
+    Variant(name="short tensors x86-64-v3", short=True, cpu="x86-64-v3"),
+    Variant(name="short tensors x86-64-v2", short=True, cpu="x86-64-v2"),
+    Variant(name="short tensors unsimplified", short=True, simplified=False),
 )
 BY_NAME = {variant.name: variant for variant in (BASELINE, *VARIANTS)}
 

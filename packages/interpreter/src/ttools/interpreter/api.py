@@ -18,6 +18,7 @@ from ttools.core.reports.shown import Part, ShowsItself, Table, Text
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.beginning import Beginning
 from ttools.interpreter.run.interpretation import CompileKernel, Run, enter, leave
+from ttools.interpreter.run.skipped import SkippedAccess
 from ttools.interpreter.run.stats import KernelStats
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime import selection
@@ -57,6 +58,11 @@ class Interpretation(ContextDecorator, ShowsItself):
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
         return self._run.warnings
+
+    @property
+    def skipped(self) -> list[SkippedAccess]:
+        """Accesses outside of tensors that launches did not make, one entry a launch and line."""
+        return self._run.skipped
 
     @property
     def notes(self) -> list[str]:
@@ -153,6 +159,7 @@ def interpret(
     dot: DotMode | None = None,
     device_map: str | None = None,
     timeout: float | None = None,
+    unsafe: bool | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -184,6 +191,9 @@ def interpret(
             by default only the devices that torch has are there.
         timeout: seconds after which a launch is stopped and raises `KernelError`; by default a
             launch may take any time.
+        unsafe: Whether accesses outside of tensors are made, which damages the process. By default
+            they are skipped, and reported once for each line of a kernel; the variable
+            TTOOLS_UNSAFE says otherwise for a process.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.
@@ -221,6 +231,7 @@ def interpret(
             compile_kernel=compile_kernel,
             engine=engine,
             dot=dot,
+            unsafe=unsafe,
         ),
         device_map,
     )

@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 from ttools.core.context_values import bound
 from ttools.core.findings.findings import Finding, Severity
 from ttools.core.process.host_line import host_line
+from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import LaunchState
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 

@@ -17,9 +17,9 @@ from ttools.core.findings.findings import Finding
 from ttools.core.reports.text import finding_text
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.debugging.stopping import StoppingDebugger, StopPoint
+from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
-from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import LaunchState
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 

@@ -22,6 +22,7 @@ from ttools.core.process.host_line import host_callers, host_line
 from ttools.core.process.phases import PhaseStopped
 from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
+from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -36,7 +37,6 @@ from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.launch.stopped import NOT_MADE, cut_short, phase_finding, unfinished
 from ttools.sanitizer.launch.tally import Tally, united
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
-from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory

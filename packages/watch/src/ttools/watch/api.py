@@ -129,6 +129,7 @@ def watch(
     seed: int = 0,
     schedule: Literal["fused", "materialised"] = "fused",
     dot: DotMode | None = None,
+    unsafe: bool | None = None,
 ) -> WatchedRun:
     """Runs Triton kernels on the CPU while the returned context is active, and records values.
 
@@ -153,6 +154,7 @@ def watch(
         seed: of the random order and of `random:N` in `programs`.
         schedule: how kernels are compiled, see `interpret`.
         dot: how products of f32 tiles are computed, see `interpret`.
+        unsafe: whether accesses outside of tensors are made, see `interpret`.
 
     Returns:
         The run: a context manager and a decorator.
@@ -190,6 +192,7 @@ def watch(
         schedule=schedule,
         observer=values.recorder,
         dot=dot,
+        unsafe=unsafe,
     )
     values.begin()
     return WatchedRun(interpretation, values)

@@ -64,6 +64,7 @@ def interpret_command(
     rtol: watch_options.RtolOption = None,
     atol: watch_options.AtolOption = None,
     timeout: watch_options.TimeoutOption = None,
+    unsafe: watch_options.UnsafeOption = False,
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
@@ -97,6 +98,8 @@ def interpret_command(
             "--watch, --trace, --compare and --format html look into native code, not into "
             "--engine eager"
         )
+    if unsafe and engine == "eager":
+        raise UsageError("--unsafe is for native code; --engine eager refuses such accesses")
     if timeout and (wanted.any or engine == "eager"):
         raise UsageError("--timeout is for native code that nothing watches")
     require_folder(output, dump_outputs, trace)
@@ -111,6 +114,7 @@ def interpret_command(
         "seed": seed,
         "dot": dot,
         "programs": programs,
+        "unsafe": unsafe or None,
     }
     watched = wanted.run(**how) if wanted.any else None
     run = watched or interpret(

@@ -71,6 +71,15 @@ AtolOption = Annotated[
         help="Absolute tolerance of --compare; by default that of torch.testing for the type.",
     ),
 ]
+UnsafeOption = Annotated[
+    bool,
+    typer.Option(
+        "--unsafe",
+        help="Make accesses outside of tensors, which damage the process; by default they are "
+        "skipped and reported.",
+        rich_help_panel="Launch",
+    ),
+]
 TimeoutOption = Annotated[
     float | None,
     typer.Option(

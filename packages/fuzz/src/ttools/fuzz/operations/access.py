@@ -54,6 +54,8 @@ def _cells(index: Array, mask: Array | None, buffer: str, frame: Frame) -> tuple
     outside = active & ((index < 0) | (index >= described.size))
     if outside.any():
         raise OutOfBufferError(f"{buffer}[{index[outside].flat[0]}] of {described.size}")
+    if buffer in frame.limits:
+        active = active & (index < frame.limits[buffer])
     return np.where(active, index + described.margin, 0), active
 
 
@@ -72,7 +74,7 @@ def _load(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     _refuse_foreign(cells[active], buffer, frame)
     loaded = frame.memory[buffer][cells]
     if mask is None:
-        return loaded
+        return np.where(active, loaded, np.zeros((), loaded.dtype)).astype(loaded.dtype)
     other = args[2].astype(loaded.dtype)
     return np.where(active, loaded, other).astype(loaded.dtype)
 
@@ -164,12 +166,12 @@ def atomic(form: str, address: Expr, value: Expr, mask: Expr | None) -> Expr:
 @operation("atomic_cas", "tl.atomic_cas({0}, {1}, {2})", effect=True)
 def _cas(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     buffer = expr.args[0].type.buffer
-    cells, _ = _cells(np.broadcast_to(args[0], expr.type.shape), None, buffer, frame)
+    cells, active = _cells(np.broadcast_to(args[0], expr.type.shape), None, buffer, frame)
     memory = frame.memory[buffer]
     old = memory[cells]
     new = np.where(old == args[1], args[2], old).astype(memory.dtype)
-    memory[cells] = new
-    return old
+    memory[cells[active]] = new[active]
+    return np.where(active, old, np.zeros((), old.dtype)).astype(old.dtype)
 
 
 def atomic_cas(address: Expr, expected: Expr, value: Expr) -> Expr:

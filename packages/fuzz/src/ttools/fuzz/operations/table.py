@@ -6,7 +6,7 @@ An operation is one entry. The families are files of their own (`elementwise`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ class Frame:
         helpers: functions by name.
         owners: for each element of a buffer the number of the program that stored it, or -1.
         number: this program's.
+        limits: Where the memory of buffers ends for the kernel: lanes beyond are skipped.
     """
 
     variables: dict[str, Array]
@@ -40,6 +41,7 @@ class Frame:
     call: Callable[[Helper, Sequence[Array], Frame], tuple[Array, ...]] = field(repr=False)
     owners: dict[str, Array] = field(default_factory=dict)
     number: int = 0
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 Evaluate = Callable[[Expr, Sequence[Any], Frame], Any]

@@ -57,19 +57,28 @@ class FactFinder:
     """
 
     def __init__(self, effects: MemoryEffects, pointers: frozenset[int]) -> None:
-        self._written = tuple(sorted(effects.written & pointers))
+        self._pointers = tuple(sorted(pointers))
+        written = sorted(effects.written & pointers)
         # With no candidate every launch has the same facts and no storage is looked at.
         self._candidates = (
             () if effects.unknown_writes else tuple(sorted(pointers - effects.written))
         )
-        self._looked_at = self._written + self._candidates
+        self._written_places = tuple(map(self._pointers.index, written))
+        self._candidate_places = tuple(map(self._pointers.index, self._candidates))
         self._interned: dict[frozenset[int], Facts] = {}
         self._known: dict[tuple[Extent, ...], Facts] = {}
 
     def facts(self, arguments: Sequence[Any]) -> Facts:
+        return self.facts_of(self.extents(arguments)) if self._candidates else _NOTHING
+
+    def extents(self, arguments: Sequence[Any]) -> tuple[Extent, ...]:
+        """Return the storage behind each pointer, in the order of the parameters."""
+        return tuple(map(storage_extent, map(arguments.__getitem__, self._pointers)))
+
+    def facts_of(self, extents: tuple[Extent, ...]) -> Facts:
+        """Return the facts of arguments with these storages, see `extents`."""
         if not self._candidates:
             return _NOTHING
-        extents = tuple(map(storage_extent, map(arguments.__getitem__, self._looked_at)))
         facts = self._known.get(extents)
         if facts is None:
             if len(self._known) >= _MOST_KNOWN:
@@ -78,12 +87,12 @@ class FactFinder:
         return facts
 
     def _facts(self, extents: Sequence[Extent]) -> Facts:
-        """The facts of storages that were written, then of candidates."""
-        written = [extent for extent in extents[: len(self._written)] if extent is not None]
-        if len(written) < len(self._written):
+        written = [extents[n] for n in self._written_places]
+        known = [extent for extent in written if extent is not None]
+        if len(known) < len(written):
             return _NOTHING  # one of them may point anywhere
-        others = zip(self._candidates, extents[len(written) :], strict=True)
-        readonly = frozenset(index for index, extent in others if _is_apart(extent, written))
+        others = zip(self._candidates, self._candidate_places, strict=True)
+        readonly = frozenset(index for index, n in others if _is_apart(extents[n], known))
         return self._interned.setdefault(readonly, Facts(readonly=readonly))
 
 

@@ -49,6 +49,10 @@ class Instruments:
         rewrites: names of the rewrites of the IR, with their parameters, that an observer applies
             before anything is emitted (see `observation`).
         lines: the code does as without, and tells which line each instruction belongs to.
+        explains: What guards report carries the values of variables, and each lane is reported
+            where and as often as the program accesses it. Without, reports are counts.
+        proved: Accesses that guards leave out because the launch shows them to be inside their
+            memory, by their places among the accesses of the module, in ascending order.
     """
 
     guards: bool = False
@@ -57,6 +61,8 @@ class Instruments:
     compares: bool = False
     rewrites: tuple[str, ...] = ()
     lines: bool = False
+    explains: bool = True
+    proved: tuple[int, ...] = ()
 
     @property
     def any(self) -> bool:
@@ -128,7 +134,8 @@ class CallbackKind(IntEnum):
     payload, see `ProbeSite`. DRAIN: a thread's probe, whose log is full. WATCH: the addresses of
     the value and, if it has one, its mask; an i64 count of iterations; the iterations. ENDLESS
     and LOOP never call: they are loops that may not end, or not soon, and look at the abort flag
-    themselves. SYNCHRONISE: four i64, see `abi.rereads`.
+    themselves. SYNCHRONISE: four i64, see `abi.rereads`. FIND: an i64 address, the i64 bytes of the
+    access, and room for begin and end of the memory there; the answer is 0 if there is some.
     """
 
     PRINT = 1
@@ -141,6 +148,7 @@ class CallbackKind(IntEnum):
     ENDLESS = 8
     LOOP = 9
     SYNCHRONISE = 10
+    FIND = 11
 
 
 @dataclass(frozen=True)

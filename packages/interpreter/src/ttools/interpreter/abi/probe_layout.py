@@ -35,7 +35,7 @@ FUNCTIONS = (
 
 #: Offsets in a monitor. SEQUENCE counts synchronising accesses; WATCHED points to one byte per
 #: program, not 0 where it is watched. While REREADS is not 0, Python chooses what such accesses
-#: see.
+#: see. While FINDS is not 0, Python looks for the memory at an address that no known one holds.
 MONITOR = {
     **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
     "SITES": 88,
@@ -52,8 +52,9 @@ MONITOR = {
     "LOG": 168,
     "WATCHED": 176,
     "REREADS": 184,
+    "FINDS": 192,
 }
-MONITOR_BYTES = 192
+MONITOR_BYTES = 200
 #: Offsets in a probe; `EPOCH` and `BARRIER` are neighbouring i32.
 PROBE = {"LOGGED": 8, "EPOCH": 16, "BARRIER": 20, "PROGRAM": 24, "LAUNCH": 32, "LOG": 64}
 LOG_RECORDS = 256

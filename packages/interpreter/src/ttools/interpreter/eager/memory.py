@@ -6,9 +6,6 @@ can crash the process. Must not know how accesses are made.
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.buffers import ArrayBuffer
-from ttools.core.device_map.memory import on_host
 from ttools.core.errors import KernelError
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle
-from ttools.interpreter.run.device_copies import has_device_memory
+from ttools.interpreter.run.address_book import live_storages
 
 #: So many equal accesses in a row are a wait that nothing will end.
 _PATIENCE = 20_000
@@ -172,8 +168,10 @@ class Memory:
 
     def _discover(self, address: int, size: int) -> bool:
         """Finds a live tensor at an address that came from memory or from an integer."""
-        for start, end, text in _live_storages():
+        for start, end, value in live_storages():
             if start <= address and address + size <= end:
+                array = value.array if isinstance(value, ArrayBuffer) else value
+                text = f"{array.dtype}{list(array.shape)}"
                 self.storages.append(Storage(start, end, f"a tensor ({text})", start))
                 return True
         return False
@@ -236,26 +234,3 @@ def _explain(storage: Storage | None, address: int, size: int) -> str:
         side = f"{address + size - storage.end} bytes past its end"
     bytes_ = storage.end - storage.start
     return f"element {offset} of `{storage.name}`, {storage.text} ({bytes_:,} bytes), is {side}"
-
-
-def _live_storages() -> Iterator[tuple[int, int, str]]:
-    """Start, end and description of the host memory of every tensor and array alive."""
-    torch = sys.modules.get("torch")
-    for value in gc.get_objects():
-        if torch is not None and issubclass(type(value), torch.Tensor):
-            extent = _host_extent(value)
-            if extent is not None:
-                yield *extent, f"{value.dtype}{list(value.shape)}"
-        elif type(value) is ArrayBuffer:
-            yield *value.storage_extent(), f"{value.array.dtype}{list(value.shape)}"
-
-
-def _host_extent(tensor: Any) -> tuple[int, int] | None:
-    """The addresses of a tensor's storage; None if it has none on the host."""
-    try:
-        if has_device_memory() and not on_host(tensor):
-            return None
-        extent = storage_extent(tensor)
-    except (RuntimeError, NotImplementedError):  # sparse, fake, functorch's
-        return None
-    return extent if extent is not None and extent[0] else None

@@ -8,7 +8,7 @@ with other names; and an edge can be added to a phi as long as nothing is writte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ttools.interpreter.llvm.value import Label, SSAValue
 
@@ -98,7 +98,7 @@ class Preheader:
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
-        self.known: dict[object, SSAValue | None] = {}
+        self.known: dict[object, Any] = {}
 
     @property
     def text(self) -> str:

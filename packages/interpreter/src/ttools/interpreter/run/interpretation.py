@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import DotMode
+from ttools.interpreter.run.skipped import SkippedAccess, unsafe_from_environment
 from ttools.interpreter.run.stats import JointStatistics, Statistics
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
@@ -44,6 +45,7 @@ class Run:
         compile_kernel: has Triton's front end compile a kernel, see `interpret`.
         engine: `eager` runs the kernels as Python; kernels that only Python can run are anyway.
         dot: how products of f32 tiles are computed; by default what the environment says.
+        unsafe: whether accesses outside of tensors are made; by default what the environment says.
 
     Attributes:
         shared: whether threads that entered no run belong to it.
@@ -51,6 +53,7 @@ class Run:
         statistics: what its kernels did.
         warnings: what the user should know of the launches, without repetition.
         unchecked_assertions: kernels whose assertions were not compiled, and the first of each.
+        skipped: accesses outside of tensors that were not made, in the launches that made none.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Run:
         compile_kernel: CompileKernel | None = None,
         engine: Literal["native", "eager"] = "native",
         dot: DotMode | None = None,
+        unsafe: bool | None = None,
     ) -> None:
         self.shared = True
         self.selects = selects
@@ -73,6 +77,9 @@ class Run:
         self.schedule: Literal["fused", "materialised"] = schedule
         self.dot: DotMode = dot_from_environment() if dot is None else dot
         self._own_dot = dot
+        self.unsafe = unsafe_from_environment() if unsafe is None else unsafe
+        self._own_unsafe = unsafe
+        self.skipped: list[SkippedAccess] = []
         self.emits = (schedule, self.dot)
         self.first_config = first_config
         self.observer = observer
@@ -107,6 +114,8 @@ class Run:
         if outer[-1].observer is not None:
             shared = copy(outer[-1])
             shared.dot = self._own_dot or shared.dot
+            if self._own_unsafe is not None:
+                shared.unsafe = self._own_unsafe
             shared.emits = (shared.schedule, shared.dot)
             own = self.launch_options
             if own.programs is not None:

@@ -14,17 +14,18 @@ from typing import Any
 
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.facts import FactFinder
-from ttools.interpreter.abi.module import EmitOptions, Facts, Instruments
+from ttools.interpreter.abi.module import EmitOptions
 from ttools.interpreter.native import jit
+from ttools.interpreter.run.bounds import UNGUARDED, Guarded, LaunchGuards, guarding_monitor
 from ttools.interpreter.run.interpretation import Run, dot_mode
 from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.skipped import unsafe_from_environment
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 _DEFAULT = LaunchOptions()
-_GUARDED = Instruments(guards=True)
 
 #: Runs chosen programs as Python: grid, arguments as Triton has them, values, selection.
 EagerTwin = Callable[[Sequence[int], Sequence[Any], Sequence[Any], str], None]
@@ -46,7 +47,8 @@ class LaunchableKernel:
         cooperative: whether it asks for all programs at once (`launch_cooperative_grid`).
         record: the file that it comes from if it is a stranger's, which is never let out of the
             memory of its arguments.
-        facts: what the values of a launch decide.
+        finder: finds what the values of a launch decide.
+        guards: which accesses of a launch are guarded.
     """
 
     name: str
@@ -60,11 +62,13 @@ class LaunchableKernel:
     warps: int = 4
     cooperative: bool = False
     record: Path | None = None
-    facts: Callable[[Sequence[Any]], Facts] = field(init=False, repr=False)
+    finder: FactFinder = field(init=False, repr=False)
+    guards: LaunchGuards = field(init=False, repr=False)
     _options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.facts = FactFinder(self.variants.effects, self.plan.pointers).facts
+        self.finder = FactFinder(self.variants.effects, self.plan.pointers)
+        self.guards = LaunchGuards(self.variants, self.plan)
 
     def options(self, run: Run | None) -> EmitOptions:
         """How the kernel is emitted for a run."""
@@ -116,22 +120,42 @@ def make_launch(
     Raises:
         TtoolsError: see `ttools.core.errors`.
     """
-    values, options = arguments.values, kernel.options(run)
+    options = kernel.options(run)
     if run is None:
-        native = kernel.variants.kernel(kernel.facts(values), options, None)
-        return run_launch(native, kernel.plan.pack(values), arguments.grid, _DEFAULT)
+        return _run(kernel, arguments, options, None)
     if run.observer is not None:
         report = run.observer.launch(_observed(kernel, arguments, options, run))
-    elif kernel.record is not None:
-        report = _run_confined(_observed(kernel, arguments, options, run), kernel.record)
     else:
-        native = kernel.variants.kernel(kernel.facts(values), options, run.statistics)
-        params = kernel.plan.pack(values)
-        report = run_launch(native, params, arguments.grid, run.launch_options)
+        report = _run(kernel, arguments, options, run)
     run.statistics.count_launch(kernel.name, report.programs, report.seconds)
     for warning in () if kernel.cooperative else report.warnings:
         run.warn(str(warning))
     return report
+
+
+def _run(
+    kernel: LaunchableKernel, arguments: LaunchArguments, options: EmitOptions, run: Run | None
+) -> LaunchReport:
+    """Run a launch that nobody observes; guarded, unless nobody wants that."""
+    values = arguments.values
+    extents, params = kernel.finder.extents(values), kernel.plan.pack(values)
+    facts = kernel.finder.facts_of(extents)
+    statistics = None if run is None else run.statistics
+    how = _DEFAULT if run is None else run.launch_options
+    unsafe = unsafe_from_environment() if run is None else run.unsafe
+    guards, regions = UNGUARDED
+    if kernel.record is not None:
+        guards, regions = kernel.guards.all(extents)
+    elif not unsafe:
+        guards, regions = kernel.guards.choose(extents, params, arguments.grid)
+    if guards is None:
+        native = kernel.variants.kernel(facts, options, statistics)
+        return run_launch(native, params, arguments.grid, how)
+    native = kernel.variants.kernel(facts, options, statistics, guards)
+    monitor = guarding_monitor(native, regions, searches=kernel.record is None, logs=False)
+    params.append(monitor.address)
+    subject = Guarded(kernel.name, kernel.record, None if run is None else run.skipped)
+    return subject.run(native, params, arguments.grid, how, monitor)
 
 
 def _observed(
@@ -149,7 +173,7 @@ def _observed(
         arguments=values if arguments.passed is None else arguments.passed,
         values=values,
         variants=kernel.variants,
-        find_facts=kernel.facts,
+        find_facts=kernel.finder.facts,
         options=options,
         run=run,
         config=arguments.config,
@@ -159,17 +183,6 @@ def _observed(
         warps=kernel.warps,
         cooperative=kernel.cooperative,
         host_line=arguments.host_line,
-        confined=kernel.record is not None,
+        record=kernel.record,
+        guards=kernel.guards,
     )
-
-
-def _run_confined(launch: ObservedLaunch, record: Path) -> LaunchReport:
-    report = launch.execute(_GUARDED)
-    assert launch.monitor is not None
-    refused = sum(count.lanes for count in launch.monitor.counts())
-    if refused:
-        launch.run.warn(
-            f"kernel `{launch.kernel}`: {refused:,} accesses outside its tensors were not made; "
-            f"`ttools sanitize {record}` tells which"
-        )
-    return report

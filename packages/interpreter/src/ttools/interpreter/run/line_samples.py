@@ -38,7 +38,7 @@ def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLoc
     Raises:
         UnsupportedError: it cannot be made again, or this machine's threads cannot be sampled.
     """
-    kernel = launch.variants.kernel(launch.facts, launch.options, launch.run.statistics, LINES)
+    kernel = launch.native(LINES)
     refusal = _refusal(launch, kernel)
     if refusal:
         raise UnsupportedError(refusal)

@@ -1,7 +1,7 @@
-"""The lines on stderr by which the plugin says that it, and no GPU, runs the kernels.
+"""The lines on standard error by which the engine reports what nobody has asked it for.
 
-The plugin acts without being asked for, so it says so, once a process. TTOOLS_QUIET=1 silences
-it.
+The plugin acts without being asked for, so it reports that it, and no GPU, runs the kernels, once a
+process; TTOOLS_QUIET=1 silences it. Accesses that were skipped are reported always.
 """
 
 from __future__ import annotations
@@ -34,6 +34,18 @@ def announce_eager_kernel(kernel: str, what: str, location: SourceLocation) -> N
             f"ttools: kernel `{kernel}` runs eagerly, as Python: it holds {what} "
             f"({location.file}:{location.line})\n"
         )
+
+
+#: The lines of kernels that were reported; a fork does not report them again.
+_skipped: set[object] = set()
+
+
+def announce_skipped(key: object, text: str) -> None:
+    """Print a warning of accesses that were skipped, unless it was printed for this key before."""
+    if key not in _skipped:
+        _skipped.add(key)
+        sys.stderr.write(f"ttools: warning: {text}\n")
+        sys.stderr.flush()
 
 
 def _is_quiet() -> bool:

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import EmitOptions, Facts, Instruments
-from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of
+from ttools.interpreter.abi.region import NOWHERE, Region
+from ttools.interpreter.run.bounds import (
+    GUARDS,
+    Guarded,
+    LaunchGuards,
+    guarding_monitor,
+    storage_regions,
+)
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
@@ -24,8 +31,12 @@ if TYPE_CHECKING:
     from ttools.interpreter.abi.rereads import Rereads
     from ttools.interpreter.abi.watch_interface import Watch
     from ttools.interpreter.ir import Module
+    from ttools.interpreter.run.skipped import SkippedAccess
     from ttools.interpreter.run.stats import Statistics
     from ttools.interpreter.run.variants import Variants
+    from ttools.interpreter.runtime.launch import Kernel
+
+_NONE = Instruments()
 
 
 class LaunchOwner(Protocol):
@@ -33,6 +44,8 @@ class LaunchOwner(Protocol):
 
     launch_options: LaunchOptions
     statistics: Statistics
+    unsafe: bool
+    skipped: list[SkippedAccess]
 
     def warn(self, text: str) -> None:
         """Adds a warning unless it was given before."""
@@ -67,8 +80,9 @@ class ObservedLaunch:
         host_line: `file:line` of the launch, where it is known.
         warps: of a program, on a GPU.
         cooperative: whether a GPU runs all programs at once, or refuses the launch.
-        confined: whether accesses outside the arguments are never made, whoever observes: the
-            kernel is a stranger's.
+        record: the file that the launch comes from, if it comes from one: its accesses outside of
+            the arguments are never made, whoever observes.
+        guards: which accesses are guarded; all of them without.
         monitor: what the last execution observed.
     """
 
@@ -89,7 +103,8 @@ class ObservedLaunch:
     host_line: str | None = None
     warps: int = 4
     cooperative: bool = False
-    confined: bool = False
+    record: Path | None = None
+    guards: LaunchGuards | None = None
     monitor: Monitor | None = field(default=None, init=False)
     _raw_parameters: list[int] | None = field(default=None, init=False)
     _facts: Facts | None = field(default=None, init=False)
@@ -120,15 +135,33 @@ class ObservedLaunch:
             for path, value in sorted(self.source.constants.items())
         }
 
-    @cached_property
-    def regions(self) -> list[Region]:
+    @property
+    def regions(self) -> Sequence[Region]:
         """The storages of the arguments, for guards that judge no views."""
-        return [
-            (region_of(argument, value, judges_view=False) or ANYWHERE)
-            if index in self.plan.pointers
-            else NOWHERE
-            for index, (argument, value) in enumerate(zip(self.arguments, self.values, strict=True))
-        ]
+        return storage_regions(self.values, self.plan.pointers)
+
+    def _guarded(self, instruments: Instruments) -> Instruments:
+        """Return the instruments of an execution, with guards where they are needed."""
+        if instruments.guards or (self.run.unsafe and self.record is None):
+            return instruments
+        chosen = GUARDS
+        if self.record is None and self.guards is not None:
+            extents = tuple(storage_extent(self.values[n]) for n in sorted(self.plan.pointers))
+            found = self.guards.choose(extents, self.raw_parameters, self.grid)
+            if found.instruments is None:
+                return instruments
+            chosen = found.instruments
+        if instruments == _NONE:
+            return chosen
+        return replace(instruments, guards=True, explains=False, proved=chosen.proved)
+
+    def native(
+        self, instruments: Instruments, rewrite: Callable[[Module], None] | None = None
+    ) -> Kernel:
+        """Return the code that an execution with these instruments runs."""
+        return self.variants.kernel(
+            self.facts, self.options, self.run.statistics, self._guarded(instruments), rewrite
+        )
 
     @property
     def raw_parameters(self) -> list[int]:
@@ -182,17 +215,30 @@ class ObservedLaunch:
         Raises:
             TtoolsError: see `launch.run`.
         """
-        if self.confined:
-            instruments = replace(instruments, guards=True)
-            regions = regions or self.regions
+        wanted, instruments = instruments, self._guarded(instruments)
         kernel = self.variants.kernel(
             self.facts, self.options, self.run.statistics, instruments, rewrite
         )
-        if not instruments.guards:
+        if not wanted.guards:
             self.plan.require_memory(self.values)
         params = [*self.raw_parameters, *hidden]
         self.monitor = None
+        how = options or self.run.launch_options
+        if instruments.guards and not wanted.guards:
+            self.monitor = guarding_monitor(
+                kernel,
+                self.regions,
+                searches=self.record is None,
+                logs=instruments.logs,
+                watch=watch,
+                rereads=rereads,
+            )
+            params.append(self.monitor.address)
+            subject = Guarded(self.kernel, self.record, self.run.skipped)
+            return subject.run(kernel, params, self.grid, how, self.monitor)
         if instruments.any:
+            if instruments.guards and self.record is not None:
+                regions = regions or self.regions
             if len(regions) < len(params):
                 regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
             known = allocations() if kernel.probes.searches else ()
@@ -204,6 +250,4 @@ class ObservedLaunch:
                 rereads=rereads,
             )
             params.append(self.monitor.address)
-        return run_launch(
-            kernel, params, self.grid, options or self.run.launch_options, self.monitor
-        )
+        return run_launch(kernel, params, self.grid, how, self.monitor)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -21,8 +21,10 @@ from ttools.interpreter.abi.module import (
     Instruments,
     MemoryEffects,
 )
+from ttools.interpreter.analysis.accesses import accesses, mark_proved
 from ttools.interpreter.analysis.address_sources import address_sources
 from ttools.interpreter.analysis.effects import memory_effects
+from ttools.interpreter.analysis.launch_bounds import LaunchBounds, Memory
 from ttools.interpreter.emit.instruments.synchronisation import synchronises_programs
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.ir import Module
@@ -129,6 +131,24 @@ class Variants:
         """Whether a program of the kernel could learn of another."""
         return synchronises_programs(self.module)
 
+    def proved(
+        self,
+        grid: Sequence[int],
+        scalars: Mapping[int, int],
+        memory: Mapping[int, Memory | None],
+    ) -> tuple[int, tuple[int, ...]]:
+        """Return how many accesses the module has, and which a launch shows to be inside.
+
+        Args:
+            grid: How many programs there are along each axis.
+            scalars: Values of integer parameters by index.
+            memory: See `LaunchBounds`.
+        """
+        with self._lock:
+            found = accesses(self.module)
+            bounds = LaunchBounds(self.module.kernel, grid, scalars, memory)
+            return len(found), tuple(n for n, op in enumerate(found) if bounds.is_inside(op))
+
     def parse(self) -> Module:
         """The kernel's module, the caller's to change."""
         return parse_module(self._ttir)
@@ -139,8 +159,10 @@ class Variants:
         def emit() -> EmittedModule:
             if rewrite is None:
                 module, self._module = self.module, None  # most kernels are compiled once
+                mark_proved(module, options.instruments.proved)
                 return emit_kernel(module, facts, options)
             module = self.parse()
+            mark_proved(module, options.instruments.proved)
             rewrite(module)
             return emit_kernel(module, facts, options)
 

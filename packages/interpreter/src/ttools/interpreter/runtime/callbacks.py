@@ -66,6 +66,8 @@ class Callbacks:
                 self._monitor.witness(program, site, payload)
             elif self._monitor is not None and kind == CallbackKind.DRAIN:
                 self._monitor.drain()
+            elif self._monitor is not None and kind == CallbackKind.FIND:
+                return int(not self._monitor.find(payload))
             elif self._monitor is not None and kind == CallbackKind.SYNCHRONISE:
                 self._monitor.synchronised(program, site, payload)
             elif self._monitor is not None and kind == CallbackKind.WATCH:

@@ -10,7 +10,7 @@ import ctypes
 import struct
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -162,6 +162,8 @@ class Monitor:
         logs: whether the kernel logs accesses.
         watch: takes the values of watched variables.
         rereads: chooses what accesses see that leave memory as it is.
+        finds: Returns begin and end of the memory that holds so many bytes at an address which
+            pointers of unknown origin lead to, or None; asked where `allocations` have none.
 
     Attributes:
         address: what the kernel gets as its last parameter.
@@ -179,9 +181,10 @@ class Monitor:
         logs: bool = True,
         watch: Watch | None = None,
         rereads: Rereads | None = None,
+        finds: Callable[[int, int], tuple[int, int] | None] | None = None,
     ) -> None:
         self._emitted = emitted
-        self._watch, self._rereads = watch, rereads
+        self._watch, self._rereads, self._finds = watch, rereads, finds
         self.stop: Stop | None = None
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._packed = PackedLog() if logs else _NO_LOG
@@ -206,6 +209,8 @@ class Monitor:
             table_at = 0 if watch is None else watch.table_address
             words = self._log_at, table_at, rereads is not None
             struct.pack_into("<3Q", block, MONITOR["LOG"], *words)
+        if finds is not None:
+            struct.pack_into("<Q", block, MONITOR["FINDS"], 1)
 
     def _lay_out(self, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]) -> None:
         """Writes what stays the same in launches with these bounds."""
@@ -281,6 +286,14 @@ class Monitor:
         asks = self._rereads
         if asks is not None and not replace_seen(asks, program, site, size, payload):
             struct.pack_into("<Q", self._block.bytes, MONITOR["REREADS"], 0)
+
+    def find(self, question: int) -> bool:
+        """Answer where memory is that no known one holds; see `CallbackKind.FIND`."""
+        words = (ctypes.c_uint64 * 4).from_address(question)
+        found = None if self._finds is None else self._finds(words[0], words[1])
+        if found is not None:
+            words[2], words[3] = found
+        return found is not None
 
     def drain(self) -> None:
         """Takes over the launch's log; its lock is held by the caller or nobody writes it."""

@@ -71,7 +71,9 @@ class _Planner:
     ) -> None:
         self.function, self.facts, self.provenance = function, facts, provenance
         self.fused = options.schedule == "fused"
-        self.guarded, self.lanes = options.instruments.guards, options.lanes
+        instruments = options.instruments
+        self.guarded = instruments.guards and instruments.explains
+        self.lanes = options.lanes
         self.plan, self.regularity = Plan(), Regularity()
         self._cost: dict[Value, int] = {}
         self._views: dict[Value, int] = {}

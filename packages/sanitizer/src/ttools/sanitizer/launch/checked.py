@@ -13,6 +13,7 @@ from ttools.core.findings.findings import Finding, Unfinished
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
 from ttools.interpreter.abi.rereads import Rereads
+from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch_options import LaunchOptions
@@ -20,7 +21,7 @@ from ttools.interpreter.runtime.monitor import Monitor
 from ttools.sanitizer.analysis.known_kernel import KnownKernel
 from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.launch.subject import Subject
-from ttools.sanitizer.memory.addresses import AddressBook, Addresses
+from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.memory.foreign import foreign_memory
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs

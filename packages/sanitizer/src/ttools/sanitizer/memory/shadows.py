@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ttools.interpreter.abi.region import Region
+from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.missing import Missing, View
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory

@@ -90,5 +90,5 @@ def _plain() -> Instruments:
 def _compiled(launch: ObservedLaunch) -> LaunchReport:
     from ttools.interpreter.runtime.launch import LaunchReport
 
-    launch.variants.kernel(launch.facts, launch.options, launch.run.statistics, _plain())
+    launch.native(_plain())
     return LaunchReport(programs=0, seconds=0.0)

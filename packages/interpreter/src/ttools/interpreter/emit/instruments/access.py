@@ -21,6 +21,7 @@ from ttools.interpreter.abi.probe_layout import (
     PAYLOAD_ADDRESSES,
     PROBE_OPEN,
 )
+from ttools.interpreter.analysis.accesses import PROVED
 from ttools.interpreter.analysis.strides import memory_order
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.event import (
@@ -51,6 +52,7 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.llvm.builder import SIZES, memory_type
+from ttools.interpreter.llvm.lines import Preheader
 from ttools.interpreter.llvm.value import (
     NOTHING,
     PROBE,
@@ -65,6 +67,15 @@ from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, unifor
 Differs = Callable[[Chunk, "Chunk | None"], SSAValue]
 #: Emits the access of some addresses under a mask; returns the loaded register value, or "".
 Perform = Callable[[Chunk, "Chunk | None"], SSAValue]
+
+
+def is_observed(e: Emitter, op: Operation) -> bool:
+    """Return whether accesses of an operation are guarded or logged."""
+    if e.prober is None or op.attributes.get(SHADOW):
+        return False
+    instruments = e.prober.instruments
+    guarded = instruments.guards and not op.attributes.get(PROVED)
+    return guarded or instruments.footprints
 
 
 def observed(
@@ -89,14 +100,12 @@ def observed(
         flags: of the site.
     """
     prober = e.prober
-    if prober is None or not (prober.instruments.guards or prober.instruments.footprints):
-        return perform(chunk, mask)
-    if op.attributes.get(SHADOW):
+    if prober is None or not is_observed(e, op):
         return perform(chunk, mask)
     if isinstance(mask, Affine) and mask.base == "true" and mask.is_uniform:
         mask = None
     access = _Access(e, prober, op, kind, chunk, mask, at, flags)
-    if prober.instruments.guards:
+    if prober.instruments.guards and not op.attributes.get(PROVED):
         return access.guarded(perform)
     access.leave_footprint(chunk)
     return perform(chunk, mask)
@@ -167,8 +176,10 @@ class _Access:
             flags=self.flags,
             masked=self.mask is not None,
         )
-        guards = self.prober.instruments.guards
-        self.variables = variables_of(self.e, named_operands(self.op), self.at) if guards else []
+        instruments = self.prober.instruments
+        self.variables = []
+        if instruments.guards and instruments.explains:
+            self.variables = variables_of(self.e, named_operands(self.op), self.at)
         self.first = PAYLOAD_ADDRESSES + 8 * self.width
         self.number, self.payload = self._site()
 
@@ -285,18 +296,31 @@ class _Access:
             return None
         if prod(self.site.shape) <= self.width or e.is_foreign(pointer):
             return None
+        preheader = e.b.preheaders[0]
+        if not self.prober.instruments.explains:
+            # Loads are evaluated anywhere: what is known before one loop is known in that one.
+            found = preheader.known.get(("tile", self.op))
+            if found is None:
+                found = preheader.known["tile", self.op] = (self._emit_tile_inside(preheader),)
+            return found[0]
         # All places that evaluate an access come after the first in the same straight line, see
         # `schedule`; what is out of line there may use its values.
         known: dict[tuple[Operation, int], WholeTile | None] = self.prober.whole_tiles
         for body in e.b.bodies:
             if (self.op, body) in known:
                 return known[self.op, body]
-        with e.b.before(e.b.preheaders[0]):
+        whole = self._emit_tile_inside(preheader)
+        known[self.op, e.b.bodies[-1]] = whole
+        return whole
+
+    def _emit_tile_inside(self, preheader: Preheader) -> WholeTile | None:
+        """Emit the test of the whole tile before a loop."""
+        e, pointer = self.e, self.op.operands[0]
+        with e.b.before(preheader):
             mask, size = self.op.mask, self.site.size
             whole = whole_tile(e, pointer, mask, size, self._bounds())
             if whole is not None and self.leaves:
                 whole = record_tile(e, self.site, self.number, whole)
-        known[self.op, e.b.bodies[-1]] = whole
         return whole
 
     def _inside(self) -> SSAValue:

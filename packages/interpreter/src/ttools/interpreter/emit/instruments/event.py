@@ -123,7 +123,8 @@ def report(
         for axis in at:
             to.store(b, offset, b.cast("zext", axis.base, "i64"))
             offset += 8
-        for iteration in iterations(e):
+        explains = prober.instruments.explains
+        for iteration in iterations(e) if explains else ():
             to.store(b, offset, iteration)
             offset += 8
         shown = []
@@ -132,7 +133,7 @@ def report(
             offset += variable.room
     site = replace(
         prober.sites[number],
-        loops=len(e.iterations),
+        loops=len(e.iterations) if explains else 0,
         shown=tuple(shown),
         payload=payload_bytes(first, at, len(e.iterations), variables),
     )

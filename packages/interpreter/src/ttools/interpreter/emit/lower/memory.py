@@ -11,7 +11,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from ttools.interpreter.emit.function import Emitter, fused, root
-from ttools.interpreter.emit.instruments.access import Differs, compared, observed, verified
+from ttools.interpreter.emit.instruments.access import (
+    Differs,
+    compared,
+    is_observed,
+    observed,
+    verified,
+)
 from ttools.interpreter.emit.instruments.lanes_apart import unless_apart
 from ttools.interpreter.emit.instruments.probe import call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags, ordered
@@ -48,8 +54,10 @@ def load(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     pointer = translated(e, op, op.operands[0], pointer, None if mask is None else e.vector(mask))
     element = element_type(op.result.type)
     volatile = bool(op.attributes.get("isVolatile"))
-    if e.prober is None:
+    is_plain = e.prober is None or not (e.prober.instruments.synchronised or is_observed(e, op))
+    if is_plain:
         return load_chunk(e, pointer, element, mask, other, volatile=volatile)
+    assert e.prober is not None
 
     def perform(pointer: Chunk, mask: Chunk | None) -> SSAValue:
         if not volatile:

@@ -65,6 +65,7 @@ done:
 ; ---- judges the active lanes of one access; returns those that may touch memory
 define i64 @check_lanes(ptr %probe, i32 %site, ptr %payload, i64 %bits) {
 entry:
+  %question = alloca [4 x i64], align 8
   %monitor = load ptr, ptr %probe
   %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
   %size32 = load i32, ptr %entry.at
@@ -149,7 +150,26 @@ search:
 row:
   %k = phi i64 [ 0, %search ], [ %k1, %other ]
   %rows = icmp ult i64 %k, %count
-  br i1 %rows, label %compare, label %outside
+  br i1 %rows, label %compare, label %ask
+ask: ; Python, which may know of more memory
+  %finds.at = getelementptr i8, ptr %monitor, i64 MONITOR_FINDS
+  %finds = load i64, ptr %finds.at
+  %finder = icmp ne i64 %finds, 0
+  br i1 %finder, label %find, label %outside
+find:
+  store i64 %a, ptr %question
+  %bytes.at = getelementptr i8, ptr %question, i64 8
+  store i64 %size, ptr %bytes.at
+  %verdict = call i32 @call_back(ptr %probe, i32 FIND_KIND, i32 %site, ptr %question)
+  %found = icmp eq i32 %verdict, 0
+  br i1 %found, label %told, label %outside
+told:
+  %told.lo.at = getelementptr i8, ptr %question, i64 16
+  %told.lo = load i64, ptr %told.lo.at
+  %told.hi.at = getelementptr i8, ptr %question, i64 24
+  %told.hi = load i64, ptr %told.hi.at
+  %told.span = sub i64 %told.hi, %told.lo
+  br label %remember
 compare:
   %row.place = shl i64 %k, 4
   %row.at = getelementptr i8, ptr %table, i64 %row.place
@@ -165,11 +185,13 @@ other:
   %k1 = add i64 %k, 1
   br label %row
 remember:
+  %at.lo = phi i64 [ %row.lo, %compare ], [ %told.lo, %told ]
+  %at.span = phi i64 [ %row.span, %compare ], [ %told.span, %told ]
   ; The quick look takes the distance from here for the address when it tests alignment.
-  %row.skew = sub i64 0, %row.lo
+  %row.skew = sub i64 0, %at.lo
   %row.skip = urem i64 %row.skew, LARGEST_ELEMENT
-  %row.base = add i64 %row.lo, %row.skip
-  %row.rest = call i64 @llvm.usub.sat.i64(i64 %row.span, i64 %row.skip)
+  %row.base = add i64 %at.lo, %row.skip
+  %row.rest = call i64 @llvm.usub.sat.i64(i64 %at.span, i64 %row.skip)
   store i64 %row.base, ptr %cache.lo
   store i64 %row.rest, ptr %cache.bytes
   br label %fine
@@ -267,13 +289,13 @@ next:
 done:
   br i1 %news, label %tell, label %exit
 tell:
-  call void @call_back(ptr %probe, i32 EVENT, i32 %site, ptr %payload)
+  %called1 = call i32 @call_back(ptr %probe, i32 EVENT, i32 %site, ptr %payload)
   br label %exit
 exit:
   ret void
 }
 
-define internal void @call_back(ptr %probe, i32 %kind, i32 %site, ptr %payload) noinline {
+define internal i32 @call_back(ptr %probe, i32 %kind, i32 %site, ptr %payload) noinline {
   %program.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
   %program = load i64, ptr %program.at
   %launch.at = getelementptr i8, ptr %probe, i64 PROBE_LAUNCH
@@ -281,7 +303,7 @@ define internal void @call_back(ptr %probe, i32 %kind, i32 %site, ptr %payload) 
   %function.at = getelementptr i8, ptr %launch, i64 LAUNCH_CALLBACK
   %function = load ptr, ptr %function.at
   %verdict = call i32 %function(ptr %launch, i64 %program, i32 %kind, i32 %site, ptr %payload)
-  ret void
+  ret i32 %verdict
 }
 
 ; ---- the log: records of 48 bytes, of a thread and then of the launch, handed over when full
@@ -320,7 +342,7 @@ begin:
   %full = icmp ugt i64 %needed, SHARED_LOG_RECORDS
   br i1 %full, label %drain, label %copy
 drain:
-  call void @call_back(ptr %probe, i32 DRAIN, i32 0, ptr %monitor)
+  %called2 = call i32 @call_back(ptr %probe, i32 DRAIN, i32 0, ptr %monitor)
   br label %copy
 copy:
   %first = phi i64 [ %used, %begin ], [ 0, %drain ]
@@ -774,7 +796,7 @@ explore:
   store i64 %flags64, ptr %report.flags
   %report.seq = getelementptr i64, ptr %report, i64 3
   store i64 %seq, ptr %report.seq
-  call void @call_back(ptr %probe, i32 SYNCHRONISE, i32 %site, ptr %report)
+  %called3 = call i32 @call_back(ptr %probe, i32 SYNCHRONISE, i32 %site, ptr %report)
   br label %unlock
 unlock:
   %seen = load i64, ptr %report

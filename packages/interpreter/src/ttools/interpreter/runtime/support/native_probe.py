@@ -65,6 +65,7 @@ _WORDS = {
     "EVENT": int(CallbackKind.EVENT),
     "DRAIN": int(CallbackKind.DRAIN),
     "SYNCHRONISE": int(CallbackKind.SYNCHRONISE),
+    "FIND_KIND": int(CallbackKind.FIND),
 }
 
 

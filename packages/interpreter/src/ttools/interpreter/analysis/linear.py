@@ -1,0 +1,113 @@
+"""Linear expressions over bounded unknowns, and upper bounds of them under linear conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ttools.interpreter.dialects.integer_ranges import Interval
+
+#: What stands for an unknown number.
+Atom: TypeAlias = "tuple[object, ...]"
+
+#: More conditions than this are not combined for one bound, and more combinations not tried.
+_MOST_COMBINED, _MOST_TRIED = 5, 300
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`constant + Σ factor * atom`; factors are not 0."""
+
+    constant: int
+    terms: Mapping[Atom, int] = field(default_factory=dict)
+
+    def plus(self, other: Linear, times: int = 1) -> Linear:
+        """Return this plus a multiple of another."""
+        if not times:
+            return self
+        if not other.terms:
+            return Linear(self.constant + times * other.constant, self.terms)
+        terms = dict(self.terms)
+        for atom, factor in other.terms.items():
+            total = terms.get(atom, 0) + times * factor
+            if total:
+                terms[atom] = total
+            else:
+                del terms[atom]
+        return Linear(self.constant + times * other.constant, terms)
+
+    def times(self, number: int) -> Linear:
+        """Return a multiple of this."""
+        if not number:
+            return Linear(0)
+        scaled = {atom: factor * number for atom, factor in self.terms.items()}
+        return Linear(self.constant * number, scaled)
+
+    def renamed(self, rename: Callable[[Atom], Atom]) -> Linear:
+        """Return this over other atoms; different atoms must become different ones."""
+        if not self.terms:
+            return self
+        return Linear(self.constant, {rename(atom): f for atom, f in self.terms.items()})
+
+
+class Bounds:
+    """The unknowns of an analysis: the interval of each, and conditions that always hold.
+
+    Attributes:
+        intervals: Of each atom.
+        rules: By atom, expressions that are never positive.
+    """
+
+    def __init__(self) -> None:
+        self.intervals: dict[Atom, Interval] = {}
+        self.rules: dict[Atom, list[Linear]] = {}
+        self._tried = 0
+
+    def interval(self, expression: Linear) -> Interval:
+        """Return between which numbers an expression lies, by the intervals of its atoms."""
+        low = high = expression.constant
+        for atom, factor in expression.terms.items():
+            least, most = self.intervals[atom]
+            low += factor * (least if factor > 0 else most)
+            high += factor * (most if factor > 0 else least)
+        return low, high
+
+    def at_most(self, expression: Linear, limit: int, conditions: Sequence[Linear]) -> bool:
+        """Return whether an expression is shown not to exceed a limit.
+
+        The conditions are combined so that unknowns cancel: of `4*i` and the condition
+        `i - n + 1 <= 0`, four times the condition is subtracted, which leaves `4*n - 4`.
+
+        Args:
+            conditions: Expressions that are not positive where the answer matters.
+        """
+        self._tried = 0
+        return self._at_most(expression, limit, [*conditions, *self._rules(expression)], 0)
+
+    def _at_most(
+        self, expression: Linear, limit: int, conditions: Sequence[Linear], depth: int
+    ) -> bool:
+        if self.interval(expression)[1] <= limit:
+            return True
+        self._tried += 1
+        if depth == _MOST_COMBINED or self._tried > _MOST_TRIED:
+            return False
+        tried: set[tuple[int, int]] = set()
+        for number, condition in enumerate(conditions):
+            for atom, factor in condition.terms.items():
+                own = expression.terms.get(atom, 0)
+                times = own // factor if own % factor == 0 else 0
+                if times <= 0 or (number, times) in tried:
+                    continue
+                tried.add((number, times))
+                rest = expression.plus(condition, -times)
+                others = [c for n, c in enumerate(conditions) if n != number]
+                known = {id(c) for c in conditions}
+                others += [c for c in self._rules(rest) if id(c) not in known]
+                if self._at_most(rest, limit, others, depth + 1):
+                    return True
+        return False
+
+    def _rules(self, expression: Linear) -> list[Linear]:
+        return [rule for atom in expression.terms for rule in self.rules.get(atom, ())]

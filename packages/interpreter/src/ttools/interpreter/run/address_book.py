@@ -1,0 +1,187 @@
+"""The storages that a process knows of: those whose address was taken, and those found alive.
+
+Pointers that kernels load from memory are checked against them: a table of addresses is made with
+`Tensor.data_ptr()`, which is watched while a run is active.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from typing import Any
+
+from ttools.core.buffers import ArrayBuffer
+from ttools.core.device_map.memory import on_host
+from ttools.core.ownership import owner_of_class
+from ttools.core.patches import Patches
+from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.run.device_copies import has_device_memory
+
+#: Freed storages remembered, the latest ones.
+_MOST_FREED = 4096
+
+
+class AddressBook:
+    """Storages whose address a program has taken, as long as they live, and the last freed ones.
+
+    No callback reports that a storage is freed, which would cost as much as a small launch: it is
+    seen when its memory is looked at, or is another's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._known: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._freed: deque[tuple[int, int]] = deque(maxlen=_MOST_FREED)
+        self._most_known = _MOST_FREED
+
+    def note(self, tensor: Any) -> None:
+        storage = tensor.untyped_storage()
+        start, size = int(storage.data_ptr()), int(storage.nbytes())
+        if not size:
+            return
+        with self._lock:
+            known = self._known.pop(start, None)
+            if known is not None and known[1]() is None:
+                self._freed.append((start, start + known[0]))
+            elif known is not None and known[0] == size:
+                self._known[start] = known
+                return
+            self._known[start] = (size, weakref.ref(storage))
+            if len(self._known) > self._most_known:
+                self._forget_freed()
+
+    def _forget_freed(self) -> None:
+        """Keeps storages that live, and of the others the latest."""
+        for start, (size, alive) in list(self._known.items()):
+            if alive() is None:
+                del self._known[start]
+                self._freed.append((start, start + size))
+        self._most_known = max(_MOST_FREED, 2 * len(self._known))
+
+    def live(self) -> list[tuple[int, int]]:
+        """First address and end of each live storage."""
+        with self._lock:
+            rows = list(self._known.items())
+        return [(start, start + size) for start, (size, alive) in rows if alive() is not None]
+
+    def on_host(self) -> list[tuple[int, int, Any]]:
+        """First address and end of each live storage in the host's memory, and the storage."""
+        with self._lock:
+            rows = list(self._known.items())
+        held = [(start, start + size, alive()) for start, (size, alive) in rows]
+        return [row for row in held if row[2] is not None and on_host(row[2])]
+
+    def freed(self, address: int) -> str | None:
+        """What was at an address that is freed now."""
+        with self._lock:
+            self._forget_freed()
+            if any(start <= address < end for start, end in self.live()):
+                return None
+            for start, end in reversed(self._freed):
+                if start <= address < end:
+                    return f"a tensor of {end - start:,} bytes"
+        return None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Notes every tensor whose `data_ptr()` is called."""
+        import torch
+
+        find, note = self._known.get, self.note
+
+        def noting(original: Callable[[Any], int]) -> Callable[[Any], int]:
+            def data_ptr(tensor: Any) -> int:
+                address = original(tensor)
+                known = find(address)
+                is_known = known is not None and known[1]() is not None
+                if not is_known and owner_of_class(type(tensor)) == "torch":
+                    note(tensor)
+                return address
+
+            return data_ptr
+
+        with Patches() as patches:
+            patches.wrap(torch.Tensor, "data_ptr", noting)
+            yield
+
+
+def live_storages() -> Iterator[tuple[int, int, Any]]:
+    """Yield start and end of the host memory of every tensor and array alive, and the object."""
+    torch = sys.modules.get("torch")
+    for value in gc.get_objects():
+        if torch is not None and issubclass(type(value), torch.Tensor):
+            extent = _host_extent(value)
+            if extent is not None:
+                yield *extent, value
+        elif type(value) is ArrayBuffer:
+            yield *value.storage_extent(), value
+
+
+def _host_extent(tensor: Any) -> tuple[int, int] | None:
+    """Return the addresses of a tensor's storage, or None if it has none on the host."""
+    try:
+        if has_device_memory() and not on_host(tensor):
+            return None
+        extent = storage_extent(tensor)
+    except (RuntimeError, NotImplementedError):  # sparse, fake, functorch's
+        return None
+    return extent if extent is not None and extent[0] else None
+
+
+class StorageFinder:
+    """Finds the storages that pointers of unknown origin lead to, for one launch.
+
+    Storages that are alive are looked for once a launch at most, and from then on the addresses
+    that the process takes are noted, since a search takes some 50 ms.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[tuple[int, int]] = []
+        self._searched = False
+        self._lock = threading.Lock()
+
+    def known(self, own: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the storages that need no search.
+
+        Args:
+            own: Begin and end of those of the launch's arguments.
+        """
+        return sorted({*own, *_book.live()})
+
+    def find(self, address: int, size: int) -> tuple[int, int] | None:
+        """Return begin and end of the storage that holds `size` bytes at an address."""
+        with self._lock:
+            if not self._searched:
+                self._searched = True
+                self._found = _search()
+            for start, end in self._found:
+                if start <= address and address + size <= end:
+                    return start, end
+        return None
+
+
+_book = AddressBook()
+_watching = ExitStack()
+
+
+def _search() -> list[tuple[int, int]]:
+    """Return all storages that are alive, and note them for later launches."""
+    _watch()
+    found = set()
+    for start, end, value in live_storages():
+        found.add((start, end))
+        if hasattr(value, "untyped_storage"):
+            _book.note(value)
+    return sorted(found)
+
+
+@lru_cache(maxsize=1)
+def _watch() -> None:
+    """Note from now on every tensor whose address is taken."""
+    _watching.enter_context(_book.watching())

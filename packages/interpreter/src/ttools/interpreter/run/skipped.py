@@ -1,0 +1,97 @@
+"""Reports of accesses outside of known memory, which were not made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttools.core import configuration
+from ttools.core.location import SourceLocation
+from ttools.interpreter.run.notices import announce_skipped
+
+if TYPE_CHECKING:
+    from ttools.interpreter.runtime.monitor import Count
+
+#: What messages call accesses, by the kind of their site.
+_NOUNS = {"load": "loads", "store": "stores", "atomic": "atomic operations"}
+
+
+def unsafe_from_environment() -> bool:
+    """Return whether `TTOOLS_UNSAFE` turns the guards off where nothing else says."""
+    return configuration.read("TTOOLS_UNSAFE") == "1"
+
+
+@dataclass(frozen=True)
+class SkippedAccess:
+    """Accesses of one line outside of known memory, which were not made.
+
+    Attributes:
+        kernel: Its name.
+        location: The line, or None if the kernel has none.
+        kind: `load`, `store` or `atomic`.
+        misaligned: Whether the accesses were inside but not aligned.
+        lanes: How many there were.
+        programs: In how many programs.
+    """
+
+    kernel: str
+    location: SourceLocation | None
+    kind: str
+    misaligned: bool
+    lanes: int
+    programs: int
+
+    def describe(self, target: str | None = None) -> str:
+        """Return a sentence that names kernel, line and count, and the command that shows more.
+
+        Args:
+            target: What the command is to check; by default the script of this process.
+        """
+        what = "misaligned " if self.misaligned else ""
+        noun = _NOUNS.get(self.kind, self.kind)
+        if self.lanes == 1:
+            noun = noun.removesuffix("s")
+        where = f" at {self.location.file}:{self.location.line}" if self.location else ""
+        why = "" if self.misaligned else " outside its tensors"
+        were = "was" if self.lanes == 1 else "were"
+        command = " ".join(filter(None, ("ttools sanitize", target or _script())))
+        return (
+            f"kernel `{self.kernel}`{where}: {self.lanes:,} {what}{noun}{why} {were} skipped "
+            f"in the first launch that has any; `{command}` shows which"
+        )
+
+
+def skipped_accesses(kernel: str, counts: Iterable[Count]) -> list[SkippedAccess]:
+    """Return what the guards of a launch have skipped."""
+    return [
+        SkippedAccess(
+            kernel,
+            count.witness.site.location,
+            count.witness.site.kind,
+            count.witness.test == "misaligned",
+            count.lanes,
+            count.programs,
+        )
+        for count in counts
+        if count.witness.site.kind in _NOUNS
+    ]
+
+
+def announce(skipped: Sequence[SkippedAccess], target: str | None = None) -> None:
+    """Report skipped accesses on standard error, each line of a kernel once in a process."""
+    for each in skipped:
+        announce_skipped(
+            (each.kernel, each.location, each.kind, each.misaligned), each.describe(target)
+        )
+
+
+def _script() -> str:
+    """Return the script or module that this process runs, as a command takes it."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None:
+        return f"-m {spec.name.removesuffix('.__main__')}"
+    path = sys.argv[0] if sys.argv else ""
+    return path if path.endswith(".py") and Path(path).is_file() else ""
