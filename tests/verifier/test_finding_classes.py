@@ -24,6 +24,7 @@ def finding(kind: str, severity: str) -> dict[str, Any]:
         ("intra_program_race", "note", None),
         ("not_restored", "warning", "stale_state"),
         ("timeout", "error", "exception"),
+        ("not_checked", "error", None),
         ("uninit_read", "warning", None),
     ],
 )

@@ -157,7 +157,7 @@ def test_kernel_runs_and_is_counted(ttools: Run, add: str) -> None:
 def test_stats_as_json(ttools: Run, add: str, tmp_path: Path) -> None:
     done = ttools("interpret", "--format", "json", "--output", "stats.json", add)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert done.stderr == "note: the report is in stats.json\n"
     report = json.loads((tmp_path / "stats.json").read_text())
     assert report["script"] == {"target": "add.py", "exit_code": 0}
     (kernel,) = report["kernels"]

@@ -223,7 +223,7 @@ def test_scopes_and_target_without_a_device(ttools: Run, tmp_path: Path) -> None
     assert "--device GPU tells compute, memory and waves" in " ".join(done.stdout.split())
     assert "at least" not in done.stdout.lower()
     (step,) = [line for line in done.stdout.splitlines() if "step 2" in line]
-    assert "1 launches, 1 Mflop, flops=1e+06" in step
+    assert "1 launch, 1 Mflop, flops=1e+06" in step
     done = ttools("profile", "--context", "python", "--tree", "scoped.py")
     assert "<module> (scoped.py:17)" in done.stdout
 

@@ -67,8 +67,8 @@ def test_wrong_and_failing_configurations_cannot_win(
 ) -> None:
     done = ttools("tune", "--format", "json", script, "64,1024")
     (problem,) = problems(done)
-    assert "outputs right: True 100000.0\n" in done.stdout
-    assert f"chosen: {{'BLOCK': {problem['winner']['BLOCK']}, 'PART': 1}}\n" in done.stdout
+    assert "outputs right: True 100000.0\n" in done.stderr
+    assert f"chosen: {{'BLOCK': {problem['winner']['BLOCK']}, 'PART': 1}}\n" in done.stderr
     # The search decides who comes when, from measured times.
     trials = sorted(problem["trials"], key=lambda each: "ok wrong failed".index(each["status"]))
     assert [each["status"] for each in trials] == ["ok", "ok", "wrong", "failed"]
@@ -227,7 +227,7 @@ sum_kernel[grid](x, out, total, n)
     assert statuses == {64: "ok", 1024: "wrong", 48: "failed", 128: "crashed", 256: "timed_out"}
     assert "Aborted (SIGABRT)" in found[128]["reason"]
     assert "did not end within 12 s" in found[256]["reason"]
-    assert "outputs right: True" in done.stdout
+    assert "outputs right: True" in done.stderr
     shown = ttools("tune", "show", "ttools-tunings.sqlite")
     assert "timed out: " in shown.stdout
     assert "crashed: " in shown.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
@@ -12,6 +12,7 @@ import typer
 
 from ttools.cli import console, exit_codes
 from ttools.cli.cache.command import cache_command
+from ttools.cli.commands import Command, Group
 from ttools.cli.console import say, show_error, stdout
 from ttools.cli.defaults import defaults
 from ttools.cli.doctor.command import doctor_command
@@ -26,6 +27,12 @@ from ttools.cli.record.command import record_command
 from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.cli.tune.command import TuneCommand, tune_command
+from ttools.cli.tune.stores import (
+    tune_diff_command,
+    tune_export_command,
+    tune_rules_command,
+    tune_show_command,
+)
 from ttools.cli.verify.command import verify_command
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.ending import leave_if_interrupted
@@ -34,6 +41,7 @@ from ttools.core.settings import Settings, read_settings
 
 app = typer.Typer(
     name="ttools",
+    cls=Group,
     help="Run, check, profile, tune, inspect and record Triton kernels, with or without a GPU.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -42,15 +50,19 @@ app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
 app.command("profile", cls=TargetCommand)(profile_command)
 app.command("profile compare", cls=SidesCommand)(profile_compare_command)
-app.command("profile sweep")(profile_sweep_command)
-app.command("profile view")(profile_view_command)
+app.command("profile sweep", cls=Command)(profile_sweep_command)
+app.command("profile view", cls=Command)(profile_view_command)
 app.command("tune", cls=TuneCommand)(tune_command)
+app.command("tune show", cls=Command)(tune_show_command)
+app.command("tune export", cls=Command)(tune_export_command)
+app.command("tune diff", cls=Command)(tune_diff_command)
+app.command("tune rules", cls=Command)(tune_rules_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("record", cls=TargetCommand)(record_command)
-app.command("verify")(verify_command)
-app.command("lsp")(lsp_command)
-app.command("cache")(cache_command)
-app.command("doctor")(doctor_command)
+app.command("verify", cls=Command)(verify_command)
+app.command("lsp", cls=Command)(lsp_command)
+app.command("cache", cls=Command)(cache_command)
+app.command("doctor", cls=Command)(doctor_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -92,12 +104,6 @@ def _told(settings: Settings) -> str:
     return f"settings of {settings.file}: " + ", ".join([*variables, *settings.commands])
 
 
-def _joined(words: list[str], commands: Collection[str]) -> list[str]:
-    """The words with a command of two, as `profile compare`, made one: these win over scripts."""
-    both = " ".join(words[:2])
-    return [both, *words[2:]] if both in commands else words
-
-
 def require_working_folder() -> None:
     """Makes sure that relative paths mean something; torch ends a process where they do not.
 
@@ -127,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if settings is not None:
             settings.take_effect()
         command.main(
-            args=_joined(words, commands),
+            args=words,
             prog_name="ttools",
             default_map=defaults(commands, settings),
         )
@@ -138,6 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(leaving.code, int):
             leave_if_interrupted(leaving.code)
         raise
+    finally:
+        console.release_stdout()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -19,6 +20,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ttools.cli import exit_codes
 from ttools.core.errors import (
     InvalidKernelError,
     KernelError,
@@ -26,6 +28,7 @@ from ttools.core.errors import (
     UnsupportedError,
     UsageError,
 )
+from ttools.core.process.streams import standard_output_kept
 
 # For output that no terminal shows; rich would take 80.
 _FILE_WIDTH = 160
@@ -36,6 +39,34 @@ _FINDING_STYLES = {
     r"(?m)^ +\d+ \|": "dim",
     r"(?m)^  help:": "bold cyan",
 }
+
+
+#: Where reports go while standard output is kept for one; standard output itself if None.
+_report: TextIO | None = None
+_kept = ExitStack()
+#: Formats that people read where the script writes, too.
+_SHARED_FORMATS = ("text", "github")
+
+
+def keep_stdout_for_report(form: str | None, output: Path | None) -> None:
+    """Keeps standard output for a report in a format that programs read, if it is to go there.
+
+    What the script writes there, and processes that it starts, goes to standard error from now on.
+
+    Args:
+        form: format of the report; None for text.
+        output: file that it goes to; standard output if None.
+    """
+    global _report
+    if output is None and form is not None and form not in _SHARED_FORMATS and _report is None:
+        _report = _kept.enter_context(standard_output_kept())
+
+
+def release_stdout() -> None:
+    """Has standard output be the script's again."""
+    global _report
+    _report = None
+    _kept.close()
 
 
 def stdout() -> Console:
@@ -49,7 +80,7 @@ def stderr() -> Console:
 
 
 def _console(stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False)
+    console = Console(file=None if stderr else _report, stderr=stderr, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _FILE_WIDTH
     return console
@@ -82,6 +113,17 @@ def say(kind: str, message: str) -> None:
     stderr().print(text, soft_wrap=True)
 
 
+def say_interrupted(status: int, report: str) -> None:
+    """Warns that a run was interrupted, if it was.
+
+    Args:
+        status: exit status of the run.
+        report: what is made of it, as "the profile".
+    """
+    if status == exit_codes.INTERRUPTED:
+        say("warning", f"the run was interrupted: {report} covers what ran until then")
+
+
 def show_error(error: TtoolsError) -> None:
     """Writes an error of ours; located ones name their kind after their location.
 
@@ -104,11 +146,19 @@ def write_json(data: Any, output: Path | None, stream: TextIO | None = None) -> 
     write_text(json.dumps(data, indent=2, default=str) + "\n", output, stream)
 
 
-def write_text(text: str, output: Path | None, stream: TextIO | None = None) -> None:
+def write_text(
+    text: str, output: Path | None, stream: TextIO | None = None, *, announces: bool = True
+) -> None:
     """Writes a report to a file, or as it is to a stream, standard output by default.
 
     If the system refuses the file, the user learns why, and the report goes to standard output: the
     run that it is about may have been long.
+
+    Args:
+        text: the report.
+        output: a file; None for a stream.
+        stream: where to if not to a file.
+        announces: whether a note says where the file is.
     """
     if output is not None:
         try:
@@ -118,8 +168,10 @@ def write_text(text: str, output: Path | None, stream: TextIO | None = None) -> 
             raise UsageError(
                 f"cannot write `{output}`: {error.strerror}; the report is on standard output"
             ) from error
+        if announces:
+            say("note", f"the report is in {output}")
         return
-    stream = stream or sys.stdout
+    stream = stream or _report or sys.stdout
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()

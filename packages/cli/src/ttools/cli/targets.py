@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import typer
-from typer.core import TyperCommand
 
+from ttools.cli.commands import Command
 from ttools.cli.console import say
 from ttools.core.errors import UsageError
 from ttools.core.process.script import Target
@@ -23,7 +23,7 @@ _KERNELS = {TTIR_SUFFIX: "a .ttir file", RECORD_SUFFIX: "a record"}
 _PYTHON_FORMS = ("-m", "-c")
 
 
-class TargetCommand(TyperCommand):
+class TargetCommand(Command):
     """A command that runs a target.
 
     Attributes:

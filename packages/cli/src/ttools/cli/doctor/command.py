@@ -96,11 +96,14 @@ def _self_test(seconds: float) -> None:
 
 
 def _tell(outcome: Outcome) -> None:
+    from ttools.core.reports.report import counted
+
     console = stdout()
     launches = sum(outcome.launches.values())
     console.print(
-        f"{outcome.kernels} random kernels from seed {outcome.first} on, {launches} launches in "
-        f"{len(outcome.launches)} variants: {len(outcome.failures) or 'no'} "
+        f"{counted(outcome.kernels, 'random kernel')} from seed {outcome.first} on, "
+        f"{counted(launches, 'launch', 'launches')} in "
+        f"{counted(len(outcome.launches), 'variant')}: {len(outcome.failures) or 'no'} "
         f"{'difference' if len(outcome.failures) == 1 else 'differences'} from NumPy",
         highlight=False,
     )

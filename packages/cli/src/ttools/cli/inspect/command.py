@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import options
-from ttools.cli.console import require_folder, say, write_json, write_text
+from ttools.cli import exit_codes, options
+from ttools.cli.console import (
+    keep_stdout_for_report,
+    require_folder,
+    say,
+    say_interrupted,
+    write_json,
+    write_text,
+)
 from ttools.cli.inspect import options as inspect_options
 from ttools.cli.inspect.locking import lock_or_check, map_of_target
 from ttools.cli.kernel_file import load_kernel
@@ -61,6 +68,8 @@ def inspect_command(
     stages = read_stages(stage or [])
     targets = _targets(target or [])
     require_folder(output, lock)
+    if lock is None or output is not None:  # else there is no report
+        keep_stdout_for_report(form, output)
     if check and lock is None:
         raise UsageError("--check compares with a file; name it by --lock")
     launch = {
@@ -73,6 +82,10 @@ def inspect_command(
         if lock is not None:
             device_map = device_map or map_of_target(targets[0])
         status, sources = _sources(words or [], module, code, inspected, device_map)
+        say_interrupted(status, "the report")
+        if lock is not None and status == exit_codes.INTERRUPTED:
+            say("error", f"{lock} is neither written nor compared with: not all kernels were seen")
+            raise typer.Exit(status)
         try:
             found: list[Inspection] = []
             of = len(sources) * len(targets)

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from ttools.cli import completion
+
 _report = partial(typer.Option, rich_help_panel="Report")
 _compilation = partial(typer.Option, rich_help_panel="Compilation")
 
@@ -32,6 +34,7 @@ TargetOption = Annotated[
     _compilation(
         "--target",
         metavar="GPU",
+        autocompletion=completion.architectures,
         help="sm_80, sm_90, sm_100, gfx942, …; repeatable. By default this machine's.",
     ),
 ]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ttools.cli import exit_codes, options
 from ttools.cli.children import say_child_launches
-from ttools.cli.console import require_folder, say
+from ttools.cli.console import keep_stdout_for_report, require_folder, say, say_interrupted
 from ttools.cli.interpret import options as watch_options
 from ttools.cli.interpret import statistics, watching
 from ttools.cli.work import read_work, require_source, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
 from ttools.core.process.child_launches import child_launches
+
+if TYPE_CHECKING:
+    from ttools.interpreter.api import Interpretation
+    from ttools.watch.api import WatchedRun
 
 
 class _Chosen:
@@ -53,7 +58,7 @@ def interpret_command(
     first_config: options.FirstConfigOption = False,
     stats: options.StatsOption = False,
     form: watch_options.FormatOption = "text",
-    output: options.OutputOption = None,
+    output: watch_options.OutputOption = None,
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
     dump_outputs: options.DumpOutputsOption = None,
@@ -79,6 +84,8 @@ def interpret_command(
         arguments=arg or [],
         dump_outputs=dump_outputs,
     )
+    on_stdout = output == Path("-")
+    output = None if on_stdout else output
     if pdb:
         engine = "eager"
     if engine == "eager":
@@ -103,6 +110,8 @@ def interpret_command(
     if timeout and (wanted.any or engine == "eager"):
         raise UsageError("--timeout is for native code that nothing watches")
     require_folder(output, dump_outputs, trace)
+    if on_stdout or wanted.any:
+        keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools interprets")
     from ttools.interpreter.api import interpret
 
@@ -122,15 +131,10 @@ def interpret_command(
     )
     with child_launches() as children, run:
         status = run_work(work, device_map, dump_outputs, debug=pdb)
+    say_interrupted(status, "what is reported")
     unmatched = watched.unmatched if watched is not None else []
-    for warning in run.warnings:
-        if warning not in unmatched:
-            say("warning", warning)
-    for name in chosen.missing():
-        say("warning", f"no kernel `{name}` was launched (--only); launched: {chosen.listed()}")
-    for note in run.notes:
-        say("note", note)
-    reported = stats or wanted.any or output is not None or form == "json"
+    _say_of(run, unmatched, chosen)
+    reported = stats or wanted.any or on_stdout or output is not None or form == "json"
     if children.kernels and (reported or not (run.stats or status or pdb)):
         say_child_launches(children.kernels, bool(run.stats), "the report")
     elif not run.stats and not pdb and not status:
@@ -141,9 +145,33 @@ def interpret_command(
         if unmatched:
             raise UsageError("\n".join(unmatched))
         status = status or exit_codes.FINDINGS * differs
-    if stats or (not wanted.any and (output or form == "json")):
+    if stats or (not wanted.any and (on_stdout or output or form == "json")):
         name = str(work)
         kept = None if wanted.any else output
         table = "text" if wanted.picture else form
-        statistics.report(run.stats, form=table, output=kept, target=name, exit_code=status)
+        statistics.report(
+            run.stats,
+            form=table,
+            output=kept,
+            on_stdout=on_stdout and not wanted.any,
+            target=name,
+            exit_code=status,
+        )
     raise typer.Exit(status)
+
+
+def _say_of(run: WatchedRun | Interpretation, unmatched: Sequence[str], chosen: _Chosen) -> None:
+    """Says what the user should know of a run that has ended.
+
+    Args:
+        run: the run.
+        unmatched: warnings that are an error, raised later.
+        chosen: the kernels that were to run.
+    """
+    for warning in run.warnings:
+        if warning not in unmatched:
+            say("warning", warning)
+    for name in chosen.missing():
+        say("warning", f"no kernel `{name}` was launched (--only); launched: {chosen.listed()}")
+    for note in run.notes:
+        say("note", note)

@@ -19,6 +19,16 @@ FormatOption = Annotated[
         rich_help_panel="Report",
     ),
 ]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write the report to a file; - is standard output. Without it --stats writes to "
+        "standard error.",
+        rich_help_panel="Report",
+    ),
+]
 WatchOption = Annotated[
     list[str] | None,
     _look(

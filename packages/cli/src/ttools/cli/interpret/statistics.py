@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from ttools.cli.console import new_table, stderr, write_json, write_tables
+from ttools.cli.console import new_table, stderr, stdout, write_json, write_tables
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.stats import KernelStats
@@ -47,10 +47,26 @@ def _times(cost: KernelStats) -> tuple[float, float, float]:
 
 
 def report(
-    costs: Sequence[KernelStats], *, form: str, output: Path | None, target: str, exit_code: int
+    costs: Sequence[KernelStats],
+    *,
+    form: str,
+    output: Path | None,
+    on_stdout: bool,
+    target: str,
+    exit_code: int,
 ) -> None:
-    """Writes the report to a file, or else to standard error, away from the script's output."""
+    """Writes the report to a file, or else to standard error, away from the script's output.
+
+    Args:
+        costs: what each kernel cost.
+        form: `text` or `json`.
+        output: a file.
+        on_stdout: whether it goes to standard output if there is no file.
+        target: what was run, as the user wrote it.
+        exit_code: its exit status.
+    """
     if form == "json":
-        write_json(as_json(costs, target, exit_code), output, sys.stderr)
+        stream = None if on_stdout else sys.stderr
+        write_json(as_json(costs, target, exit_code), output, stream)
     else:
-        write_tables([as_table(costs)], output, stderr())
+        write_tables([as_table(costs)], output, stdout() if on_stdout else stderr())

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import options
+from ttools.cli import exit_codes, options
 from ttools.cli.children import say_child_launches
-from ttools.cli.console import require_folder, say
+from ttools.cli.console import keep_stdout_for_report, require_folder, say, say_interrupted
 from ttools.cli.devices import given_device
 from ttools.cli.profile import options as profile_options
 from ttools.cli.profile import report as profile_report
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def profile_command(
-    words: options.WordsArgument = None,
+    words: profile_options.ProfiledArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
     on: profile_options.ProfiledOnOption = "auto",
@@ -60,6 +60,7 @@ def profile_command(
     """
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     require_folder(output, proton_file)
+    keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools profiles")
     from ttools.profiler import profile
 
@@ -95,8 +96,14 @@ def profile_command(
     elif not (profiled.launches or profiled.trials.launches or profiled.notes or status):
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
         say("note", f"no {wanted} was launched, so nothing was profiled")
-    with progress(lambda: _judged(profiled), shared=False):
-        profiled.judge()
+    try:
+        with progress(lambda: _judged(profiled), shared=False):
+            profiled.judge()
+    except KeyboardInterrupt:
+        status = status or exit_codes.INTERRUPTED
+        say("warning", "interrupted while kernels were judged: bounds and advice are incomplete")
+    else:
+        say_interrupted(status, "the profile")
     if form in ("text", "markdown"):
         if profiled.launches or output is not None:
             profile_report.write_tables_of(profiled, form, output, lines=lines, tree=tree)

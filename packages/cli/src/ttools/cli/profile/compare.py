@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import RenderableType
 from rich.table import Table
-from typer.core import TyperCommand
 
 from ttools.cli import exit_codes, options
 from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph
+from ttools.cli.commands import Command
 from ttools.cli.console import new_table, require_folder, say, write_json, write_tables, write_text
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.kernel_names import readable_name
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SIDES = ("--before", "--after")
 
 
-class SidesCommand(TyperCommand):
+class SidesCommand(Command):
     """A command whose options `--before` and `--after` take several words each."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]

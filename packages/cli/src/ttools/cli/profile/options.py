@@ -8,15 +8,27 @@ from typing import Annotated, Literal
 
 import typer
 
+from ttools.cli import completion
+
 _report = partial(typer.Option, rich_help_panel="Report")
 _launch = partial(typer.Option, rich_help_panel="Launch")
 _gpu = partial(typer.Option, rich_help_panel="On a GPU")
 
+ProfiledArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SCRIPT [ARGS]... | compare|sweep|view ...",
+        show_default=False,
+        autocompletion=completion.words_or_scripts(("compare", "sweep", "view")),
+        help="A script and its arguments, a .ttir file, or a command with options of its own.",
+    ),
+]
 DeviceOption = Annotated[
     str | None,
     _report(
         "--device",
         metavar="GPU",
+        autocompletion=completion.devices,
         help="Bound each launch by the roofline of h100, h200, a100, b200, rtx4090, mi300x, ….",
     ),
 ]
@@ -33,6 +45,7 @@ ProfileTargetOption = Annotated[
     _report(
         "--target",
         metavar="GPU",
+        autocompletion=completion.architectures,
         help="Compile for sm_80, sm_90, gfx942, …: registers, spills, occupancy. By default the "
         "device's.",
     ),

@@ -19,7 +19,7 @@ from ttools.cli.console import new_table, write_tables, write_text
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.text import blocks, narrow_accesses
 from ttools.cli.profile.units import amount, number, seconds, share
-from ttools.core.reports.report import shown_path
+from ttools.core.reports.report import counted, shown_path
 
 if TYPE_CHECKING:
     from ttools.profiler import Profile
@@ -181,7 +181,8 @@ def _advice(profiled: Profile) -> Table:
 
 def _tree(profiled: Profile) -> Tree:
     def add(node: Node, below: Tree | None) -> Tree:
-        facts = [seconds(node.seconds), f"{node.launches:,} launches", amount(node.flops, "flop")]
+        launches = counted(node.launches, "launch", "launches")
+        facts = [seconds(node.seconds), launches, amount(node.flops, "flop")]
         text = f"{node.name}  {', '.join(fact for fact in facts if fact)}"
         metrics = "".join(f", {name}={value:g}" for name, value in node.metrics.items())
         label = Text(text + metrics)

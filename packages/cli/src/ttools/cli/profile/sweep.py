@@ -13,7 +13,15 @@ from rich.table import Table
 from ttools.cli import exit_codes, options
 from ttools.cli.blocks import paragraph
 from ttools.cli.blocks import table as narrow_table
-from ttools.cli.console import new_table, require_folder, say, write_json, write_tables, write_text
+from ttools.cli.console import (
+    keep_stdout_for_report,
+    new_table,
+    require_folder,
+    say,
+    write_json,
+    write_tables,
+    write_text,
+)
 from ttools.cli.kernel_file import load_functions
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.options import ProfiledOnOption
@@ -103,6 +111,7 @@ def profile_sweep_command(
             "ttools profile sweep --inputs FILE.py:NAME FILE.py:FUNCTION FILE.py:FUNCTION …"
         )
     require_folder(output)
+    keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools times")
     write_crash_notes()
     status = exit_codes.OK

@@ -233,7 +233,9 @@ def _waves(form: Row) -> str:
 
     waves = form["waves"]
     if waves < 1:
-        return f"{waves:.2g} waves: {form['programs']:,.0f} programs do not fill the device"
+        programs = counted(round(form["programs"]), "program")
+        fill = "does" if form["programs"] == 1 else "do"
+        return f"{waves:.2g} waves: {programs} {fill} not fill the device"
     return f"{waves:,.2f} waves, the last one {_percent(last_wave(waves))} full"
 
 

@@ -10,7 +10,7 @@ import typer
 
 from ttools.cli import exit_codes, options
 from ttools.cli.children import say_child_launches
-from ttools.cli.console import require_folder, say
+from ttools.cli.console import require_folder, say, say_interrupted
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
 from ttools.cli.work import ADVICE, run_work, surviving, take_over_from_upstream
 from ttools.core.errors import UsageError
@@ -83,6 +83,7 @@ def record_command(
     )
     with child_launches() as children, recorder, surviving(device_map) as checked:
         status = run_work(target, device_map, advice=ADVICE if checked is None else None)
+    say_interrupted(status, "the record")
     say_child_launches(children.kernels, bool(recorder.seen), "the record")
     for note in recorder.notes:
         say("warning", note)

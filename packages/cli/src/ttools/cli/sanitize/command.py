@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import require_folder, show_error
+from ttools.cli.console import keep_stdout_for_report, require_folder, show_error
 from ttools.cli.progress import State, phase_state, progress
 from ttools.cli.sanitize import gpu as sanitize_gpu
 from ttools.cli.sanitize import options as sanitize_options
@@ -73,6 +73,7 @@ def sanitize_command(
     """
     if sizes or all_sizes:
         require_folder(output)
+        keep_stdout_for_report(form, output)
         refused: dict[str, object] = {
             "--check": check,
             "--on gpu": on == "gpu",
@@ -98,6 +99,7 @@ def sanitize_command(
                 form=form,
                 output=output,
                 fail_on=fail_on,
+                timeout=timeout,
             )
         else:
             refused |= {"-m": module, "-c": code}
@@ -109,6 +111,7 @@ def sanitize_command(
                 form=form,
                 output=output,
                 fail_on=fail_on,
+                timeout=timeout,
             )
         raise typer.Exit(status)
     if assume:
@@ -117,6 +120,7 @@ def sanitize_command(
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline FILE")
     require_folder(output, baseline)
+    keep_stdout_for_report(form, output)
     checked: Sanitization | GpuSanitization
     run: Callable[[], tuple[int | None, TtoolsError | None]]
     if on == "gpu":

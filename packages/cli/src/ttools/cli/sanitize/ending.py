@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ttools.cli import exit_codes
 from ttools.cli.children import child_launches_text
 from ttools.cli.console import say, show_error, write_findings, write_text
-from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.errors import TtoolsError
 from ttools.core.findings.findings import Severity
 from ttools.core.process.hard_exit import flush_streams
 from ttools.core.process.interruptible import first_ctrl_c_ignored
@@ -104,9 +104,9 @@ class SanitizeEnding:
             raise failure
         if self.new_baseline is not None:
             if report.is_interrupted or report.unfinished:
-                raise UsageError(
-                    f"{self.new_baseline} was not written: not everything was checked to its end"
-                )
+                text = f"{self.new_baseline} was not written: not everything was checked to its end"
+                say("error", text)
+                return status or self._judged(report) or exit_codes.FINDINGS
             report = _write_down(report, self.new_baseline)
         return status or self._judged(report)
 
@@ -141,7 +141,7 @@ class SanitizeEnding:
         if self.output is None and self.form == "text":
             write_findings(text)
             return
-        write_text(text, self.output)
+        write_text(text, self.output, announces=failed)
         if failed:
             return
         if not report.launches:

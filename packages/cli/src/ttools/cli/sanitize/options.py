@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from ttools.cli import completion
+
 _report = partial(typer.Option, rich_help_panel="Report")
 _checks = partial(typer.Option, rich_help_panel="Checks")
 _suppress = partial(typer.Option, rich_help_panel="Suppression")
@@ -29,6 +31,7 @@ CheckOption = Annotated[
     _checks(
         "--check",
         metavar="CHECKS",
+        autocompletion=completion.checks,
         help="memcheck, racecheck, initcheck, overflow, hints, deadlock, numeric, all or default; "
         "repeatable, or separated by commas.",
     ),
@@ -54,8 +57,9 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0,
         metavar="SECONDS",
-        help="Stop a launch that takes longer than this, 600 by default; with --on gpu the whole "
-        "run, which may take any time by default. 0 for never.",
+        help="The most time that compiling the kernel of a launch, running it and each analysis of "
+        "it may take, 600 by default; with --sizes and --all-sizes the time to compute a verdict, "
+        "25 by default; with --on gpu the whole run, any by default. 0 for any time.",
     ),
 ]
 CheckedOnlyOption = Annotated[

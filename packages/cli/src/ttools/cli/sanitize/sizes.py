@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -37,6 +38,7 @@ def sanitize_sizes(
     form: str,
     output: Path | None,
     fail_on: Severity,
+    timeout: float | None,
 ) -> int:
     """Checks a function for all sizes and writes the report.
 
@@ -47,6 +49,7 @@ def sanitize_sizes(
         given: values of the options that cannot be used with it.
         output: where it goes; standard output if None.
         fail_on: from which severity on findings fail the run.
+        timeout: seconds of computing; None for the default, 0 for any time.
 
     Returns:
         The exit status.
@@ -58,14 +61,24 @@ def sanitize_sizes(
     if len(words) != 1:
         raise UsageError("--sizes needs one FILE.py:FUNCTION")
     take_over_from_upstream("ttools sanitizes")
-    from ttools.sanitizer.sizes.api import SECONDS, check_ranges, load_function, read_sizes
+    from ttools.sanitizer.sizes.api import check_ranges, load_function, read_sizes
     from ttools.sanitizer.sizes.contracts import read_assumed
 
     ranges, assumed = read_sizes(sizes), read_assumed(assume)
     run = load_function(words[0], ranges)
-    with _spent(SECONDS):
-        found = check_ranges(run, ranges, target=words[0], fail_on=fail_on, assume=assumed)
-    return _conclude(found.report, form, output)
+    seconds = _limit(timeout)
+    try:
+        with _spent(seconds):
+            report = check_ranges(
+                *(run, ranges),
+                target=words[0],
+                fail_on=fail_on,
+                seconds=seconds,
+                assume=assumed,
+            ).report
+    except KeyboardInterrupt:
+        report = _interrupted(ranges, words[0], fail_on)
+    return _conclude(report, form, output)
 
 
 def sanitize_all_sizes(
@@ -78,6 +91,7 @@ def sanitize_all_sizes(
     form: str,
     output: Path | None,
     fail_on: Severity,
+    timeout: float | None,
 ) -> int:
     """Runs a script, checks what it launched for all sizes and writes the report.
 
@@ -88,6 +102,7 @@ def sanitize_all_sizes(
         device_map: what becomes of the CUDA devices that a script names.
         output: where it goes; standard output if None.
         fail_on: from which severity on findings fail the run.
+        timeout: seconds of computing for each launch; None for the default, 0 for any time.
 
     Returns:
         The exit status: the script's own if that is not 0.
@@ -98,7 +113,7 @@ def sanitize_all_sizes(
     _refuse(given, "--all-sizes")
     require_source(work, "--all-sizes")
     take_over_from_upstream("ttools sanitizes")
-    from ttools.sanitizer.sizes.api import SECONDS, read_sizes
+    from ttools.sanitizer.sizes.api import read_sizes
     from ttools.sanitizer.sizes.contracts import read_assumed
     from ttools.sanitizer.sizes.script.check import check_launches
     from ttools.sanitizer.sizes.script.seen import launches_seen
@@ -116,10 +131,20 @@ def sanitize_all_sizes(
                 status = run_work(work, device_map, quiet=True, advice=advice)
             kind = type(failures[0]).__name__
             seen.remarks.append(f"no number was followed, as the script then fails with {kind}")
-    with _spent(SECONDS):
-        report = check_launches(
-            seen, ranges, target=str(work), fail_on=fail_on, assume=assumed
-        ).report
+    if status == exit_codes.INTERRUPTED:
+        seen.left_out.append("launches that the script had not made when it was interrupted")
+    seconds = _limit(timeout)
+    try:
+        with _spent(seconds):
+            report = check_launches(
+                *(seen, ranges),
+                target=str(work),
+                fail_on=fail_on,
+                seconds=seconds,
+                assume=assumed,
+            ).report
+    except KeyboardInterrupt:
+        report, status = _interrupted(ranges, str(work), fail_on), exit_codes.INTERRUPTED
     if checked is not None:
         # Of accesses that no proof concerns, those of the script's own sizes are known.
         lines = {finding.location for finding in report.findings}
@@ -131,12 +156,31 @@ def sanitize_all_sizes(
     return status or found
 
 
+def _limit(timeout: float | None) -> float:
+    """The seconds of computing that `--timeout` allows."""
+    from ttools.sanitizer.sizes.api import SECONDS
+
+    return SECONDS if timeout is None else timeout or math.inf
+
+
+def _interrupted(ranges: Mapping[str, tuple[int, int]], target: str, fail_on: Severity) -> Report:
+    """The report of a check that Ctrl-C ended: nothing is proved."""
+    from ttools.sanitizer.sizes.report import make_report
+    from ttools.sanitizer.sizes.result import Abstention, Result
+
+    nothing = Result(ranges, abstained=[Abstention("the check was interrupted")])
+    report = make_report(nothing, target=target, fail_on=fail_on)
+    return replace(report, exit_code=exit_codes.INTERRUPTED)
+
+
 def _spent(most: float) -> AbstractContextManager[None]:
     """Shows how long it has computed."""
     began = time.process_time()
 
     def state() -> State:
         spent = int(time.process_time() - began)
+        if most == math.inf:
+            return State(what="all sizes", done=spent, unit="s", one="s")
         return State(what="all sizes", done=spent, total=int(most), unit="s at most")
 
     return progress(state, shared=False)
@@ -157,7 +201,9 @@ def _conclude(report: Report, form: str, output: Path | None) -> int:
     if output is None and form == "text":
         write_findings(text)
     else:
-        write_text(text, output)
+        write_text(text, output, announces=False)
     if output is not None:
         say("note", f"{summary(report)}; see {output}")
+    if report.is_interrupted:
+        return exit_codes.INTERRUPTED
     return exit_codes.FINDINGS if report.failing else exit_codes.OK

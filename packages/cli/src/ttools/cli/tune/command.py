@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import require_folder, say
+from ttools.cli.console import keep_stdout_for_report, require_folder, say
 from ttools.cli.devices import given_device
 from ttools.cli.profile.units import seconds as shown_seconds
 from ttools.cli.progress import State, progress
@@ -82,9 +82,7 @@ def tune_command(
     Options before SCRIPT are for ttools, everything after it is for the script. Each key of each
     autotuned kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is
     not here; a configuration that fails or whose outputs differ cannot win. FILE.py:KERNEL is tuned
-    over --space on --inputs without a script. `ttools tune show FILE` shows a store, `export FILE`
-    writes it as CSV, `diff OLD NEW` compares two, `rules FILE` derives rules from it. The exit
-    status is the script's own.
+    over --space on --inputs without a script. The exit status is the script's own.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())
@@ -96,6 +94,7 @@ def tune_command(
     work = None if named else _work(words or [], module, code)
     configs = read_configs(space)
     require_folder(output, store, lock)
+    keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools tunes")
     measures = read_executor(gpus, ray, workers)
     predicted = given_device(target, device_file)

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from ttools.cli import completion
+
 _search = partial(typer.Option, rich_help_panel="Search")
 _verify = partial(typer.Option, rich_help_panel="Verification")
 _keep = partial(typer.Option, rich_help_panel="Store")
@@ -21,6 +23,7 @@ TunedArgument = Annotated[
     typer.Argument(
         metavar="SCRIPT [ARGS]... | FILE.py:NAME | show|export|rules FILE | diff OLD NEW",
         show_default=False,
+        autocompletion=completion.words_or_scripts(("show", "export", "rules", "diff")),
         help="A script and its arguments, a kernel in a file, or a subcommand and its stores.",
     ),
 ]
@@ -87,6 +90,7 @@ GpuOption = Annotated[
         "--target",
         "--device",
         metavar="GPU",
+        autocompletion=completion.gpus,
         help="Tune for a GPU that is not here, given by architecture (sm_90) or name (h100): "
         "configurations are compiled for it, verified on the CPU, and ranked by a model.",
     ),

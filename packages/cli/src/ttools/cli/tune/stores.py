@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
+
+from ttools.cli import options
 from ttools.cli.console import require_folder, say
 from ttools.cli.tune import difference as tune_difference
 from ttools.cli.tune import report as tune_report
 from ttools.cli.tune import rules as tune_rules
-from ttools.cli.tune.options import TuneFormat
+from ttools.cli.tune.options import HistoryOption, TuneFormat
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,6 +66,62 @@ READINGS = {
         }
     ),
 }
+
+
+StoreArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILE", show_default=False, help="A store that tune has written."),
+]
+StoresArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="OLD NEW", show_default=False, help="A store, and a later one."),
+]
+StoresOnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="KERNEL", help="Tunings of this kernel only; repeatable."),
+]
+_form = partial(typer.Option, "--format", help="Output format.", rich_help_panel="Report")
+
+
+def tune_show_command(
+    store: StoreArgument = None,
+    only: StoresOnlyOption = None,
+    form: Annotated[Literal["text", "markdown", "json", "html"], _form()] = "text",
+    output: options.OutputOption = None,
+) -> None:
+    """Show the tunings of a store: winners, trials, and which parameters matter."""
+    read_stores(["show", *(store or ())], form, output, False, only or ())
+
+
+def tune_export_command(
+    store: StoreArgument = None,
+    only: StoresOnlyOption = None,
+    form: Annotated[Literal["csv", "json", "lock", "t4"], _form()] = "csv",
+    history: HistoryOption = False,
+    output: options.OutputOption = None,
+) -> None:
+    """Write the tunings of a store for other programs."""
+    read_stores(["export", *(store or ())], form, output, history, only or ())
+
+
+def tune_diff_command(
+    stores: StoresArgument = None,
+    only: StoresOnlyOption = None,
+    form: Annotated[Literal["text", "json"], _form()] = "text",
+    output: options.OutputOption = None,
+) -> None:
+    """Compare the tunings of two stores."""
+    read_stores(["diff", *(stores or ())], form, output, False, only or ())
+
+
+def tune_rules_command(
+    store: StoreArgument = None,
+    only: StoresOnlyOption = None,
+    form: Annotated[Literal["python", "json"], _form()] = "python",
+    output: options.OutputOption = None,
+) -> None:
+    """Derive rules from a store that choose configurations without tuning."""
+    read_stores(["rules", *(store or ())], form, output, False, only or ())
 
 
 def read_stores(

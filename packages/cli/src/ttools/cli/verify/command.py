@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import require_folder, stderr, write_json, write_text
+from ttools.cli.console import (
+    keep_stdout_for_report,
+    require_folder,
+    say,
+    stderr,
+    write_json,
+    write_text,
+)
 from ttools.cli.progress import State, ticking
 from ttools.cli.ray_option import read_ray
 from ttools.cli.verify import options as verify_options
@@ -51,6 +58,7 @@ def verify_command(
     wrong usage, 3 if there is no verdict.
     """
     require_folder(output)
+    keep_stdout_for_report(form, output)
     from ttools.verifier.options import VerifyOptions
 
     settings = VerifyOptions(
@@ -69,20 +77,38 @@ def verify_command(
     }
     from ttools.verifier.serving import verify_here
 
+    counts = 0, 0
+
+    def tell(tried: int, failing: int) -> None:
+        nonlocal counts
+        counts = tried, failing
+        tick(_state(tried, failing, settings.cases))
+
+    interrupted = False
     with ticking() as tick:
-        found = verify_here(
-            subject,
-            settings,
-            write_tests,
-            lambda tried, failing: tick(_state(tried, failing, settings.cases)),
-        )
+        try:
+            found = verify_here(subject, settings, write_tests, tell)
+        except KeyboardInterrupt:
+            found, interrupted = _interrupted(*counts), True
     if form == "json":
         write_json(found.as_dict(), output)
     else:
         from ttools.verifier.report.text import text_of
 
         write_text(text_of(found, candidate or ""), output)
-    raise typer.Exit(STATUS[found.verdict])
+    raise typer.Exit(exit_codes.INTERRUPTED if interrupted else STATUS[found.verdict])
+
+
+def _interrupted(tried: int, failing: int) -> Verification:
+    """The result of a run that Ctrl-C ended: there is no verdict."""
+    from ttools.verifier.result import Verification
+
+    note = (
+        f"interrupted in case {tried:,}, before all of the plan was tried; {failing:,} had failed"
+    )
+    return Verification(
+        verdict="inconclusive", failures=(), covered={"cases": tried}, notes=(note,)
+    )
 
 
 def _state(tried: int, failing: int, most: int) -> State:
@@ -135,7 +161,11 @@ def _batch(folder: Path, start: Callable[[], Executor], form: str, output: Path 
             write_text((line if form == "json" else line_of(name, found)) + "\n", None)
 
     with ticking(shared=output is None) as tick:
-        known = verify_folder(folder, start, report, output)
+        try:
+            known = verify_folder(folder, start, report, output)
+        except KeyboardInterrupt:
+            say("error", f"interrupted: {len(verdicts):,} files were verified, others were not")
+            return exit_codes.INTERRUPTED
     if known:
         stderr().print(f"note: {known} files were verified before and are not again")
     worst = (

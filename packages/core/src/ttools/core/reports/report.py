@@ -126,7 +126,7 @@ def summary(report: Report) -> str:
     if report.dropped:
         hidden += f"; {len(report.dropped):,} more not reported (--max-findings)"
     if report.sizes is not None:
-        return f"{found or 'no finding'} in {report.sizes.summary}{hidden}"
+        return f"{found or 'no finding'} in {report.sizes.summary}{hidden}{_rest(report)}"
     if report.launches:
         if partly := configs_text(report.launches):
             hidden += f"; {partly}"

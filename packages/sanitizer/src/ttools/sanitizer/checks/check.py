@@ -62,10 +62,15 @@ SHARED_KINDS: Kinds = {
     ),
     "timeout": Kind(
         severity="error",
-        meaning="The compilation of a kernel, a launch of it, or the analysis of a launch took "
-        "longer than `--timeout` and was stopped: the launch was not checked to its end, and what "
-        "one that was stopped itself left in memory is incomplete.",
+        meaning="A launch took longer than `--timeout` and was stopped; what it left in memory is "
+        "incomplete.",
         help="correct the loop if it never ends; raise --timeout if the launch is long",
+    ),
+    "not_checked": Kind(
+        severity="error",
+        meaning="The compilation of a kernel or an analysis of a launch took longer than "
+        "`--timeout` and was stopped, so that the launch was not checked to its end.",
+        help="raise --timeout to have it checked to the end",
     ),
     "unsupported": Kind(severity="warning", meaning="A check could not analyse this."),
 }

@@ -41,6 +41,8 @@ from ttools.sanitizer.gpu.tools import PRINT_LIMIT, GpuTool, tools_for
 __all__ = ["GpuSanitization", "sanitize_on_gpu"]
 
 _LAST_LINES = 8
+#: Status of a program that Ctrl-C has ended, as a shell reports it.
+_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,13 @@ class GpuSanitization:
                 if stdin is not None:
                     shutil.copy(stdin, folder / STDIN)
                 done = self._run(tool, sanitizer, target, folder, shown=number == 1)
+                if done.why == "interrupt":
+                    statuses.append(_INTERRUPTED)
+                    others = [each.title for each in self._tools[number - 1 :]]
+                    text = (
+                        f"the program was interrupted under {tool.title}; not checked to the end: "
+                    )
+                    self.warnings.append(text + ", ".join(others))
                 statuses.append(done.status)
                 if done.why == "interrupt" or (done.status and not done.log.launches):
                     break  # what failed without a kernel will fail so again

@@ -21,7 +21,6 @@ _WHY = {
     "interrupt": "by Ctrl-C",
     "end": "because the process was asked to end",
 }
-_HELP_PHASE = "raise --timeout to have it checked to the end"
 #: What is said of a launch whose kernel was not compiled.
 NOT_MADE = "it was not made, so not checked"
 _UNFINISHED = ("the findings of this launch are those of what ran before",)
@@ -117,9 +116,10 @@ def phase_finding(
         missing: sentences on what was not done.
         fields: further fields of the finding.
     """
-    kind = "timeout" if record.reason == "timeout" else "interrupted"
-    ended = "stopped" if kind == "timeout" else "interrupted"
-    why = " (--timeout)" if kind == "timeout" else ""
+    late = record.reason == "timeout"
+    ended = "stopped" if late else "interrupted"
+    why = " (--timeout)" if late else ""
+    kind = "not_checked" if late else "interrupted"
     message = (
         f"{record.phase} of launch {record.number:,} of kernel `{kernel}` {ended} after "
         f"{record.seconds:.3g} s{why}"
@@ -130,6 +130,6 @@ def phase_finding(
         severity=SHARED_KINDS[kind].severity,
         message="; ".join([message, *missing]),
         kernel=kernel,
-        help=_HELP_PHASE if kind == "timeout" else None,
+        help=SHARED_KINDS[kind].help,
         **fields,  # type: ignore[arg-type]
     )

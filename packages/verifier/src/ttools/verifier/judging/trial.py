@@ -240,6 +240,11 @@ class Trials:
             # What such a launch left behind says nothing more.
             trial.is_endless = True
             return trial
+        not_checked = [e["message"] for e in answer["findings"] if e["kind"] == "not_checked"]
+        if not_checked:
+            # The launch may not have been made, so that its results say nothing.
+            trial.unsupported = "" if trial.problems else not_checked[0]
+            return trial
         if "error" in answer:
             error = answer["error"]
             where = f" at {error['where']}" if error["where"] else ""

@@ -10,6 +10,20 @@ from ttools.verifier.result import Failure, Verification
 
 #: Of what is not proved; JSON has all.
 _MOST_REASONS = 3
+#: Kinds of cases of which there was one.
+_ONE = {
+    "ordinary sizes": "ordinary size",
+    "sequences of calls": "sequence of calls",
+    "smallest and largest sizes": "smallest or largest size",
+    "views": "view",
+    "special values": "special value",
+    "sizes about blocks": "size about blocks",
+    "unequal special values": "unequal special value",
+    "gradients of one argument": "gradient of one argument",
+    "configurations": "configuration",
+    "launches left out": "launch left out",
+    "other orders of programs": "other order of programs",
+}
 
 
 def text_of(found: Verification, name: str) -> str:
@@ -23,7 +37,7 @@ def text_of(found: Verification, name: str) -> str:
             lines += ["    issue:", "", *(f"      {line}" for line in each.issue.splitlines())]
     lines.append("")
     counts = [
-        f"{count} {kind}"
+        f"{count} {_ONE.get(kind, kind) if count == 1 else kind}"
         for kind, count in found.covered.items()
         if isinstance(count, int) and kind != "cases"
     ]
