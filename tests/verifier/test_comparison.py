@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 import torch
 
+from ttools.sanitizer.memory.pattern import fill, new_word
 from ttools.verifier.cases.tensors import elements
 from ttools.verifier.oracle.comparison import compare_part, difference, holds_poison
 from ttools.verifier.oracle.evaluation import evaluate
@@ -83,6 +85,24 @@ def test_unwritten_elements_are_named() -> None:
     found.view(torch.uint8)[4:8] = torch.tensor([0xF9, 0xFF, 0xF9, 0xFF], dtype=torch.uint8)
     assert holds_poison(found).tolist() == [False, True, False, False]
     assert classes(lambda x: x * 1, found, x=x) == ["unwritten"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32, torch.int64])
+def test_wrong_values_do_not_look_unwritten(dtype: torch.dtype) -> None:
+    unwritten, item = torch.zeros(999, dtype=dtype), torch.empty(0, dtype=dtype).element_size()
+    word = new_word(Random(0), poison=dtype.is_floating_point)
+    fill(unwritten.data_ptr(), unwritten.nbytes, 0, word)
+    assert holds_poison(unwritten).all()
+    drawn_values = (torch.randn(999) * 1e4).to(dtype)
+    assert not holds_poison(drawn_values).any()
+    if item > 2:
+        bits = torch.randint(0, 256, (999 * item,), dtype=torch.uint8)
+        assert not holds_poison(bits.view(dtype)).any()
+    for number in (0, -1, -5, -1000, 77):
+        assert not holds_poison(torch.full((999,), number, dtype=dtype)).any()
+    if dtype.is_floating_point:
+        assert not holds_poison(torch.full((999,), float("nan"), dtype=dtype)).any()
+        assert not holds_poison(-torch.full((999,), float("nan"), dtype=dtype)).any()
 
 
 def test_what_a_reference_converts_up_is_double() -> None:

@@ -165,7 +165,7 @@ def test_operators_compute_the_same_and_leave_nothing_unwritten(name: str) -> No
     with UninitialisedMemory() as memory:
         result = _OPERATORS[name]()
         storage = result.untyped_storage()
-        assert memory.shadow_for(storage.data_ptr(), storage.nbytes(), result) is None
+        assert memory.shadow_for(storage.data_ptr(), storage.nbytes()) is None
     assert torch.equal(result, expected)
 
 
@@ -250,7 +250,7 @@ def test_products_and_sums_of_unwritten_elements_are_told(
 
 def test_memory_too_large_to_fill_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ttools.sanitizer.memory.uninitialised._ALWAYS", 1 << 10)
-    monkeypatch.setattr("ttools.sanitizer.memory.uninitialised._most_filled", lambda: 1 << 12)
+    monkeypatch.setattr("ttools.sanitizer.memory.uninitialised.most_filled", lambda: 1 << 12)
     with sanitize() as report:
         torch.empty(1 << 11, dtype=torch.uint8)
         assert report.warnings == []

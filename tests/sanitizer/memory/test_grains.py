@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 import torch
@@ -9,8 +11,7 @@ import triton
 import triton.language as tl
 
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.memory.missing import missing_bytes
-from ttools.sanitizer.memory.pattern import Grain, common, fill, grain_of, unwritten
+from ttools.sanitizer.memory.pattern import Grain, grain_of, holding, new_word
 
 SMALL = [
     torch.bool, torch.int8, torch.uint8, torch.float8_e5m2, torch.int16, torch.float16,
@@ -71,34 +72,26 @@ def test_a_flag_is_a_whole_storage(dtype: torch.dtype) -> None:
         assert [f.kind for f in report.findings] == ["unwritten_output"] * (1 - number)
 
 
-def test_a_single_element_of_two_bytes() -> None:
-    own = np.zeros(40, np.uint8)
-    fill(own[8:].ctypes.data, 2)
-    found = [n in (8, 9) for n in range(40)]
-    assert missing_bytes(own, 2, grain=Grain.PAIR).tolist() == found
-    assert unwritten(own, grain=Grain.PAIR).tolist() == found
-    assert not missing_bytes(own, 2, grain=Grain.PAIRS).any(), "it may be a value"
-
-
 @pytest.mark.parametrize("grain", [Grain.BYTES, Grain.PAIRS])
-def test_data_are_no_evidence(grain: Grain) -> None:
+def test_random_data_seldom_look_unwritten(grain: Grain) -> None:
     random = np.random.default_rng(0)
-    for size in (2, 3, 16, 66, 256, 1000, 1 << 16):
-        for _ in range(20):
-            assert not unwritten(random.integers(0, 256, size).astype(np.uint8), grain=grain).any()
-    for number in range(256):
-        assert not unwritten(np.full(64, number, np.uint8), grain=grain).any()
-        channels = np.stack([np.full(64, n) for n in (7, number, 9, 255)], 1).astype(np.uint8)
-        assert not unwritten(channels.reshape(-1), grain=grain).any()
-    counted = np.tile(np.arange(256, dtype=np.uint8), 8)
-    assert not unwritten(counted, grain=grain).any()
+    for size in (1 << 17, 1 << 20):
+        memory = random.integers(0, 256, size).astype(np.uint8)
+        assert not grain.suspects(holding(memory, new_word(Random(size))))
 
 
-def test_memory_seen_as_two_types_is_judged_by_words() -> None:
+def test_a_single_small_element_is_looked_into_in_small_memory() -> None:
+    held = np.zeros(64, np.bool_)
+    held[8:10] = True
+    assert Grain.PAIRS.suspects(held)
+    assert not Grain.PAIRS.suspects(held, fewest=False)
+    assert not Grain.PAIRS.suspects(np.concatenate([held, np.zeros(1 << 17, np.bool_)]))
+    assert Grain.PAIR.suspects(np.concatenate([held, np.zeros(1 << 17, np.bool_)]))
+    held[9] = False
+    assert not Grain.PAIRS.suspects(held)
+
+
+def test_grains_of_types() -> None:
     grains = [grain_of(torch.empty(1, dtype=dtype)) for dtype in (*SMALL, torch.float32)]
     bytes_, pairs = [Grain.BYTES] * 3, [Grain.PAIRS] * 2
     assert grains == [Grain.BYTE, *bytes_, *pairs, Grain.PAIR, Grain.WORD]
-    assert common(Grain.PAIR, Grain.PAIR) is Grain.PAIR
-    assert common(Grain.BYTES, Grain.PAIR) is Grain.WORD
-    workspace = np.full(8, 0x3ED7, np.uint16).view(np.uint8)  # a bf16, in memory for bytes
-    assert not unwritten(workspace, grain=common(Grain.BYTES, Grain.PAIR)).any()

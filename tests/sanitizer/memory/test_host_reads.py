@@ -29,13 +29,15 @@ class Log:
         name = self.names.get(tensor.untyped_storage().data_ptr())
         return set() if name is None else {name}
 
-    def reads(self, tensor: Any, result: Any = None, *, how: How = "computing") -> None:
+    def reads(
+        self, tensor: Any, result: Any = None, again: Any = None, *, how: How = "computing"
+    ) -> None:
         self.read |= self._name(tensor)
 
     def copied(self, tensor: Any, copy: Any) -> None:
         assert copy.shape == tensor.shape
 
-    def writes(self, tensor: Any) -> None:
+    def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
         self.written |= self._name(tensor)
 
 

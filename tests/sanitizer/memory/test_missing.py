@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from hypothesis import given, strategies
 
-from ttools.sanitizer.memory.missing import Missing, View, may_be_missing, missing_bytes
-from ttools.sanitizer.memory.pattern import NAN_PATTERN, PATTERN, fill
+from ttools.sanitizer.memory.missing import Missing, View
 
 
 @given(
     data=strategies.data(),
-    dtype=strategies.sampled_from([torch.float64, torch.int32, torch.float32]),
+    dtype=strategies.sampled_from([torch.float64, torch.int32, torch.float16, torch.int8]),
     shape=strategies.lists(strategies.integers(1, 5), min_size=1, max_size=3),
-    pattern=strategies.sampled_from([PATTERN, NAN_PATTERN]),
 )
-def test_elements_are_missing_unless_written(data, dtype, shape, pattern) -> None:
+def test_elements_are_marked_if_a_byte_of_theirs_is(
+    data: Any, dtype: torch.dtype, shape: list[int]
+) -> None:
     storage = torch.zeros(200, dtype=dtype)
-    own = storage.numpy().view(np.uint8)
-    fill(storage.data_ptr(), own.size, 0, pattern)
     strides = data.draw(strategies.permutations([1, 6, 30][: len(shape)]))
     view = storage.as_strided(shape, strides, data.draw(strategies.integers(0, 9)))
-    written = data.draw(strategies.lists(strategies.booleans(), min_size=200, max_size=200))
-    storage[torch.tensor(written)] = 1
-    marks = View.of(view).marked(missing_bytes(own, storage.element_size(), pattern))
+    byte = data.draw(strategies.integers(0, storage.element_size() - 1))
+    left = data.draw(strategies.lists(strategies.booleans(), min_size=200, max_size=200))
+    cells = np.zeros((200, storage.element_size()), np.bool_)
+    cells[:, byte] = left
+    marks = View.of(view).marked(cells.reshape(-1))
     numbers = torch.arange(200).as_strided(shape, strides, view.storage_offset())
-    expected = [not written[n] for n in numbers.reshape(-1).tolist()]
     assert marks.shape == view.shape
-    assert marks.reshape(-1).tolist() == expected
-    assert may_be_missing(own, pattern) == (not all(written))
-
-
-def test_small_elements_count_in_company() -> None:
-    own = np.zeros(20, np.uint8)
-    pattern = np.frombuffer(PATTERN * 3, np.uint8)[:20]
-    own[4:6] = pattern[4:6]
-    assert not missing_bytes(own, 2).any(), "one element of two bytes may hold anything"
-    own[6:8] = pattern[6:8]
-    assert missing_bytes(own, 2).tolist() == [4 <= n < 8 for n in range(20)]
-    own[18:] = pattern[18:]
-    assert missing_bytes(own, 2)[18:].all(), "a tail is likely to be left"
-    assert may_be_missing(own[18:])
+    assert marks.reshape(-1).tolist() == [left[n] for n in numbers.reshape(-1).tolist()]
 
 
 def sentences(marks: list[bool], *shape: int) -> tuple[str, ...]:

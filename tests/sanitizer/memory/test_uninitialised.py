@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from hypothesis import example, given, strategies
 
 from ttools.core.device_map.mapping import map_devices
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.memory import pattern as unwritten_pattern
+from ttools.sanitizer.memory.pattern import fill, holding, new_word
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 
@@ -215,7 +215,6 @@ def test_copies_stay_unwritten(memory: UninitialisedMemory) -> None:
         lambda tensor: torch.cat([tensor, torch.ones(2)])[:12],
         lambda tensor: torch.cat([torch.ones(1), tensor])[1:],
         lambda tensor: tensor.view(3, 4).t().contiguous().t().reshape(12),
-        lambda tensor: tensor.numpy().copy(),
     ],
 )
 def test_copies_in_other_memory(memory: UninitialisedMemory, copy: Callable[..., Any]) -> None:
@@ -223,13 +222,13 @@ def test_copies_in_other_memory(memory: UninitialisedMemory, copy: Callable[...,
     source[::5] = 1
     target = torch.as_tensor(copy(source))
     storage = target.untyped_storage()
-    shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes(), target)
+    shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes())
     assert shadow is not None
     begin = target.storage_offset() * 4
     unwritten_bytes = shadow[begin : begin + 48].tolist()
     assert unwritten_bytes == [int(n // 4 % 5 != 0) for n in range(48)]
     target.fill_(2)
-    assert memory.shadow_for(storage.data_ptr(), storage.nbytes(), target) is None
+    assert memory.shadow_for(storage.data_ptr(), storage.nbytes()) is None
 
 
 @triton.jit
@@ -302,26 +301,13 @@ def test_the_pattern_is_recognised_as_it_is_filled(count: int, first: int) -> No
     first = min(first, count)
     padded = np.zeros(count + 16, np.uint8)
     memory = padded[8 : 8 + count]
-    unwritten_pattern.fill(memory.ctypes.data, count, first)
-    repeated = unwritten_pattern.PATTERN * (count // 8 + 1)
+    pattern = new_word(Random(count))
+    fill(memory.ctypes.data, count, first, pattern)
+    repeated = pattern * (count // 8 + 1)
     assert memory.tobytes() == b"\0" * first + repeated[first:count]
     assert not padded[:8].any()
     assert not padded[8 + count :].any()
-    found = unwritten_pattern.unwritten(memory)
-    assert not found[:first].any()
-    # All but what is too short to tell, at either end.
-    assert found[(first + 3) // 4 * 4 : count // 4 * 4].all()
-
-
-def test_half_words_need_company_in_large_storages() -> None:
-    words = np.zeros((unwritten_pattern.FEW_BYTES // 4 + 2, 2), np.uint32)
-    pattern = np.frombuffer(unwritten_pattern.PATTERN, np.uint32)
-    words[5, 0] = pattern[0]
-    memory = words.view(np.uint8).reshape(-1)
-    assert not unwritten_pattern.unwritten(memory).any()
-    words[7:9, 1] = pattern[1]
-    assert unwritten_pattern.unwritten(memory).sum() == 12
-    assert sys.byteorder == "little"
+    assert holding(memory, pattern).tolist() == [n >= first for n in range(count)]
 
 
 def test_great_storages_are_forgotten_when_the_next_one_is_handed_out() -> None:

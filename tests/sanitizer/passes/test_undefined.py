@@ -355,13 +355,10 @@ def test_copies_carry_what_is_undefined() -> None:
     assert line_of(held) == "tl.store(y_ptr + i, tl.load(x_ptr + i))"
 
 
-def test_copies_to_carriers_are_silent() -> None:
-    arguments = three()
-    rewrite = partial(undefined.apply, tracked=frozenset({0}), carriers=frozenset({1, 2}))
-    shadow = bytes_of([True] * 64)
-    storage = arguments["x_ptr"].untyped_storage()
-    hidden = [shadow.ctypes.data, storage.data_ptr(), storage.nbytes()]
-    assert instrumented.run(copied, (1,), arguments, {"B": B}, rewrite, hidden=hidden) == []
+def test_copies_to_what_is_tracked_are_silent() -> None:
+    written = {name: bytes_of([False] * 64) for name in ("o_ptr", "y_ptr")}
+    assert shadowed(copied, three(), {"x_ptr": bytes_of([True] * 64), **written}) == []
+    assert all(shadow[: 4 * B].all() for shadow in written.values())
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Words that are looked for natively, against NumPy."""
+"""The native search for halves of a word, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ttools.interpreter.runtime.support.native_search import (
     _BLOCK_WORDS,
     _ROUND_WORDS,
-    holds_word,
+    holds_half,
 )
 
 #: Enough for several threads.
@@ -17,27 +17,32 @@ _MOST = 9 * _BLOCK_WORDS
 _COUNTS = st.integers(0, 40) | st.integers(0, _MOST)
 
 
-@given(_COUNTS, st.integers(0, 7), st.integers(0, _MOST) | st.none(), st.integers(0, 2**32 - 1))
+@given(_COUNTS, st.integers(0, 7), st.integers(0, _MOST) | st.none(), st.integers(0, 2**64 - 1))
 @example(_ROUND_WORDS, 0, _ROUND_WORDS - 1, 1)
-@example(_ROUND_WORDS + 1, 3, _ROUND_WORDS, 1)
+@example(_ROUND_WORDS + 1, 3, _ROUND_WORDS, 1 << 40)
 @example(_BLOCK_WORDS, 0, _BLOCK_WORDS - 1, 1)
 @example(_MOST, 5, _MOST - 1, 3)
 @example(_BLOCK_WORDS, 2, _BLOCK_WORDS, 2)
 @example(2 * _BLOCK_WORDS + 1, 1, 2 * _BLOCK_WORDS, 0)
-def test_a_word_is_found_where_it_is_and_nowhere_else(
+def test_a_half_is_found_at_its_place_and_nowhere_else(
     count: int, first: int, at: int | None, word: int
 ) -> None:
     memory = np.full(4 * _MOST + 12, 77, np.uint8)
-    words = memory[first : first + 4 * _MOST + 4].view(np.uint32)
-    words[:] = word ^ 0x80000001
+    halves = memory[first : first + 4 * _MOST + 4].view(np.uint32)
+    own = np.array([word], np.uint64).view(np.uint32)[np.arange(halves.size) % 2]
+    halves[:] = own ^ np.uint32(0x80000001)
     if at is not None:
-        words[at] = word
-    found = holds_word(memory.ctypes.data + first, count, word)
-    assert found == bool((words[:count] == word).any())
+        halves[at] = own[at]
+    found = holds_half(memory.ctypes.data + first, count, word)
+    assert found == bool((halves[:count] == own[:count]).any())
 
 
-def test_a_word_between_words_is_none() -> None:
+def test_a_half_at_another_place_is_none() -> None:
     memory = np.zeros(4 * _MOST, np.uint8)
     memory[4 * _BLOCK_WORDS + 2 : 4 * _BLOCK_WORDS + 6] = 0xAB
-    assert not holds_word(memory.ctypes.data, _MOST, 0xABABABAB)
-    assert holds_word(memory.ctypes.data + 2, _MOST - 1, 0xABABABAB)
+    word = 0xABABABAB << 32 | 0x12345678
+    assert not holds_half(memory.ctypes.data, _MOST, word)
+    memory[8 * _BLOCK_WORDS : 8 * _BLOCK_WORDS + 4] = 0xAB
+    assert not holds_half(memory.ctypes.data, _MOST, word), "a high half in a low one's place"
+    memory[8 * _BLOCK_WORDS + 4 : 8 * _BLOCK_WORDS + 8] = 0xAB
+    assert holds_half(memory.ctypes.data, _MOST, word)

@@ -90,7 +90,7 @@ def a_count_of_one_byte_is_read_by_the_next_kernel(fixed: bool) -> None:
     total[(1,)](parts, torch.empty(1), 1, B=8)
 
 
-@buggy("uninit_read", "x_ptr", missed="what the host writes tells by the pattern alone")
+@buggy("uninit_read", "x_ptr")
 def the_host_leaves_one_element_of_two_bytes(fixed: bool) -> None:
     x = torch.empty(16, dtype=torch.float16)
     for k in range(16):

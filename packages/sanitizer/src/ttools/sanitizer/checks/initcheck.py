@@ -1,25 +1,22 @@
 """initcheck: values that were never written, where they decide something.
 
-Owns which memory of a launch is tracked. How undefined lanes spread through a kernel is
-`passes.undefined`'s business, which bytes were never written `memory`'s.
+`passes.undefined` follows undefined lanes through a kernel, `memory` knows which bytes were never
+written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.analysis.positions import Position
 from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
-from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.checks.unwritten_output import untouched_bytes, watch_outputs
-from ttools.sanitizer.memory.missing import Bools
+from ttools.sanitizer.checks.unwritten_output import watch_outputs
 from ttools.sanitizer.memory.shadows import LaunchShadows
 from ttools.sanitizer.passes import bins, undefined
 from ttools.sanitizer.passes.rewrites import Pass
@@ -67,7 +64,6 @@ class Initcheck(Check):
     }
 
     _shadows: LaunchShadows | None = None
-    _untouched: Mapping[int, Bools] = MappingProxyType({})
 
     def passes(self) -> Sequence[Pass]:
         """The passes for undefined memory and lanes, and for histograms, where there may be any."""
@@ -91,7 +87,7 @@ class Initcheck(Check):
             return ()
         if tracked or by_address:
             self._shadows = shadows
-        decided = tracked, shadows.carriers, by_address
+        decided = tracked, by_address
         return kernel.remember(
             (Initcheck, *decided), lambda: _pass_for(*decided, unpadded_loads(kernel.ttir))
         )
@@ -105,11 +101,6 @@ class Initcheck(Check):
         names = self.checked.kernel.remember(decided, lambda: hidden_parameters(*decided))
         return shadows.hidden(names)
 
-    def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Looks what of the outputs nobody has written yet."""
-        self._untouched = untouched_bytes(self)
-        return options
-
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
         """Undefined lanes that matter; of memory, with the elements that nobody has written."""
         for count in filter(self.is_own, counts):
@@ -120,25 +111,21 @@ class Initcheck(Check):
             yield finding
 
     def findings(self) -> Iterable[Finding]:
-        """None yet: outputs that are not whole are judged when they are read."""
+        """Return none yet: outputs that are not whole are judged when they are read."""
         if not self.checked.hung:
-            shadows = self._shadows
-            tracked = frozenset() if shadows is None else shadows.tracked
-            watch_outputs(self, tracked, self._untouched)
+            watch_outputs(self, self._shadows)
         return ()
 
 
 def _pass_for(
     tracked: frozenset[int],
-    carriers: frozenset[int],
     by_address: bool,
     unpadded: frozenset[Position],
 ) -> Sequence[Pass]:
-    name = f"undefined {sorted(tracked)} {sorted(carriers)} {by_address}"
+    name = f"undefined {sorted(tracked)} {by_address}"
     apply = partial(
         undefined.apply,
         tracked=tracked,
-        carriers=carriers,
         by_address=by_address,
         unpadded=unpadded,
     )

@@ -1,6 +1,6 @@
 """Watches the outputs of a launch that were handed to it uninitialised, and words what is missing.
 
-A part of initcheck. Which outputs are judged, and when, is the business of `memory.outputs`.
+A part of initcheck. `memory.outputs` decides which outputs are judged, and when.
 """
 
 from __future__ import annotations
@@ -20,21 +20,13 @@ from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import WRITES
 from ttools.interpreter.ir import Module
-from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.analysis.dataflow import is_read
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
+from ttools.sanitizer.launch.stored_bytes import StoredBytes, stores_to
 from ttools.sanitizer.memory.launch_state import tensors_among
-from ttools.sanitizer.memory.missing import Bools, Missing, View, missing_bytes
+from ttools.sanitizer.memory.missing import Missing, View
 from ttools.sanitizer.memory.outputs import Handed
-from ttools.sanitizer.memory.pattern import Grain, common, grain_of
-from ttools.sanitizer.memory.unstored import (
-    LARGEST,
-    held_at,
-    is_untouched,
-    stored_bytes,
-    stores_to,
-    unstored,
-)
+from ttools.sanitizer.memory.shadows import LaunchShadows
 from ttools.sanitizer.passes import undefined
 
 if TYPE_CHECKING:
@@ -52,8 +44,6 @@ _BESIDE = (
     "a copy, which is to be copied back"
 )
 
-#: Of elements so small the pattern tells only where several were left.
-_TELLS_LITTLE = frozenset({Grain.BYTES, Grain.PAIRS})
 #: In the place of a parameter: pointers that derive from none.
 _BEHIND = -1
 
@@ -79,110 +69,54 @@ def _places(module: Module, *, writes: bool) -> Iterator[tuple[int, SourceLocati
                 yield _BEHIND if root is None else root, location
 
 
-def untouched_bytes(check: Check) -> Mapping[int, Bools]:
-    """Called before a launch: bytes of outputs of small elements that nobody has written.
-
-    What is left of them only the log tells: see `memory.unstored`.
-
-    Returns:
-        By the address of a storage, a mark for each byte.
-    """
-    checked, found = check.checked, dict[int, Bools]()
-    if checked.is_trial or not checked.instruments.footprints:
-        return found
-    for index in checked.launch.variants.effects.written:
-        region = checked.regions[index]
-        start, end = region.storage
-        pattern = checked.memory.pattern_at(start)
-        if pattern is None or end - start > LARGEST:
-            continue
-        if grain_of(checked.launch.arguments[index]) not in _TELLS_LITTLE:
-            continue
-        logged = checked.memory.logged_at(start)
-        if start not in found and logged is not None:
-            found[start] = logged.left & held_at(start, end, pattern)
-        if is_untouched(region, pattern):
-            first, last = region.view
-            marks = found.setdefault(start, np.zeros(end - start, np.bool_))
-            marks[first - start : last - start] = True
-    return found
-
-
-def _learn(check: Check, before: Mapping[int, Bools], *, copies: bool) -> None:
-    """Takes over what the launch's log tells of the bytes that were unwritten before."""
-    checked = check.checked
-    effects = checked.launch.variants.effects
-    for start in {checked.regions[n].storage[0] for n in effects.written}:
-        marks, pattern = before.get(start), checked.memory.pattern_at(start)
-        left = None
-        if marks is not None and pattern is not None and checked.monitor and not copies:
-            pairs = checked.memory.grain_at(start) is Grain.PAIRS
-            left = unstored(checked.monitor, start, pattern, marks, pairs=pairs)
-        if marks is None or left is None:
-            checked.memory.forget_logged(start)
-        else:
-            checked.memory.learn(start, marks, left)
-    if effects.unknown_writes:
-        checked.memory.forget_logged(None)
-
-
-def watch_outputs(
-    check: Check, copied_from: frozenset[int], untouched: Mapping[int, Bools]
-) -> None:
-    """Called when a launch has run: watches what it has left unwritten.
+def watch_outputs(check: Check, shadows: LaunchShadows | None) -> None:
+    """Watch what a launch has left unwritten; called when it has run.
 
     Args:
         check: initcheck, of the launch.
-        copied_from: parameters whose storages had unwritten elements that the kernel may copy.
-        untouched: as `untouched_bytes` had it.
+        shadows: Those that the launch has kept itself, if it has.
     """
     checked = check.checked
     launch, regions, outputs = checked.launch, checked.regions, checked.outputs
     outputs.handed({region.storage[0] for region in regions})
     if outputs.any:
         outputs.consumed(regions[n].storage[0] for n in checked.kernel.fact(undefined.reads))
-    if not checked.is_trial:
-        _learn(check, untouched, copies=bool(copied_from))
-    if any(found.kind == "uninit_read" for found in checked.findings):
+    kept = frozenset[int]() if shadows is None else frozenset(shadows.kept)
+    reads_unwritten = any(found.kind == "uninit_read" for found in checked.findings)
+    for start in kept:
+        storage = checked.memory.find(start)
+        if storage is not None:
+            storage.settle(carries=not reads_unwritten)
+    stored = StoredBytes(checked)
+    for index in launch.variants.effects.written:
+        storage = checked.memory.find(regions[index].storage[0])
+        if storage is not None and storage.start not in kept:
+            stored.take(storage, regions[index])
+    if reads_unwritten:
         return  # what it left, or computed to be as if it had, is an effect of that
     for index in launch.variants.effects.written:
         region = regions[index]
-        start, end = region.storage
-        if not checked.memory.is_watched(start):
+        storage = checked.memory.find(region.storage[0])
+        if storage is None:
             continue
         if not checked.is_trial:
             _watch_bystanders(check, index)
-        if not _is_left(check, index) and outputs.is_whole(
-            region, copies=bool(copied_from), is_trial=checked.is_trial
-        ):
+        if outputs.is_whole(region, is_trial=checked.is_trial):
             continue
         tensor = next(iter(tensors_among([launch.arguments[index]])), None)
         if tensor is None or not hasattr(tensor, "untyped_storage"):
             continue
-        view, pattern = View.of(tensor), checked.memory.pattern_at(start)
-        if pattern is None or view.end > end - start:
+        view = View.of(tensor)
+        if view.end > storage.nbytes:
             continue
-        copied = None
-        if copied_from and checked.monitor is not None and checked.instruments.footprints:
-            copied = stored_bytes(checked.monitor, start, end)
-        missing = None
-        if checked.is_trial:
-            grain = common(checked.memory.grain_at(start), view.grain)
-            missing = missing_bytes(memory(start, end), view.item, pattern, grain)
-        tell = _sentence(check, index, copied_from)
+        copied = storage.carried if storage.start in kept else None
+        missing = storage.refresh().view(np.bool_).copy() if checked.is_trial else None
+        tell = _sentence(check, index, frozenset() if shadows is None else shadows.sources)
         handed = Handed(view=view, tell=tell, copied=copied, missing=missing)
         outputs.watch(tensor.untyped_storage(), handed)
     if launch.variants.effects.unknown_writes:
-        _watch_behind_pointers(check)
+        _watch_behind_pointers(check, stored, kept)
     outputs.settle()
-
-
-def _is_left(check: Check, index: int) -> bool:
-    """Whether the log tells of bytes of an output that nobody has written."""
-    region = check.checked.regions[index]
-    start, (first, last) = region.storage[0], region.view
-    logged = check.checked.memory.logged_at(start)
-    return logged is not None and bool(logged.left[first - start : last - start].any())
 
 
 def _watch_bystanders(check: Check, index: int) -> None:
@@ -194,8 +128,8 @@ def _watch_bystanders(check: Check, index: int) -> None:
         checked.outputs.watch_bystanders(count, _Beside(_sentence(check, index, frozenset())))
 
 
-def _watch_behind_pointers(check: Check) -> None:
-    """Watches what a launch has stored to through pointers from memory, and not written whole."""
+def _watch_behind_pointers(check: Check, taken: StoredBytes, kept: frozenset[int]) -> None:
+    """Watch what a launch has stored to through pointers from memory, and not written whole."""
     checked, outputs = check.checked, check.checked.outputs
     monitor = checked.monitor
     if monitor is None or not checked.instruments.footprints or checked.is_trial:
@@ -204,6 +138,9 @@ def _watch_behind_pointers(check: Check) -> None:
     for start, end, storage in checked.book.on_host():
         if (start, end) in own or not checked.memory.is_watched(start):
             continue
+        known = checked.memory.find(start)
+        if known is not None and start not in kept:
+            taken.take(known, Region((start, end), (start, end)))
         if outputs.is_whole(Region((start, end), (start, end))):
             continue
         stored = stores_to(monitor, start, end)

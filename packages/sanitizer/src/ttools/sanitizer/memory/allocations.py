@@ -5,13 +5,12 @@ While somebody watches, their kernels are replaced by ones that call them and te
 So functions of torch are what they were to TorchScript, `torch.compile`, pickles and `is`, and the
 temporaries and results of composed operators are seen as well as `torch.empty`. Of operators that
 fill what they allocate themselves, those are seen that copy elements, products of matrices and
-reductions. Others take numbers in the place of tensors, which a replaced kernel gets as plain ones.
-Storages that are made without a tensor come to no operator (`storages.py`).
+reductions; of operators that fill memory which is there already, the most frequent ones. Others
+take numbers in the place of tensors, which a replaced kernel gets as plain ones. Storages that are
+made without a tensor come to no operator (`storages.py`).
 
 A tensor that Python has seen stays a `torch.Tensor`, of which torch's constructor makes none of a
 subclass (`subclasses.py`).
-
-Must not know what is done with the memory.
 """
 
 from __future__ import annotations
@@ -29,8 +28,23 @@ from ttools.sanitizer.memory.subclasses import let_subclasses_be_made
 
 _ALLOCATING = ("empty.memory_format", "empty_strided")
 _GROWING = "resize_"
-_COPYING = ("cat", "index.Tensor", "index_select", "gather", "tril", "triu")
-_CONVERTING = "copy_"
+#: Operators that copy some elements of operands, and the positions of those.
+_COPYING = {
+    **dict.fromkeys(("cat", "index.Tensor", "index_select", "gather", "tril", "triu"), (0,)),
+    **dict.fromkeys(("flip", "masked_select"), (0,)),
+    "where.self": (1, 2),
+}
+_ASSIGNING = "copy_"
+#: Operators that write all elements of their first operand.
+_FILLING = (
+    *("fill_.Scalar", "zero_", "normal_", "uniform_", "random_", "random_.from", "random_.to"),
+    *("exponential_", "bernoulli_.float"),
+)
+#: Operators that write some elements of their first operand, and where the new values stand.
+_FILLING_SOME = {
+    **dict.fromkeys(("_index_put_impl_", "masked_fill_.Scalar", "masked_fill_.Tensor"), 1),
+    **dict.fromkeys(("index_fill_.int_Scalar", "index_copy_", "scatter_.src", "scatter_.value"), 2),
+}
 _COMPUTING = (
     *("mm", "bmm", "addmm", "baddbmm", "mv", "dot"),
     *("sum.dim_IntList", "mean.dim", "prod", "prod.dim_int", "cumsum", "linalg_vector_norm"),
@@ -53,11 +67,30 @@ class Watcher(Protocol):
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
         """The storage of a tensor, or a bare one, had `nbytes` at `start` and became larger."""
 
-    def copied(self, tensor: Any, sources: Sequence[Any]) -> None:
-        """A tensor was made whose elements are some of those of others."""
+    def copied(
+        self, tensor: Any, sources: Sequence[Any], again: Callable[[Sequence[Any]], Any]
+    ) -> None:
+        """A tensor was made whose elements are some of those of others.
 
-    def converted(self, tensor: Any, source: Any) -> None:
-        """Elements of a tensor were copied to another, of another type."""
+        Args:
+            tensor: The new tensor.
+            sources: Where its elements come from.
+            again: Makes a tensor of others in the place of the sources in the same way.
+        """
+
+    def assigned(self, tensor: Any, source: Any) -> None:
+        """Elements of a tensor were copied to another, perhaps of another type."""
+
+    def written(self, tensor: Any) -> None:
+        """An operator has written all elements of a tensor."""
+
+    def written_some(self, tensor: Any, again: Callable[[Any], None]) -> None:
+        """An operator has written some elements of a tensor.
+
+        Args:
+            tensor: The tensor.
+            again: Writes zeros to the same elements of another tensor, of booleans.
+        """
 
     def computed(self, name: str, sources: Sequence[Any]) -> None:
         """An operator has computed with all elements of some tensors."""
@@ -114,9 +147,13 @@ def _replaced_kernels() -> Any:
         for name in _ALLOCATING:
             _replace(library, name, _allocating)
         _replace(library, _GROWING, _growing)
-        _replace(library, _CONVERTING, _converting)
-        for name in _COPYING:
-            _replace(library, name, _copying)
+        _replace(library, _ASSIGNING, _assigning)
+        for name in _FILLING:
+            _replace(library, name, _filling)
+        for name, at in _FILLING_SOME.items():
+            _replace(library, name, partial(_filling_some, at))
+        for name, positions in _COPYING.items():
+            _replace(library, name, partial(_copying, positions))
         for name in _COMPUTING:
             _replace(library, name, partial(_computing, name.partition(".")[0].lstrip("_")))
     return library
@@ -160,16 +197,25 @@ def _growing(kernel: Any) -> Callable[..., Any]:
     return resize
 
 
-def _copying(kernel: Any) -> Callable[..., Any]:
+def _copying(positions: Sequence[int], kernel: Any) -> Callable[..., Any]:
     def copy(keys: Any, *args: Any, **kwargs: Any) -> Any:
         result = kernel(keys, *args, **kwargs)
-        _tell(lambda watcher: watcher.copied(result, list(_tensors(args))))
+        operands = [args[n] for n in positions]
+
+        def again(sources: Sequence[Any]) -> Any:
+            left, others = iter(sources), list(args)
+            for n in positions:
+                several = isinstance(args[n], (list, tuple))
+                others[n] = [next(left) for _ in args[n]] if several else next(left)
+            return kernel(keys, *others, **kwargs)
+
+        _tell(lambda watcher: watcher.copied(result, list(_tensors(operands)), again))
         return result
 
     return copy
 
 
-def _converting(kernel: Any) -> Callable[..., Any]:
+def _assigning(kernel: Any) -> Callable[..., Any]:
     import torch
 
     def copy_(keys: Any, target: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
@@ -177,11 +223,39 @@ def _converting(kernel: Any) -> Callable[..., Any]:
             # The dispatcher hands numbers that stand for tensors to Python as what they are.
             source = torch.tensor(source, dtype=target.dtype, device="cpu")
         kernel(keys, target, source, *args, **kwargs)
-        if source.dtype != target.dtype:
-            _tell(lambda watcher: watcher.converted(target, source))
+        _tell(lambda watcher: watcher.assigned(target, source))
         return target
 
     return copy_
+
+
+def _filling(kernel: Any) -> Callable[..., Any]:
+    def fill(keys: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        kernel(keys, tensor, *args, **kwargs)
+        _tell(lambda watcher: watcher.written(tensor))
+        return tensor
+
+    return fill
+
+
+def _filling_some(at: int, kernel: Any) -> Callable[..., Any]:
+    import torch
+
+    def fill(keys: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        kernel(keys, tensor, *args, **kwargs)
+
+        def again(marks: Any) -> None:
+            others, value = list(args), args[at]
+            is_tensor = isinstance(value, torch.Tensor)
+            others[at] = (
+                torch.zeros(value.shape, dtype=marks.dtype, device="cpu") if is_tensor else False
+            )
+            kernel(keys, marks, *others, **kwargs)
+
+        _tell(lambda watcher: watcher.written_some(tensor, again))
+        return tensor
+
+    return fill
 
 
 def _computing(name: str, kernel: Any) -> Callable[..., Any]:

@@ -29,16 +29,19 @@ _CHOOSING = frozenset(
     | {"take", "take_along_dim", "embedding", "index_copy", "index_put", "scatter", "tril", "triu"}
     | {"constant_pad_nd"}
 )
-#: Operators in place that write without reading what is there, or read only what they change;
-#: others read what they write.
-_OVERWRITING = frozenset(
-    {"fill_", "zero_", "copy_", "_foreach_zero_", "_foreach_copy_", "fill_diagonal_"}
-    | {"random_", "normal_", "uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_"}
-    | {"log_normal_", "set_", "resize_", "resize_as_", "detach_", "requires_grad_", "rename_"}
-    | {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_"}
-    | {"masked_fill_", "masked_scatter_", "index_fill_", "index_copy_", "index_put_", "put_"}
-    | {"_index_put_impl_", "index_add_", "index_reduce_", "scatter_", "scatter_add_"}
-    | {"scatter_reduce_"}
+#: Operators in place that change some elements, or none, and read no others.
+_OVERWRITING_SOME = frozenset(
+    {"fill_diagonal_", "masked_fill_", "masked_scatter_", "index_fill_", "index_copy_"}
+    | {"index_put_", "put_", "_index_put_impl_", "index_add_", "index_reduce_", "scatter_"}
+    | {"scatter_add_", "scatter_reduce_", "set_", "resize_", "resize_as_", "detach_"}
+    | {"requires_grad_", "rename_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_"}
+    | {"unsqueeze_", "as_strided_"}
+)
+#: Those, and operators in place that write all elements without reading them; others read what they
+#: write.
+_OVERWRITING = _OVERWRITING_SOME | frozenset(
+    {"fill_", "zero_", "copy_", "_foreach_zero_", "_foreach_copy_", "random_", "normal_"}
+    | {"uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_", "log_normal_"}
 )
 #: Operators that make a tensor of all elements of another.
 _COPYING = frozenset({"clone", "_to_copy", "copy_", "_pin_memory"})
@@ -54,20 +57,28 @@ How: TypeAlias = Literal["computing", "copying", "leaving"]
 class Reader(Protocol):
     """Receives what the host does to tensors."""
 
-    def reads(self, tensor: Any, result: Any = None, *, how: How = "computing") -> None:
+    def reads(
+        self,
+        tensor: Any,
+        result: Any = None,
+        again: Callable[[], Any] | None = None,
+        *,
+        how: How = "computing",
+    ) -> None:
         """Elements of a tensor are about to be read.
 
         Args:
-            tensor: with ordinary memory, or without any.
-            result: what was made of the tensor, if it holds only some of those elements.
-            how: whether they leave torch, which may be to be written, or are just copied.
+            tensor: A tensor with ordinary memory, or without any.
+            result: What was made of the tensor, if that holds only some of those elements.
+            again: Makes the result once more; None if all elements count.
+            how: Whether they leave torch, which may be to be written, or are just copied.
         """
 
     def copied(self, tensor: Any, copy: Any) -> None:
         """All elements of a tensor were copied to another."""
 
-    def writes(self, tensor: Any) -> None:
-        """Elements of a tensor are about to be overwritten."""
+    def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
+        """Elements of a tensor are about to be overwritten: all of them, or else some."""
 
 
 class Launching:
@@ -232,19 +243,22 @@ def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
             use = _use_of(func) if tells() else None
             if use is None:
                 return func(*args, **kwargs)
-            for tensor in _picked(args, kwargs, use.written):
-                reader.writes(tensor)
             read = list(_picked(args, kwargs, use.read))
             if not use.chooses:
                 for tensor in read:
                     reader.reads(tensor, how="copying" if use.copies else "computing")
+            for tensor in _picked(args, kwargs, use.written):
+                reader.writes(tensor, is_whole=use.overwrites)
+            if not use.chooses:
                 result = func(*args, **kwargs)
                 if use.copies and read:
                     reader.copied(read[0], result)
                 return result
             result = func(*args, **kwargs)
+            # What has changed its operands cannot be made again: then all that it may read counts.
+            again = None if use.written else lambda: func(*args, **kwargs)
             for tensor in read:
-                reader.reads(tensor, result)
+                reader.reads(tensor, result, again)
             return result
 
     return Reading()  # type: ignore[no-untyped-call]
@@ -253,12 +267,13 @@ def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
 class _Use:
     """What an operator does to its arguments: the names and positions of those read and written."""
 
-    __slots__ = ("chooses", "copies", "read", "written")
+    __slots__ = ("chooses", "copies", "overwrites", "read", "written")
 
     def __init__(self, func: Any) -> None:
         name = func._schema.name.rpartition("::")[2]
         self.chooses = name.removesuffix("_") in _CHOOSING
         self.copies = name in _COPYING
+        self.overwrites = name not in _OVERWRITING_SOME
         self.read: list[tuple[int, str]] = []
         self.written: list[tuple[int, str]] = []
         for position, argument in enumerate(func._schema.arguments):

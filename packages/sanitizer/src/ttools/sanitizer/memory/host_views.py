@@ -1,16 +1,21 @@
 """What the host's tensors show of storages that are watched.
 
-Owns where a tensor's storage begins, whether it holds the pattern of unwritten memory, and which
-tensors of a storage somebody still has. Must not know of launches.
+Where a tensor's storage begins, whether what an operator made of it depends on unwritten elements,
+and which tensors of a storage somebody still has.
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 from ttools.interpreter.runtime.snapshot import memory
-from ttools.sanitizer.memory.missing import View, may_be_missing
+from ttools.sanitizer.memory.missing import Bools, View
+from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
+
+#: What other values differ by; the sign stays.
+_OTHER_BITS = 0x15
 
 
 def start_of(tensor: Any) -> int | None:
@@ -26,19 +31,48 @@ def start_of(tensor: Any) -> int | None:
         return None  # sparse tensors and wrappers
 
 
-def holds(result: Any, pattern: bytes) -> bool:
-    """Whether what an operator made of an output has elements that nobody wrote."""
+def depends_on(
+    storage: UnwrittenStorage, missing: Bools, result: Any, again: Callable[[], Any]
+) -> bool:
+    """Return whether the result of an operator depends on unwritten bytes.
+
+    The operator runs a second time with other values there, which are put back.
+
+    Args:
+        storage: The storage that it has read.
+        missing: A mark for each of its bytes that is unwritten and looked at.
+        result: What the operator has made.
+        again: Makes it once more.
+    """
+    if not missing.any():
+        return False
+    own = memory(storage.start, storage.start + storage.nbytes)
+    before, shadow = own[missing].copy(), storage.known().copy()
+    # Other negative numbers: indices that were out of bounds stay so.
+    own[missing] = before ^ _OTHER_BITS
+    try:
+        return not _same(result, again())
+    except Exception:  # noqa: BLE001 - the operator has refused what it read
+        return True
+    finally:
+        own[missing] = before
+        storage.known()[:] = shadow  # the operator's own reads may have looked at it meanwhile
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two results have the same bits."""
     import torch
 
-    tensors = result if isinstance(result, (list, tuple)) else (result,)
-    for each in tensors:
-        if type(each) is torch.Tensor and each.device.type == "cpu" and each.numel():
-            start = int(each.untyped_storage().data_ptr())
-            first = start + int(each.storage_offset()) * int(each.element_size())
-            view = View.of(each)
-            if may_be_missing(memory(first & ~1, start + view.end), pattern, view.grain):
-                return True
-    return False
+    if isinstance(one, (list, tuple)):
+        return all(_same(*each) for each in zip(one, other, strict=True))
+    if not isinstance(one, torch.Tensor):
+        return bool(one == other)
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if not one.numel():
+        return True
+    parts = (each.detach().contiguous().reshape(-1).view(torch.uint8) for each in (one, other))
+    return torch.equal(*parts)
 
 
 def held_views(starts: set[int]) -> dict[int, list[View]]:

@@ -4,8 +4,6 @@ An output is what a kernel stores through, handed to it with elements that nobod
 some are missing when it ends, the output is watched: elements that the host reads before anybody
 has written them are a defect, as are those that are left when the run ends, of tensors that
 somebody still has and nobody has looked at. What is freed unread was scratch memory.
-
-Owns which outputs are watched, and when they are judged. Must not know what a finding says.
 """
 
 from __future__ import annotations
@@ -19,12 +17,10 @@ import numpy as np
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.region import Region
-from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.host_reads import HostReads, How, Launching
-from ttools.sanitizer.memory.host_views import held_views, holds, start_of
-from ttools.sanitizer.memory.missing import Bools, Missing, View, may_be_missing, missing_bytes
-from ttools.sanitizer.memory.pattern import Grain, common, held
-from ttools.sanitizer.memory.unstored import Logged
+from ttools.sanitizer.memory.host_views import depends_on, held_views, start_of
+from ttools.sanitizer.memory.missing import Bools, Missing, View
+from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
@@ -78,31 +74,19 @@ class Handed:
 class _Output:
     """A storage with unwritten elements, and the launches that were to write them."""
 
-    reference: Any
-    start: int
-    nbytes: int
-    pattern: bytes
-    grain: Grain
+    storage: UnwrittenStorage
     handed: list[Handed] = field(default_factory=list)
     is_consumed: bool = False
 
-    def missing(
-        self, each: Handed, looked_at: Bools | None, logged: Logged | None
-    ) -> tuple[Bools, Bools]:
-        """Elements of an argument that are missing, and those of them that hold copies.
+    def missing(self, each: Handed, left: Bools, looked_at: Bools | None) -> tuple[Bools, Bools]:
+        """Return the elements of an argument that are missing, and those that hold copies.
 
         Args:
-            each: one of `handed`.
-            looked_at: the bytes that count; all if None.
-            logged: what logs of launches tell of the storage.
+            each: One of `handed`.
+            left: The bytes of the storage that are unwritten now.
+            looked_at: The bytes that count; all if None.
         """
-        marks = each.missing
-        if marks is None:
-            own = memory(self.start, self.start + self.nbytes)
-            grain = common(self.grain, each.view.grain)
-            marks = missing_bytes(own, each.view.item, self.pattern, grain)
-            if logged is not None:
-                marks = logged.among(marks, held(own, self.pattern, 1))
+        marks = left if each.missing is None else each.missing
         if looked_at is not None:
             marks = marks & looked_at
         elements = each.view.marked(marks)
@@ -135,59 +119,52 @@ class UnwrittenOutputs:
         """What is read meanwhile, a launch reads, or we do for it, and not the host."""
         return Launching(self._own)
 
-    def is_whole(self, region: Region, *, copies: bool = False, is_trial: bool = False) -> bool:
-        """Whether nothing can be missing of the memory of an argument; most outputs are whole.
+    def is_whole(self, region: Region, *, is_trial: bool = False) -> bool:
+        """Return whether nothing is missing of the memory of an argument; most outputs are whole.
 
         Args:
-            copies: whether the launch may have stored copies of unwritten elements.
-            is_trial: whether the memory is put back for another configuration.
+            region: The memory of the argument.
+            is_trial: Whether the memory is put back for another configuration.
         """
         start, first, end = region.storage[0], *region.view
-        pattern = self._known.pattern_at(start)
-        if pattern is None or first >= end or (not copies and self._known.was_whole(start)):
+        storage = self._known.find(start)
+        if storage is None or first >= end or not storage.may_be_unwritten:
             return True
-        if may_be_missing(memory(first & ~1, end), pattern, self._known.grain_at(start)):
+        if storage.may_hold_left(first - start, end - start):
             return False
         with self._lock:
             if region.view == region.storage:
-                self._known.mark_whole(start)
+                storage.write_all()
             if not is_trial and start in self._outputs:
                 self._look_again(self._outputs[start])
         return True
 
     def _look_again(self, output: _Output) -> None:
-        """Forgets what has been written meanwhile, and what earlier configurations left."""
-        own = memory(output.start, output.start + output.nbytes)
+        """Forget what has been written meanwhile, and what earlier configurations left."""
+        left = self._left(output)
         output.handed = [
-            each
-            for each in output.handed
-            if each.missing is None
-            and may_be_missing(
-                own[each.view.offset & ~1 : each.view.end], output.pattern, each.view.grain
-            )
+            each for each in output.handed if each.missing is None and each.view.marked(left).any()
         ]
         if not output.handed:
-            del self._outputs[output.start]
+            del self._outputs[output.storage.start]
+
+    def _left(self, output: _Output) -> Bools:
+        """Return the bytes of a storage that are certainly unwritten now."""
+        left = self._known.left(output.storage.start)
+        return np.zeros(output.storage.nbytes, np.bool_) if left is None else left
 
     def watch(self, storage: Any, handed: Handed) -> None:
         """Watches the storage of an output of which something may be missing."""
-        start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
-        pattern = self._known.pattern_at(start)
-        reference = self._known.reference_to(start)
-        if pattern is None or reference is None or handed.view.end > nbytes:
+        start = int(storage.data_ptr())
+        known = self._known.find(start)
+        if known is None or handed.view.end > known.nbytes:
             return
         self._known.mark_output(start)
         with self._lock:
             self._forget_dead()
             output = self._outputs.get(start)
             if output is None:
-                output = self._outputs[start] = _Output(
-                    reference=reference,
-                    start=start,
-                    nbytes=nbytes,
-                    pattern=pattern,
-                    grain=self._known.grain_at(start),
-                )
+                output = self._outputs[start] = _Output(storage=known)
             if handed.missing is None:
                 # What other configurations left is history; what was copied there stays so.
                 for each in output.handed:
@@ -221,18 +198,13 @@ class UnwrittenOutputs:
         tell: Sentence,
         beside: Literal["original", "copy"],
     ) -> None:
-        pattern, reference = self._known.pattern_at(start), self._known.reference_to(start)
-        item = nbytes // count
-        if pattern is None or reference is None or item * count != nbytes:
+        known, item = self._known.find(start), nbytes // count
+        if known is None or known.nbytes != nbytes or item * count != nbytes:
             return
         view = View(offset=0, shape=(count,), strides=(item,), item=item)
         with self._lock:
             self._outputs[start] = _Output(
-                reference=reference,
-                start=start,
-                nbytes=nbytes,
-                pattern=pattern,
-                grain=self._known.grain_at(start),
+                storage=known,
                 handed=[Handed(view=view, tell=tell, beside=beside)],
                 is_consumed=True,  # nothing is said of it when the run ends
             )
@@ -259,22 +231,31 @@ class UnwrittenOutputs:
         return bool(self._outputs)
 
     # ---- what the host does
-    def reads(self, tensor: Any, result: Any = None, *, how: How = "computing") -> None:
-        """Reports missing elements among those that the host is about to read."""
+    def reads(
+        self,
+        tensor: Any,
+        result: Any = None,
+        again: Callable[[], Any] | None = None,
+        *,
+        how: How = "computing",
+    ) -> None:
+        """Report missing elements among those that the host is about to read."""
         output = self._output_of(tensor)
         if output is None:
             return
         output.is_consumed = True
-        if result is not None and not holds(result, output.pattern):
+        view, nbytes = View.of(tensor), output.storage.nbytes
+        if view.end > nbytes or not tensor.numel():
             return
-        view = View.of(tensor)
-        if view.end > output.nbytes or not tensor.numel():
-            return
-        looked_at = np.zeros(output.nbytes, np.bool_)
+        looked_at = np.zeros(nbytes, np.bool_)
         view.elements(looked_at)[...] = True
         with self._lock:
+            if again is not None and not depends_on(
+                output.storage, self._left(output) & looked_at, result, again
+            ):
+                return
             if self._judge(output, looked_at, how):
-                self._outputs.pop(output.start, None)
+                self._outputs.pop(output.storage.start, None)
 
     def copied(self, tensor: Any, copy: Any) -> None:
         """A copy of a bystander is as good as it."""
@@ -287,25 +268,29 @@ class UnwrittenOutputs:
             if each.beside is not None and each.view.shape == (count,):
                 self._watch_bystander(start, nbytes, count, each.tell, "copy")
 
-    def writes(self, tensor: Any) -> None:
-        """What the host writes was not left, by configurations that ran earlier or otherwise."""
+    def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
+        """Note that the host writes elements, which no configuration has left then.
+
+        Args:
+            tensor: Has the elements.
+            is_whole: Whether all of them are written, else some.
+        """
         output = self._output_of(tensor)
         if output is None:
             return
-        view, logged = View.of(tensor), self._known.logged_at(output.start)
-        marks = [each.missing for each in output.handed]
-        if logged is not None:
-            marks.append(logged.left)
-        for each in marks:
-            if each is not None and view.end <= output.nbytes:
-                view.elements(each)[...] = False
+        if is_whole:
+            self._known.written(tensor)
+        view = View.of(tensor)
+        for each in output.handed:
+            if each.missing is not None and view.end <= output.storage.nbytes:
+                view.elements(each.missing)[...] = False
 
     def _output_of(self, tensor: Any) -> _Output | None:
         if not self._outputs or getattr(self._own, "reads", False):
             return None
         start = start_of(tensor)
         output = None if start is None else self._outputs.get(start)
-        return None if output is None or output.reference.expired() else output
+        return None if output is None or output.storage.reference.expired() else output
 
     # ---- the end
     def close(self) -> None:
@@ -316,22 +301,22 @@ class UnwrittenOutputs:
             left = [each for each in self._outputs.values() if not each.is_consumed]
             self._outputs = {}
         if left:
-            held = held_views({each.start for each in left})
+            held = held_views({each.storage.start for each in left})
             for output in left:
-                looked_at = np.zeros(output.nbytes, np.bool_)
-                for view in held.get(output.start, ()):
-                    if view.end <= output.nbytes:
+                looked_at = np.zeros(output.storage.nbytes, np.bool_)
+                for view in held.get(output.storage.start, ()):
+                    if view.end <= output.storage.nbytes:
                         view.elements(looked_at)[...] = True
                 self._judge(output, looked_at, None)
 
     def _judge(self, output: _Output, looked_at: Bools, how: How | None) -> bool:
         """Reports what is missing where it is read so, or not at all; whether anything is."""
         found, read = False, how is not None
-        logged = self._known.logged_at(output.start)
+        left = self._left(output)
         for each in output.handed:
             if how is not None and not each.is_judged_by(how):
                 continue
-            missing, copied = output.missing(each, looked_at, logged)
+            missing, copied = output.missing(each, left, looked_at)
             for marks, of_copies in ((missing & ~copied, False), (copied, True)):
                 if marks.any():
                     found = True
@@ -339,5 +324,5 @@ class UnwrittenOutputs:
         return found
 
     def _forget_dead(self) -> None:
-        for start in [k for k, each in self._outputs.items() if each.reference.expired()]:
+        for start in [k for k, each in self._outputs.items() if each.storage.reference.expired()]:
             del self._outputs[start]

@@ -1,6 +1,9 @@
-"""The pattern that marks bytes never written.
+"""The words that mark memory as never written: a word of its own for each storage.
 
-Owns how memory is filled with it and how it is recognised. Must not know which memory it is.
+A storage is filled with one word of 64 bits over and over. The word is drawn for that storage, so
+no program can know it: data do not hold it by chance, nor because somebody put it there on purpose.
+Memory that holds its word is a candidate for memory that nobody wrote; `evidence.py` decides which
+candidates are certain.
 """
 
 from __future__ import annotations
@@ -8,103 +11,182 @@ from __future__ import annotations
 import ctypes
 import sys
 from enum import Enum
+from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ttools.interpreter.runtime.support import native_search
 from ttools.interpreter.runtime.support.native_fill import fill_words
-from ttools.interpreter.runtime.support.native_search import holds_word
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Bytes: TypeAlias = NDArray[np.uint8]
+    Bools: TypeAlias = NDArray[np.bool_]
 
-#: Two bytes over and over, so that elements of two bytes and more may be copied in any order. As
-#: integers of any width they are negative: loops up to such a bound end at once. As an f16 they are
-#: -747.5, as an i16 -7721, which rarely stand beside each other in data.
-PATTERN = bytes.fromhex("d7e1") * 4
-#: The same for floats where unwritten memory is to be poison: a NaN in f16, bf16, f32 and f64, and
-#: every other byte in 8 bits. As an i16 it is -7, so it marks no integers.
-NAN_PATTERN = bytes.fromhex("f9ff") * 4
-WORD = len(PATTERN)
+WORD = 8
+HALF = WORD // 2
 #: From this many words on, the threads that run kernels fill them.
 _MANY_WORDS = 1 << 12
-#: So many bytes are searched faster than native code is called.
+#: Memory of at most this many bytes is searched in Python faster than native code is called.
 _FEW = 1 << 12
-#: Half a word by itself is evidence where there are so few that none is expected by chance, or
-#: where there are several.
-FEW_BYTES, _SEVERAL = 1 << 22, 3
-#: Less than half a word is looked for in smaller storages only: it takes memory.
+#: Elements of one and two bytes are compared one by one in storages of at most this many bytes.
 _LARGEST = 1 << 26
+#: In storages of at most this many bytes a single such element is a candidate.
+SMALL = 1 << 16
+
+#: The values of 16 bits that words consist of, by kind. As integers of any width they are negative,
+#: so that loops up to such a bound end at once. As an f16 they lie between -512 and -32,000, as a
+#: bf16 and f32 they are below -1e19.
+_DATA = tuple(high << 8 | low for high in range(0xE0, 0xF8) for low in range(0x80, 0x100))
+#: For floats where unwritten memory is to be poison: NaN in f16, bf16, f32 and f64, and every other
+#: byte in 8 bits. Arithmetic does not produce these payloads; x86 gives 0xFFC0 as a bf16.
+_POISON = tuple(0xFF00 | low for low in range(0x81, 0xFF) if low != 0xC0)
+#: The last of a word, which has the exponent of an f64.
+_POISON_LAST = tuple(each for each in _POISON if each >= 0xFFF0)
 
 
 class Grain(Enum):
-    """How much of the pattern tells that elements were never written.
+    """How many elements must hold the pattern before it is worth asking whether they were written.
 
-    The numbers are how many bytes of it, how many such elements it takes, and for how many others
-    one more: several times what random bits would have.
+    The numbers are the bytes of an element, how many such elements it takes, and for how many
+    others one more: several times what random bits would have.
     """
 
-    BYTE = (1, 1, None)  #: Of booleans, which are 0 or 1.
+    BYTE = (1, 1, None)  #: Booleans, which are 0 or 1.
     BYTES = (1, 5, 64)
-    PAIR = (2, 1, None)  #: Of bf16, where it is -4.9e20.
+    PAIR = (2, 1, None)  #: bf16, where the pattern is an unusual number.
     PAIRS = (2, 2, 1024)
     WORD = (4, 1, None)
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Bytes of an element."""
         size: int = self.value[0]
         return size
 
-    def among(self, memory: Bytes, marks: bytes, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which bytes hold the pattern `marks` by themselves, if that is evidence.
+    def suspects(self, held: Bools, *, fewest: bool = True) -> bool:
+        """Return whether so many elements hold the pattern that some may be unwritten.
 
         Args:
-            memory: all of a storage.
-            known: the bytes for which more than this speaks.
+            held: A mark for each byte of some memory that holds the pattern.
+            fewest: Whether a single element is enough in small memory.
         """
-        none = np.zeros(len(memory), np.bool_)
-        if self is Grain.WORD or len(memory) > _LARGEST:
-            return none
         size, least, one_in = self.value
-        alone = held(memory, marks, size) & ~known
-        count = np.count_nonzero(alone) // size
-        if count < least + (len(memory) // size // one_in if one_in else 0):
-            return none
-        if self is Grain.BYTES:
-            # Data have these two bytes as often the other way around, and a channel only one.
-            turned = np.count_nonzero(held(memory, marks[1::-1], 1))
-            even = np.count_nonzero(alone[::2])
-            return none if turned * 8 > count or min(even, count - even) * 4 < count else alone
-        return alone
+        count = len(held) // size
+        alone = np.count_nonzero(held[: count * size].reshape(-1, size).all(axis=1))
+        if fewest and len(held) <= SMALL:
+            return bool(alone)
+        return bool(alone >= least + (count // one_in if one_in else 0))
 
 
 def grain_of(tensor: Any) -> Grain:
-    """That of the elements of a tensor; of anything else, words."""
+    """Return the grain of a tensor's elements; words for anything else."""
     dtype = getattr(tensor, "dtype", None)
     named = {"torch.bool": Grain.BYTE, "torch.bfloat16": Grain.PAIR}.get(str(dtype))
     sized = {1: Grain.BYTES, 2: Grain.PAIRS}.get(getattr(dtype, "itemsize", 0), Grain.WORD)
     return named or sized
 
 
-def common(grain: Grain, other: Grain) -> Grain:
-    """What tells of memory that is seen as elements of two types."""
-    return grain if grain is other else Grain.WORD
+def new_word(random: Random, *, poison: bool = False) -> bytes:
+    """Return a word for a storage.
+
+    No two of its values of 16 bits are equal, so memory that is filled with a number of at most 4
+    bytes never holds the word. The second and the fourth value follow from the first and the
+    third, so that `word_in` recognises words that were drawn elsewhere; those of poison do not.
+
+    Args:
+        random: Where to draw it from.
+        poison: Whether the word is to be NaN as a float.
+    """
+    if poison:
+        last = random.choice(_POISON_LAST)
+        values = [*random.sample([each for each in _POISON if each != last], 3), last]
+    else:
+        drawn = random.sample(range(len(_DATA)), 2)
+        values = [_DATA[n] for each in drawn for n in (each, _mate(each, len(_DATA)))]
+    return b"".join(each.to_bytes(2, sys.byteorder) for each in values)
+
+
+def _mate(index: Any, count: int) -> Any:
+    """Return the index of the value that stands behind that of an index."""
+    return (index * 1237 + 977) % count
+
+
+def word_in(memory: Bytes) -> bytes | None:
+    """Return the word that most words of some memory hold, if that is one to mark storages with.
+
+    Used for memory that another process filled. Poison is not recognised.
+    """
+    if len(memory) < WORD:
+        padded = memory.tobytes()
+        repeated = (padded + padded)[:WORD]
+        return repeated if len(padded) == HALF and _are_words(_as_words(repeated))[0] else None
+    words = memory[: len(memory) // WORD * WORD].view(np.uint64)
+    found = words[(words & _SIGNS) == _SIGNS]
+    found = found[_are_words(found)]
+    if not len(found):
+        return None
+    values, counts = np.unique(found, return_counts=True)
+    return bytes(values[counts.argmax()].tobytes())
+
+
+def look_unwritten(elements: Bytes, *, poison: bool) -> Bools:
+    """Return which elements of a wrong result are most probably unwritten.
+
+    That explains a value that is known to be wrong; it is no evidence against one that may be
+    right.
+
+    Args:
+        elements: A row of bytes for each element.
+        poison: Whether unwritten elements are NaN.
+    """
+    count, size = elements.shape
+    if size < 2:
+        return np.zeros(count, np.bool_)
+    values = np.ascontiguousarray(elements).view(np.uint16)
+    if poison:
+        return np.asarray(np.isin(values, _POISON).all(axis=1), np.bool_)
+    known = np.isin(values, _DATA).all(axis=1)
+    if size == 2:
+        # A storage holds four such values at most.
+        few = len(np.unique(values[known])) <= WORD // size
+        return np.asarray(known & (few and np.count_nonzero(known) > WORD // size), np.bool_)
+    words = np.tile(elements, WORD // size).reshape(-1).view(np.uint64)
+    return known & _are_words(words)
+
+
+_SIGNS = np.uint64(0x8080808080808080)
+
+
+def _as_words(data: bytes) -> NDArray[np.uint64]:
+    return np.frombuffer(data, np.uint64)
+
+
+def _are_words(words: NDArray[np.uint64]) -> Bools:
+    """Return which words could be marks of unwritten memory."""
+    values = words.view(np.uint16).reshape(-1, 4)
+    high, low = (values >> 8).astype(np.int64), (values & 0xFF).astype(np.int64)
+    known = ((high >= 0xE0) & (high < 0xF8) & (low >= 0x80)).all(axis=1)
+    index = (high - 0xE0) * 0x80 + low - 0x80
+    mates = _mate(index[:, ::2], len(_DATA)) == index[:, 1::2]
+    return np.asarray(known & mates.all(axis=1), np.bool_)
 
 
 def word_of(pattern: bytes) -> int:
-    """A pattern as an unsigned integer of 64 bits."""
+    """Return a pattern as an unsigned integer of 64 bits."""
     return int.from_bytes(pattern, sys.byteorder)
 
 
-def fill(start: int, nbytes: int, first: int = 0, pattern: bytes = PATTERN) -> None:
-    """Writes the pattern from byte `first` of a storage on, in step with its words.
+def fill(start: int, nbytes: int, first: int, pattern: bytes) -> None:
+    """Write the pattern from byte `first` of a storage on, in step with its words.
 
     Args:
-        start: address of the storage.
-        first: at most that.
+        start: Address of the storage.
+        nbytes: Size of the storage.
+        first: At most `nbytes`.
+        pattern: The storage's word.
     """
     head = min(-first % WORD, nbytes - first)
     words, tail = divmod(nbytes - first - head, WORD)
@@ -118,67 +200,49 @@ def fill(start: int, nbytes: int, first: int = 0, pattern: bytes = PATTERN) -> N
     ctypes.memmove(address + words * WORD, pattern, tail)
 
 
-def holds_half(memory: Bytes, pattern: bytes = PATTERN) -> bool:
-    """Whether any word has half of the pattern: else none is a copy of an unwritten one."""
-    return holds_run(memory[: len(memory) // WORD * WORD], pattern)
+def holds_half(memory: Bytes, pattern: bytes) -> bool:
+    """Return whether any half of a word holds the pattern, or the bytes behind the last one do.
+
+    Args:
+        memory: From a multiple of 8 bytes of the storage on.
+        pattern: The storage's word.
+    """
+    halves, rest = divmod(len(memory), HALF)
+    at = (len(memory) - rest) % WORD
+    if rest and bytes(memory[-rest:]) == pattern[at : at + rest]:
+        return True
+    if len(memory) <= _FEW:
+        data = memory.tobytes()
+        if pattern[:HALF] not in data and pattern[HALF:] not in data:
+            return False
+    return native_search.holds_half(memory.ctypes.data, halves, word_of(pattern))
 
 
-def holds_run(memory: Bytes, pattern: bytes = PATTERN) -> bool:
-    """Whether any four bytes, counted from the first, hold the pattern."""
-    if len(memory) <= _FEW and pattern[: WORD // 2] not in memory.tobytes():
-        return False
-    half = int.from_bytes(pattern[: WORD // 2], sys.byteorder)
-    return holds_word(memory.ctypes.data, len(memory) * 2 // WORD, half)
+def holding(memory: Bytes, pattern: bytes) -> Bools:
+    """Return a mark for each byte that holds the pattern.
 
-
-def held(memory: Bytes, marks: bytes, size: int) -> NDArray[np.bool_]:
-    """Which bytes hold the pattern `marks`, one by one or in aligned pairs, as `size` is 1 or 2."""
-    found = np.zeros(len(memory), np.bool_)
-    if size == 1:
-        found[::2], found[1::2] = memory[::2] == marks[0], memory[1::2] == marks[1]
-        return found
-    pairs = len(memory) // 2
-    equal = memory[: pairs * 2].view(np.uint16) == np.frombuffer(marks, np.uint16)[0]
-    found[: pairs * 2] = np.repeat(equal, 2)
+    Args:
+        memory: From a multiple of 8 bytes of the storage on.
+        pattern: The storage's word.
+    """
+    whole = len(memory) // WORD * WORD
+    word = np.frombuffer(pattern, np.uint8)
+    found = np.empty(len(memory), np.bool_)
+    np.equal(memory[:whole].reshape(-1, WORD), word, out=found[:whole].reshape(-1, WORD))
+    np.equal(memory[whole:], word[: len(memory) - whole], out=found[whole:])
     return found
 
 
-def unwritten(memory: Bytes, marks: bytes = PATTERN, grain: Grain = Grain.WORD) -> Bytes:
-    """1 for each byte of the words, and halves of words, that hold the pattern `marks`.
+def may_be_missing(memory: Bytes, pattern: bytes, grain: Grain = Grain.WORD) -> bool:
+    """Return whether elements may be unwritten: whether it is worth asking for evidence.
 
-    A whole word never holds it by chance. A half may, once in four billion; see `FEW_BYTES`.
-    Less than that counts where `grain` says so, and in memory of two or three bytes.
+    Args:
+        memory: From a multiple of 8 bytes of the storage on.
+        pattern: The storage's word.
+        grain: The grain of its elements.
     """
-    result = _unwritten_words(memory, marks)
-    if len(memory) < Grain.WORD.size and grain is not Grain.BYTE:
-        grain = Grain.PAIR
-    if grain is not Grain.WORD:
-        result[grain.among(memory, marks, result != 0)] = 1
-    return result
-
-
-def _unwritten_words(memory: Bytes, marks: bytes) -> Bytes:
-    whole = len(memory) // WORD * WORD
-    pattern = np.frombuffer(marks, np.uint8)
-    result = np.zeros(len(memory), np.uint8)
-    if holds_half(memory, marks):
-        _mark_words(result[:whole], memory[:whole], pattern, few=len(memory) <= FEW_BYTES)
-    rest = len(memory) - whole
-    if rest >= WORD // 2 and bytes(memory[whole : whole + 4]) == marks[:4]:
-        result[whole : whole + 4] = 1
-    if rest % 4 and bytes(memory[whole:]) == marks[:rest]:
-        # Too few bytes to be recognised by themselves: as those before them.
-        result[whole:] = 1 if rest > 4 or (whole and result[whole - 1]) else 0
-    return result
-
-
-def _mark_words(result: Bytes, memory: Bytes, pattern: Bytes, *, few: bool) -> None:
-    """Marks words, and halves of words, that hold the pattern; of `few` each half is evidence."""
-    words = memory.view(np.uint64) == pattern.view(np.uint64)[0]
-    result[:] = np.repeat(words, WORD)
-    changed = np.flatnonzero(~words)
-    if len(changed):
-        halves = memory.view(np.uint32).reshape(-1, 2)[changed] == pattern.view(np.uint32)
-        if few or halves.sum() >= _SEVERAL:
-            kept = np.repeat(halves, WORD // 2, axis=1).astype(np.uint8)
-            result.reshape(-1, WORD)[changed] = kept
+    if holds_half(memory, pattern):
+        return True
+    if grain is Grain.WORD or len(memory) > _LARGEST:
+        return False
+    return grain.suspects(holding(memory, pattern))

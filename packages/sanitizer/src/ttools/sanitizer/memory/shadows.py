@@ -1,8 +1,8 @@
 """Which memory of a launch was never written, in the form that its kernel reads.
 
 That is memory of parameters that the kernel may read, and storages whose address the program has
-taken where the kernel follows pointers that it loads. Owns the values of the hidden parameters.
-Must not know how kernels use them.
+taken where the kernel follows pointers that it loads. Where there is such memory, the kernel also
+keeps the shadows of what it may copy unwritten elements to.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class LaunchShadows:
         follows_addresses: whether it accesses memory by pointers that it loads or computes.
 
     Attributes:
-        tracked: parameters whose storages have unwritten bytes.
-        carriers: other parameters whose storages may have some.
-        by_address: whether there are further such storages that the kernel may get to.
+        sources: Parameters whose storages have unwritten bytes that the kernel may read.
+        tracked: Those, and the parameters whose storages may receive copies of such bytes. The
+            kernel keeps the shadows of all of them.
+        by_address: Whether there are further such storages that the kernel may get to.
     """
 
     def __init__(
@@ -60,16 +61,31 @@ class LaunchShadows:
         self._regions, self._memory = regions, memory
         self._arguments = launch.arguments
         found = self._of_parameters(launch, reads)
-        # Also of parameters that are only stored through, where they share a storage.
-        storages = enumerate(region.storage for region in regions) if found else ()
-        self._own = {index: found[storage] for index, storage in storages if storage in found}
-        self.tracked = frozenset(self._own)
-        starts = ((n, regions[n].storage[0]) for n in launch.plan.pointers)
-        watched = (n for n, start in starts if memory.is_watched(start))
-        self.carriers = frozenset(watched) - self.tracked
         self._others = self._elsewhere(book, found) if follows_addresses else []
         self.by_address = bool(self._others)
+        #: The storages whose shadows the kernel keeps.
+        self.kept = {start for start, _ in found} | {extent[0] for extent, _ in self._others}
+        # Also parameters that are only stored through, where they share a storage.
+        self.sources = self._sharing(found)
+        if found or self._others:
+            self._add_carriers(launch, found)
+        self._own = {index: found[regions[index].storage] for index in self._sharing(found)}
+        self.tracked = frozenset(self._own)
         self._table = _table_of(self._others) if self._others else None
+
+    def _sharing(self, found: dict[_Extent, Bytes]) -> frozenset[int]:
+        """Return the parameters whose storages have a shadow."""
+        return frozenset(n for n, region in enumerate(self._regions) if region.storage in found)
+
+    def _add_carriers(self, launch: ObservedLaunch, found: dict[_Extent, Bytes]) -> None:
+        """Add the shadows of watched storages that the kernel may store copies to."""
+        for index in launch.variants.effects.written:
+            start, end = self._regions[index].storage
+            if start < end and (start, end) not in found and start not in self.kept:
+                shadow = self._memory.carrier_shadow(start, end - start)
+                if shadow is not None:
+                    found[start, end] = shadow
+                    self.kept.add(start)
 
     def _of_parameters(self, launch: ObservedLaunch, reads: frozenset[int]) -> dict[_Extent, Bytes]:
         """The shadows of the storages that the kernel may read through parameters."""
@@ -77,8 +93,7 @@ class LaunchShadows:
         for index in reads:
             start, end = self._regions[index].storage
             if start < end and (start, end) not in found:
-                tensor = launch.arguments[index]
-                shadow = self._memory.shadow_for(start, end - start, tensor)
+                shadow = self._memory.shadow_for(start, end - start)
                 if shadow is not None:
                     found[start, end] = shadow
         return found

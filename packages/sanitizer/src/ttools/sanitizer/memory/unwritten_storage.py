@@ -7,31 +7,50 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ttools.interpreter.runtime.snapshot import memory
-from ttools.sanitizer.memory.pattern import WORD, Grain, common, grain_of, held, unwritten
-from ttools.sanitizer.memory.unstored import Logged
+from ttools.sanitizer.memory.evidence import certain
+from ttools.sanitizer.memory.missing import View
+from ttools.sanitizer.memory.pattern import WORD, Grain, holding, may_be_missing
 
 if TYPE_CHECKING:
-    from ttools.sanitizer.memory.pattern import Bytes
+    from numpy.typing import NDArray
+
+    from ttools.sanitizer.memory.pattern import Bools, Bytes
+
+    Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+#: The writes of operators are not remembered for larger storages unless they have a shadow already:
+#: it takes as much memory as the storage.
+_LARGEST_REMEMBERED = 1 << 28
+#: So many bytes are looked at before it is asked whether any of them may be unwritten.
+_LOOKED_THROUGH = 1 << 20
+#: More ranges are written at once.
+_FEW_RANGES = 1 << 10
 
 
 class UnwrittenStorage:
-    """One storage that was handed out uninitialised.
+    """One storage that was handed out uninitialised, or that has received unwritten elements.
 
     Attributes:
-        pattern: marks its unwritten bytes.
-        grain: how much of it tells.
-        is_whole: whether all of it was found written once; copies may have come since.
-        is_output: whether reads of it are judged as those of an output.
-        logged: what logs of launches tell; None if nothing.
-        shadow: 1 for each byte that is not known to be written; made when first asked for.
+        reference: Tells whether the storage is freed (`expired`).
+        start: Address of the storage.
+        nbytes: Size of the storage.
+        pattern: The word that it was filled with.
+        grain: How much of the pattern makes elements candidates.
+        is_whole: Whether all of it was written, but for what its shadow says.
+        is_output: Whether reads of it are judged as those of an output.
+        shadow: 1 for each byte that no known event has written; None where that is all from
+            `first` on, or nothing if the storage is whole.
+        content: What unwritten bytes hold, where that is not the pattern: copies of others.
+        carried: The bytes that the last launch has stored copies of unwritten elements to.
     """
 
     __slots__ = (
+        "carried",
+        "content",
         "first",
         "grain",
         "is_output",
         "is_whole",
-        "logged",
         "nbytes",
         "pattern",
         "reference",
@@ -45,29 +64,164 @@ class UnwrittenStorage:
         self.reference, self.start, self.nbytes = reference, start, nbytes
         self.first, self.pattern, self.grain = first, pattern, grain
         self.is_whole = self.is_output = False
-        self.logged: Logged | None = None
         self.shadow: Bytes | None = None
+        self.content: Bytes | None = None
+        self.carried: Bools | None = None
 
-    def refresh(self, tensor: Any) -> Bytes:
-        """The shadow, less what was written since, perhaps through a tensor of another type."""
-        own = memory(self.start, self.start + self.nbytes)
-        self.grain = common(self.grain, grain_of(tensor))
-        kept = unwritten(own, self.pattern, self.grain)
-        if self.logged is not None:
-            marks = held(own, self.pattern, 1)
-            kept = self.logged.among(kept != 0, marks).view(np.uint8)
-        shadow = self.known()
-        np.bitwise_and(shadow, kept, out=shadow)
-        return shadow
+    @property
+    def may_be_unwritten(self) -> bool:
+        """Whether any byte may be unwritten, before its memory is looked at."""
+        return not self.is_whole or self.shadow is not None
+
+    def suspects(self, first: int, end: int) -> bool:
+        """Return whether it is worth asking whether bytes of a range are unwritten.
+
+        Args:
+            first: Byte of the storage.
+            end: The byte behind the last one.
+        """
+        if self.shadow is not None:
+            return bool(self.shadow[first:end].any())
+        if self.is_whole:
+            return False
+        first -= first % WORD
+        own = memory(self.start + first, self.start + end)
+        return may_be_missing(own, self.pattern, self.grain)
+
+    def may_hold_left(self, first: int, end: int) -> bool:
+        """Return whether any byte of a range may be unwritten, by its memory and the shadow.
+
+        Args:
+            first: Byte of the storage.
+            end: The byte behind the last one.
+        """
+        if self.shadow is None:
+            return self.suspects(first, end)
+        if self.nbytes <= _LOOKED_THROUGH:
+            return bool(self.refresh()[first:end].any())
+        for at in range(first - first % WORD, end, _LOOKED_THROUGH):
+            marked = self.shadow[at : min(at + _LOOKED_THROUGH, end)].view(np.bool_)
+            if marked.any() and (marked & self._held(at, at + len(marked))).any():
+                return True
+        return False
 
     def known(self) -> Bytes:
-        """The shadow as it is, with what was written since."""
+        """Return the shadow as events have left it, made if there is none yet."""
         if self.shadow is None:
             self.shadow = all_written(self.nbytes)
-            self.shadow[self.first :] = 1
+            if not self.is_whole:
+                self.shadow[self.first :] = 1
         return self.shadow
+
+    def refresh(self) -> Bytes:
+        """Return the shadow without the marks of bytes that may have been written since."""
+        shadow = self.known()
+        kept = certain(shadow.view(np.bool_), self._held())
+        np.bitwise_and(shadow, kept.view(np.uint8), out=shadow)
+        return shadow
+
+    def _held(self, first: int = 0, end: int | None = None) -> Bools:
+        """Return a mark for each byte of a range that holds what it was left with.
+
+        Args:
+            first: A multiple of 8.
+            end: The byte behind the last one; the end of the storage by default.
+        """
+        end = self.nbytes if end is None else end
+        own = memory(self.start + first, self.start + end)
+        if self.content is not None:
+            return np.asarray(own == self.content[first:end], np.bool_)
+        return holding(own, self.pattern)
+
+    def asks_for_a_run(self, is_cheap: bool) -> bool:
+        """Return whether to run a launch again to learn what it has stored here.
+
+        Args:
+            is_cheap: Whether that is to be done although it is certain already, by what the memory
+                holds, which bytes are unwritten.
+        """
+        marked, held = self.known().view(np.bool_), self._held()
+        kept = certain(marked, held)
+        if is_cheap and kept.any():
+            return True
+        # Elements that may be unwritten: it takes more of them than chance leaves.
+        return self.grain.suspects(marked & held & ~kept, fewest=False)
+
+    # ---- events
+    @property
+    def remembers_writes(self) -> bool:
+        """Whether it is remembered which elements operators write."""
+        if self.is_whole:
+            return self.shadow is not None
+        return self.shadow is not None or self.nbytes <= _LARGEST_REMEMBERED
+
+    def write(self, tensor: Any) -> None:
+        """Take the elements of a tensor as written."""
+        view = View.of(tensor)
+        if view.end > self.nbytes or not tensor.numel():
+            return
+        if tensor.is_contiguous() and tensor.numel() * view.item == self.nbytes:
+            self.write_all()
+        elif self.remembers_writes:
+            view.elements(self.known())[...] = 0
+
+    def write_some(self, tensor: Any, written: Bools) -> None:
+        """Take some elements of a tensor as written."""
+        view = View.of(tensor)
+        if view.end <= self.nbytes:
+            view.elements(self.known())[written] = 0
+
+    def write_all(self) -> None:
+        """Take all of it as written."""
+        self.is_whole, self.shadow, self.content = True, None, None
+
+    def store(self, stored: Ranges) -> None:
+        """Take bytes as written that a launch has stored to.
+
+        Args:
+            stored: The first byte of each range of them, and the byte behind its last one.
+        """
+        firsts, ends = (np.clip(each, 0, self.nbytes) for each in stored)
+        shadow = self.known()
+        if len(firsts) <= _FEW_RANGES:
+            for first, end in zip(firsts, ends, strict=True):
+                shadow[first:end] = 0
+            return
+        lowest, highest = int(firsts.min()), int(ends.max())
+        steps = np.zeros(highest - lowest + 1, np.int32)
+        np.add.at(steps, firsts - lowest, 1)
+        np.add.at(steps, ends - lowest, -1)
+        shadow[lowest:highest][np.cumsum(steps[:-1]) > 0] = 0
+
+    def copy_to(self, tensor: Any, marks: Bools) -> None:
+        """Take elements of a tensor as unwritten: copies of unwritten ones were put there."""
+        view = View.of(tensor)
+        if view.end > self.nbytes:
+            return
+        self.refresh()
+        view.elements(self.known().view(np.bool_))[np.broadcast_to(marks, view.shape)] = True
+        self.is_whole = False
+        self.content = memory(self.start, self.start + self.nbytes).copy()
+
+    def settle(self, *, carries: bool) -> None:
+        """Take over what a kernel that kept the shadow has left.
+
+        Args:
+            carries: Whether marked bytes that it has changed hold copies of unwritten elements;
+                else they count as written, as those that an atomic has changed.
+        """
+        marked = self.known().view(np.bool_)
+        changed = marked & ~self._held()
+        self.carried = None
+        if not changed.any():
+            return
+        if not carries:
+            marked[changed] = False
+            return
+        self.carried, self.is_whole = changed, False
+        self.content = memory(self.start, self.start + self.nbytes).copy()
 
 
 def all_written(nbytes: int) -> Bytes:
-    """A shadow of so many bytes with no mark; kernels address it by words, as the storage."""
+    """Return a shadow without a mark; kernels address it by words, as the storage."""
     return np.zeros((nbytes + WORD - 1) // WORD, np.uint64).view(np.uint8)[:nbytes]

@@ -108,7 +108,6 @@ def _pointers(kernel: Operation) -> set[int]:
 def apply(
     module: Module,
     tracked: frozenset[int] = frozenset(),
-    carriers: frozenset[int] = frozenset(),
     by_address: bool = False,
     unpadded: frozenset[Position] = frozenset(),
 ) -> list[Note]:
@@ -117,9 +116,9 @@ def apply(
     Args:
         module: a module without calls; rewritten in place.
         tracked: pointer parameters whose storages have undefined bytes and are read by the kernel,
-            together with all others of the same storages. Each gets hidden parameters.
-        carriers: further parameters whose storages may hold undefined elements without harm: what
-            is only copied there is not reported.
+            together with all others of the same storages, and those whose storages may hold
+            undefined elements without harm: what is only copied there is not reported. Each gets
+            hidden parameters.
         by_address: whether further storages with undefined bytes are found by address, where
             pointers come from no parameter.
         unpadded: where loads through block pointers were that have no padding.
@@ -127,7 +126,7 @@ def apply(
     Returns:
         What could not be checked.
     """
-    return _Instrument(module.kernel, tracked, carriers, by_address, unpadded).run()
+    return _Instrument(module.kernel, tracked, by_address, unpadded).run()
 
 
 class _Instrument:
@@ -135,11 +134,10 @@ class _Instrument:
         self,
         kernel: Operation,
         tracked: frozenset[int],
-        carriers: frozenset[int],
         by_address: bool,
         unpadded: frozenset[Position],
     ) -> None:
-        self.kernel, self.tracked, self.carriers = kernel, tracked, carriers
+        self.kernel, self.tracked = kernel, tracked
         self.unpadded = unpadded
         self.provenance = Provenance(kernel)
         self.ops = list(operations(kernel))
@@ -268,7 +266,7 @@ class _Instrument:
 
     def _may_be_carried(self, op: Operation, source: Source, mark: Mark) -> bool:
         """Whether a store copies elements to where their shadows may follow, by its address."""
-        known = self.tracked | self.carriers
+        known = self.tracked
         return (
             source.kind not in LEFT_OUT
             and mark.copied

@@ -85,7 +85,7 @@ def compare_part(
         double: the same in double precision, if there is such a thing.
         spread: of it.
         found: the candidate's.
-        poison: whether memory that was not written holds the pattern that marks it.
+        poison: Whether memory that was not written is marked.
     """
     name = given["name"]
     if given["kind"] != "tensor" or found["kind"] != "tensor":
@@ -203,14 +203,15 @@ def _wrong_integers(
 
 
 def holds_poison(value: torch.Tensor) -> torch.Tensor:
-    """Elements that hold the pattern of unwritten memory."""
-    if value.element_size() < 2 or not value.numel():
+    """Return which elements of a wrong result look like unwritten memory."""
+    if not value.numel():
         return torch.zeros(value.shape, dtype=torch.bool, device="cpu")
-    pattern = b"\xf9\xff" if value.dtype.is_floating_point else b"\xd7\xe1"
-    item = value.element_size()
-    mark = torch.frombuffer(bytearray(pattern * (item // 2)), dtype=torch.uint8)
-    held = value.reshape(-1).view(torch.uint8).reshape(-1, item)
-    return (held == mark).all(dim=1).reshape(value.shape)
+    # Only what is wrong asks for it, and native code is imported with it.
+    from ttools.sanitizer.memory.pattern import look_unwritten
+
+    rows = value.cpu().contiguous().reshape(-1).view(torch.uint8).reshape(-1, value.element_size())
+    marks = look_unwritten(rows.numpy(), poison=value.dtype.is_floating_point)
+    return torch.from_numpy(marks).reshape(value.shape)
 
 
 def _compare_others(given: dict[str, Any], found: dict[str, Any]) -> list[Mismatch]:

@@ -1,14 +1,16 @@
-; See native_search.py. A job is: i64 next block, i64 blocks, i64 words, ptr to the first, i64 the
-; word, i64 whether it was found. Words may stand at any address.
+; See native_search.py. A job is: i64 next block, i64 blocks, i64 halves, ptr to the first, i64 the
+; word, i64 whether it was found. Halves may stand at any address.
 declare i64 @llvm.umin.i64(i64, i64)
 declare <16 x i32> @llvm.umin.v16i32(<16 x i32>, <16 x i32>)
 declare i32 @llvm.vector.reduce.umin.v16i32(<16 x i32>)
 
-; ---- whether any of `count` words is `value`
-define internal i1 @holds(ptr %memory, i64 %count, i32 %value) {
+; ---- whether any of `count` halves is that of `value` which stands at its place: the low ones of
+; words are compared with the low half, the high ones with the high half
+define internal i1 @holds(ptr %memory, i64 %count, i64 %value) {
 entry:
-  %one = insertelement <16 x i32> poison, i32 %value, i64 0
-  %row = shufflevector <16 x i32> %one, <16 x i32> poison, <16 x i32> zeroinitializer
+  %one = insertelement <8 x i64> poison, i64 %value, i64 0
+  %wide = shufflevector <8 x i64> %one, <8 x i64> poison, <8 x i32> zeroinitializer
+  %row = bitcast <8 x i64> %wide to <16 x i32>
   %whole = and i64 %count, -ROUND_WORDS
   br label %block
 block:
@@ -43,8 +45,12 @@ rest:
   br i1 %left, label %single, label %no
 single:
   %at = getelementptr i32, ptr %memory, i64 %m
-  %word = load i32, ptr %at, align 1
-  %same = icmp eq i32 %word, %value
+  %half = load i32, ptr %at, align 1
+  %odd = and i64 %m, 1
+  %shift = shl i64 %odd, 5
+  %shifted = lshr i64 %value, %shift
+  %own = trunc i64 %shifted to i32
+  %same = icmp eq i32 %half, %own
   br i1 %same, label %yes, label %next
 next:
   %m1 = add i64 %m, 1
@@ -64,7 +70,7 @@ entry:
   %memory.at = getelementptr i8, ptr %job, i64 24
   %memory = load ptr, ptr %memory.at
   %word.at = getelementptr i8, ptr %job, i64 32
-  %word = load i32, ptr %word.at
+  %word = load i64, ptr %word.at
   %found.at = getelementptr i8, ptr %job, i64 40
   br label %take
 take:
@@ -77,7 +83,7 @@ look:
   %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %words)
   %count = sub i64 %end, %first
   %at = getelementptr i32, ptr %memory, i64 %first
-  %held = call i1 @holds(ptr %at, i64 %count, i32 %word)
+  %held = call i1 @holds(ptr %at, i64 %count, i64 %word)
   br i1 %held, label %stop, label %take
 ; The others need not look at what is left.
 stop:

@@ -1,7 +1,4 @@
-"""Looks for a word in memory, as fast as memory is read: `native_search.ll`.
-
-Must not know what the memory is for.
-"""
+"""Searches memory for halves of a word, as fast as memory is read: `native_search.ll`."""
 
 from __future__ import annotations
 
@@ -12,22 +9,23 @@ from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
 from ttools.interpreter.runtime.support.shared_job import run_job
 
-#: Words that are looked at before it is asked whether one was the one.
+#: Halves that are compared before the result is looked at; even, as blocks are.
 _ROUND_WORDS = 1 << 10
-#: Words that a thread takes at a time.
+#: Halves that a thread takes at a time.
 _BLOCK_WORDS = 1 << 16
 
 
-def holds_word(address: int, words: int, word: int) -> bool:
-    """Whether memory holds a word of 32 bits.
+def holds_half(address: int, halves: int, word: int) -> bool:
+    """Return whether memory holds the low or the high half of a word at its place.
 
     Args:
-        address: of the first word, aligned or not.
-        words: how many there are, one behind the other.
-        word: unsigned.
+        address: Address of the first word; it need not be aligned.
+        halves: Number of halves, 4 bytes each. Even ones are compared with the low half of the
+            word, odd ones with the high half.
+        word: 64 bits, unsigned.
     """
-    blocks = -(-words // _BLOCK_WORDS)
-    *_, found = run_job(_code(), blocks, (words, address, word, 0), worthwhile=4)
+    blocks = -(-halves // _BLOCK_WORDS)
+    *_, found = run_job(_code(), blocks, (halves, address, word, 0), worthwhile=4)
     return bool(found)
 
 

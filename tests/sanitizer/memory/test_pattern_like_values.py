@@ -1,0 +1,202 @@
+"""Values that look like unwritten memory, planted on purpose: nothing that was written is reported.
+
+Storages are filled with words that no program knows, so the test looks at them as no program can:
+it plants in a tensor what the sanitizer has filled that tensor, or others, with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.interpreter.runtime.snapshot import memory
+from ttools.sanitizer import sanitize
+
+DTYPES = [
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
+    torch.bfloat16, torch.float32, torch.float64, torch.float8_e5m2, torch.float8_e4m3fn,
+]  # fmt: skip
+N, BLOCK = 1003, 128
+#: What older versions of the sanitizer have filled memory with, and what people know of others.
+KNOWN = [bytes.fromhex(each) for each in ("d7e1", "f9ff", "cdcd", "bebe", "efbeadde", "ffff", "7f")]
+
+
+@triton.jit
+def copied(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def added_in_place(x_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(x_ptr + i, (x.to(tl.float32) * 1).to(x.dtype), mask=i < n)
+
+
+def raw(tensor: torch.Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The bytes of a tensor, which nobody sees being read."""
+    return memory(tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes)
+
+
+def planted(bits: bytes, dtype: torch.dtype) -> Iterator[torch.Tensor]:
+    """Tensors that hold given bits over and over, in places, once, and everywhere but once."""
+    item = torch.empty(0, dtype=dtype).element_size()
+    whole = np.frombuffer((bits * (N * item))[: N * item], np.uint8)
+    other = np.full((N, item), 0x11, np.uint8)
+    for where in ("whole", "halves", "one", "two", "all but one", "last"):
+        elements = whole.reshape(N, item).copy()
+        marks = np.zeros(N, np.bool_)
+        if where == "halves":
+            marks[: N // 2] = True
+        elif where in ("one", "two"):
+            marks[700 : 702 if where == "two" else 701] = True
+        elif where == "last":
+            marks[-1] = True
+        elif where == "all but one":
+            marks[:] = True
+            marks[5] = False
+        else:
+            marks[:] = True
+        elements[~marks] = other[~marks]
+        if dtype is torch.bool:
+            elements &= 1
+        tensor = torch.zeros(N * item, dtype=torch.uint8)
+        tensor.numpy()[:] = elements.reshape(-1)
+        yield tensor.view(dtype)
+
+
+def filled_with(dtype: torch.dtype) -> Callable[[torch.Tensor], bytes]:
+    """What the storages of a run were filled with, as far as a program can find out."""
+    return lambda tensor: raw(tensor)[:8].tobytes()
+
+
+def through_kernels(values: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(values)
+    copied[(triton.cdiv(N, BLOCK),)](values, out, N, B=BLOCK)
+    again = torch.empty_like(out)
+    copied[(triton.cdiv(N, BLOCK),)](out, again, N, B=BLOCK)
+    if out.dtype not in (torch.bool, torch.int64, torch.float64):
+        added_in_place[(triton.cdiv(N, BLOCK),)](again, N, B=BLOCK)
+    return again
+
+
+def used(tensor: torch.Tensor) -> None:
+    """Reads a tensor in all ways in which the host can."""
+    tensor.clone()
+    tensor.view(torch.uint8).sum()
+    tensor.tolist()
+    tensor.view(torch.uint8).numpy().copy()
+
+
+COPIES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "clone": torch.clone,
+    "cat": lambda x: torch.cat([x.view(torch.uint8), x.view(torch.uint8)])[: x.nbytes].view(
+        x.dtype
+    ),
+    "index": lambda x: x.view(torch.uint8)[torch.arange(x.nbytes)].view(x.dtype),
+    "slices": lambda x: _by_slices(x),
+    "numpy": lambda x: _by_numpy(x),
+    "out": lambda x: torch.bitwise_or(
+        x.view(torch.uint8), 0, out=torch.empty(x.nbytes, dtype=torch.uint8)
+    ).view(x.dtype),
+    "view": lambda x: x.view(torch.uint8).clone().view(x.dtype),
+}
+
+
+def _by_slices(x: torch.Tensor) -> torch.Tensor:
+    new = torch.empty_like(x)
+    new[: N // 3] = x[: N // 3]
+    new[N // 3 :].copy_(x[N // 3 :])
+    return new
+
+
+def _by_numpy(x: torch.Tensor) -> torch.Tensor:
+    new = torch.empty_like(x)
+    new.view(torch.uint8).numpy()[:] = x.view(torch.uint8).numpy()
+    return new
+
+
+@pytest.mark.parametrize("poison", [False, True])
+@pytest.mark.parametrize("checks", ["default", "initcheck"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_known_patterns(dtype: torch.dtype, checks: str, poison: bool) -> None:
+    with sanitize(checks=checks, poison=poison) as report:
+        for bits in KNOWN:
+            for values in planted(bits, dtype):
+                used(through_kernels(values))
+    assert report.findings == []
+    assert report.warnings == []
+
+
+@pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_copies(dtype: torch.dtype, copy: str) -> None:
+    out = torch.zeros(N, dtype=dtype)
+    with sanitize(checks="initcheck") as report:
+        for bits in KNOWN[:2]:
+            for values in planted(bits, dtype):
+                mine = COPIES[copy](values)
+                copied[(triton.cdiv(N, BLOCK),)](mine, out, N, B=BLOCK)
+                used(mine)
+                assert np.array_equal(raw(out), raw(values))
+    assert report.findings == []
+    assert report.warnings == []
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_what_another_storage_was_filled_with(dtype: torch.dtype) -> None:
+    with sanitize() as report:
+        for _ in range(3):
+            probe = torch.empty(N, dtype=dtype)
+            for values in planted(raw(probe)[:8].tobytes(), dtype):
+                used(through_kernels(COPIES["clone"](values)))
+                used(through_kernels(_by_numpy(values)))
+    assert report.findings == []
+
+
+@pytest.mark.parametrize("checks", ["default", "initcheck"])
+@pytest.mark.parametrize("elements", [1, 2, 5])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_elements_equal_to_what_their_own_storage_was_filled_with(
+    dtype: torch.dtype, elements: int, checks: str
+) -> None:
+    """The worst that can happen by chance: a kernel stores what the output holds already."""
+    with sanitize(checks=checks) as report:
+        values, out = torch.zeros(N, dtype=dtype), torch.empty(N, dtype=dtype)
+        item = out.element_size()
+        for n in range(elements):
+            at = slice((30 + 9 * n) * item, (31 + 9 * n) * item)
+            raw(values)[at] = raw(out)[at]
+        copied[(triton.cdiv(N, BLOCK),)](values, out, N, B=BLOCK)
+        used(out)
+    assert report.findings == []
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_whole_tensor_equal_to_what_it_was_filled_with(dtype: torch.dtype) -> None:
+    with sanitize() as report:
+        values, out = torch.zeros(N, dtype=dtype), torch.empty(N, dtype=dtype)
+        raw(values)[:] = raw(out)
+        copied[(triton.cdiv(N, BLOCK),)](values, out, N, B=BLOCK)
+        used(out)
+    assert report.findings == [], "the log of the launch says that it was stored"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_what_is_unwritten_beside_such_values_is_found(dtype: torch.dtype) -> None:
+    for bits in KNOWN[:2]:
+        for values in planted(bits, dtype):
+            with sanitize() as report:
+                out = torch.empty(N, dtype=dtype)
+                copied[(N // BLOCK,)](values, out, N, B=BLOCK)
+                out.clone()
+            (finding,) = report.findings
+            left = N - N // BLOCK * BLOCK
+            assert finding.message.startswith(f"{left} of 1,003 elements of `o_ptr`")
