@@ -15,7 +15,7 @@ from ttools.core.errors import UsageError
 from ttools.core.gpus.devices import Device, read_device
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.gpu_time.roofline import ASSUMPTIONS, assumptions_of, bound
+from ttools.profiler.gpu_time.roofline import assumptions_of, bound, condition_of
 from ttools.profiler.report.html import write_page
 from ttools.profiler.report.profile import Profile
 
@@ -190,11 +190,11 @@ def test_figures_without_a_document_are_told() -> None:
     def rows(*limits: object) -> list[dict[str, object]]:
         return [{"kernel": "k", "limited_by": limit, "updates": 3.0} for limit in limits]
 
-    assert assumptions_of(h100, rows("memory", "dot f8E5M2x3")) == ASSUMPTIONS
+    assert assumptions_of(h100, rows("memory", "dot f8E5M2x3")) == condition_of(h100)
     said = assumptions_of(h20, rows("dot bf16x3", float("nan"), "memory"))
     assert said == (
-        f"{ASSUMPTIONS}; bounds on h20 by dot bf16x3 and memory rest on figures that its maker "
-        f"does not confirm ({h20.source})"
+        f"{condition_of(h20)}; bounds on h20 by dot bf16x3 and memory rest on figures that its "
+        f"maker does not confirm ({h20.source})"
     )
 
 
@@ -234,12 +234,12 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     assert (row["limited_by"], row["updates"]) == ("atomics on one address", 16384)
     # Of the counter, whose 64 updates take longer than 16,384 of the faster type.
     assert row["bound_s"] == pytest.approx(64 / 1e6)
-    assert assumptions_of(known, [row]) == ASSUMPTIONS
+    assert assumptions_of(known, [row]) == condition_of(known)
     (row,) = profiled(device).frame.to_dict("records")
     assert row["limited_by"] == "memory"
     assert assumptions_of(device, [row]) == (
-        f"{ASSUMPTIONS}; atomics update an element 16,384 times in counter_kernel, which the "
-        "bounds leave out: how fast a100 does that is not known"
+        f"{condition_of(device)}; atomics update an element 16,384 times in counter_kernel, which "
+        "the bounds leave out: how fast a100 does that is not known"
     )
 
 

@@ -57,6 +57,34 @@ def test_each_run_becomes_a_record_in_its_place(rows):
     assert found.count.tolist() == [count for _, _, (count, *_) in rows]
 
 
+#: Tiles of a small matrix, so that they overlap, lie side by side and leave gaps.
+tiles = st.tuples(
+    st.integers(0, 40),
+    st.integers(1, 4),
+    st.just(0),
+    st.sampled_from([4, 8, 16]),
+    st.integers(1, 20),
+)
+
+
+@given(st.lists(tiles, min_size=1, max_size=12))
+def test_spans_cover_what_the_runs_cover(rows):
+    log = np.concatenate([logged(start, tuple(shape), 0) for start, *shape in rows])
+    found = footprints_of(log)
+    covered = {at for row in found.runs() for at in range(row["start"], row["end"])}
+    start, end = found.spans()
+    assert (start < end).all()
+    assert {at for a, b in zip(start, end, strict=True) for at in range(a, b)} == covered
+
+
+def test_tiles_side_by_side_are_one_span():
+    columns = [logged(4096 + 32 * n, (16, 0, 256, 32), 0) for n in (3, 0, 7, 1, 2, 4, 6, 5)]
+    start, end = footprints_of(np.concatenate(columns)).spans()
+    assert (start.tolist(), end.tolist()) == ([4096], [4096 + 16 * 256])
+    start, end = footprints_of(np.concatenate(columns[:5])).spans()
+    assert len(start) == 32  # two runs in each row: 0 to 4, and 7
+
+
 def test_synchronising_accesses_are_told_apart():
     sync = np.zeros(1, access_dtype())
     sync["site"], sync["seq"] = -1 - 2, 5

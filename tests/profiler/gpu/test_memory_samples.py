@@ -118,6 +118,7 @@ class Session:
     """Stands for a session on a GPU whose launches have taken a microsecond each."""
 
     timed_on = "the GPU"
+    counted, unseen = (0, 0), ""
     overheads: dict[tuple[str, str], list[float]] = {}  # noqa: RUF012
     trials = Trials()
 

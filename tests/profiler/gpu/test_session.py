@@ -24,7 +24,7 @@ from ttools.profiler.gpu.equal_launches import GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.graphs import GraphLaunches
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
-from ttools.profiler.gpu.session import GpuSession, join, join_sums
+from ttools.profiler.gpu.session import GpuSession, join, join_sums, said_of_copies
 from ttools.profiler.report.frames import kernel_frame
 from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.repetition import Repetition
@@ -155,6 +155,21 @@ def test_times_of_a_tree(tmp_path: Path) -> None:
         *(("a", ("outer",), 3), ("b", (), 1))
     ]
     assert found[0].seconds == pytest.approx(3e-6)
+
+
+def test_time_without_kernels_is_said_since_copies_are_not_timed() -> None:
+    """Kernels on two streams overlap; a gap is where no stream has one."""
+    timed = [
+        KernelTime("a", 0.0, 1e-3, lane="x"),
+        KernelTime("b", 0.5e-3, 1e-3, lane="y"),
+        KernelTime("a", 3.5e-3, 0.5e-3, lane="x"),
+    ]
+    said = said_of_copies(timed)
+    assert said.startswith("Proton does not time copies and fills of memory")
+    assert "no kernel ran for 2 of 4 ms (50%)" in said
+    # Sums have no gaps.
+    assert "no kernel ran" not in said_of_copies([KernelTime("a", 0.0, 1e-3, launches=2)])
+    assert "no kernel ran" not in said_of_copies([])
 
 
 def test_sums_take_the_counts_of_equal_launches() -> None:

@@ -109,6 +109,8 @@ def profile_command(
             profile_report.write_tables_of(profiled, form, output, lines=lines, tree=tree)
     else:
         profile_report.write(profiled, form, output, lines=lines, target=str(work), status=status)
+    if form != "text" and profiled.launches and profiled.unseen:
+        say("note", profiled.unseen)
     if said := str(profiled.trials):
         say("note", f"{said}; --trials shows them")
     for kernel, note in profiled.notes.items():
@@ -118,6 +120,9 @@ def profile_command(
 
 def _judged(profiled: Profile) -> State:
     """While counts are made and kernels compiled, once the program has ended."""
+    done, of = profiled.counted
+    if done < of:
+        return State(what="counting", done=done, total=of, unit="kinds of launches")
     done, of = profiled.judged
     return State(
         what="judging kernels",

@@ -109,6 +109,7 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         "compiled": [each.as_dict() for each in profiled.inspections],
         "trials": asdict(profiled.trials),
         "notes": profiled.notes,
+        "unseen": profiled.unseen,
     }
     return json.dumps(data, indent=2, default=str) + "\n"
 

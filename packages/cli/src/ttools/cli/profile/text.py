@@ -14,6 +14,7 @@ from rich.console import RenderableType
 from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph, table
 from ttools.cli.profile.kernel_names import readable_name
 from ttools.cli.profile.units import amount, is_known, number, seconds, share
+from ttools.cli.profile.work import is_sampled, masked, work
 from ttools.core.reports.report import counted, shown_path
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def blocks(profiled: Profile, *, lines: bool) -> Iterator[RenderableType]:
     launches = counted(profiled.launches, "launch", "launches")
     title = f"Kernels on {profiled.timed_on}: {counted(len(rows), 'kernel')}, {launches}"
     yield paragraph(f"{title}, {seconds(total)}\n" if rows else title)
+    if rows and profiled.unseen:
+        yield paragraph(f"{profiled.unseen}.\n")
     blocks = _Blocks(profiled, lines)
     for row in rows[:MOST_SHOWN]:
         yield blocks.block(row)
@@ -85,7 +88,7 @@ class _Blocks:
             ("at least", self._bound(row)),
             ("projected", _projected(row)),
             ("time", _time(row)),
-            ("a launch does", _work(row)),
+            ("a launch does", work(row)),
             *self._compiled(own, letters),
             ("instructions", _instructions(row)),
             *self._advice(key),
@@ -123,7 +126,7 @@ class _Blocks:
         device = self._profiled.device
         if device is None:
             return ""
-        if _is_sampled(row):
+        if is_sampled(row):
             return f"unknown on {device.name}: what a launch does is estimated"
         if not (is_known(row["bound_s"]) and row["bound_s"]):
             # Nothing is known of what a library's kernel needs, nor is that news.
@@ -135,6 +138,8 @@ class _Blocks:
         if taken:
             rates = amount(row["flops"] / taken, "flop"), amount(row["unique_bytes"] / taken, "B")
             said += f"; {share(row['efficiency'])} of it reached: {rates[0]}/s, {rates[1]}/s"
+            if row["efficiency"] > 1:
+                said += "; faster than memory allows, as the cache held data of launches before"
         return said
 
     def _own(self, row: Row) -> dict[str, Inspection]:
@@ -195,7 +200,7 @@ class _Blocks:
             return
         own = [each for each in self._lines if each["kernel"] == row["kernel"]]
         if own:
-            about = ", estimated" if _is_sampled(row) else ""
+            about = ", estimated" if is_sampled(row) else ""
             yield paragraph(f"\nLines, over all launches of the kernel{about}")
             yield _line_table(own, row["file"])
         accesses = self._accesses.get((row["kernel"], row["config"]), [])
@@ -261,44 +266,6 @@ def _time(row: Row) -> str:
     said += f"; {row['share']:.0%} of all" if row["share"] < 0.995 else ""
     overhead = seconds(row["overhead_median_s"])
     return said + (f"; {overhead} of overhead" if overhead else "")
-
-
-def _is_sampled(row: Row) -> bool:
-    """Return whether not all launches were counted, so that nothing follows from the means."""
-    return bool(row["told_by"] == "estimate" and row["counted"] < row["launches"])
-
-
-def _work(row: Row) -> str:
-    if _is_sampled(row):
-        parts = [
-            (amount(row["flops"]), " flop", _range(row, "flops")),
-            (amount(row["bytes"], "B"), " requested", _range(row, "bytes", "B")),
-        ]
-        said = ", ".join(f"{mean}{what}{spread}" for mean, what, spread in parts if mean)
-        return f"about {said} on average; estimated: {row['estimated']}"
-    said = _counted_work(row)
-    why = row["estimated"]
-    return f"{said}; estimated: {why}" if said and isinstance(why, str) else said
-
-
-def _range(row: Row, name: str, unit: str = "") -> str:
-    least, most = row[f"{name}_min"], row[f"{name}_max"]
-    return f" ({amount(least, unit)} to {amount(most, unit)})" if least < most else ""
-
-
-def _counted_work(row: Row) -> str:
-    parts = [
-        (amount(row["flops"]), " flop"),
-        (amount(row["bytes"], "B"), " requested"),
-        (amount(row["unique_bytes"], "B"), " touched"),
-        (_masked(row["masked_share"]), " of lanes masked off"),
-    ]
-    return ", ".join(f"{value}{what}" for value, what in parts if value)
-
-
-def _masked(value: float) -> str:
-    """Nothing where it rounds to nothing."""
-    return share(value) if is_known(value) and value >= 0.0005 else ""
 
 
 def _instructions(row: Row) -> str:
@@ -373,7 +340,7 @@ def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
             _place(row, own),
             *(seconds(row["time_s"]), share(row["time_share"]), amount(row["executions"])),
             *(amount(row[n], "B") if row[n] else "" for n in ("loaded", "stored", "atomic")),
-            _masked(row["masked_share"]),
+            masked(row["masked_share"]),
             amount(row["flops"]) if row["flops"] else "",
             _operations(row["operations"]),
         )

@@ -5,7 +5,10 @@ Owns the facts that every way of showing them needs. Must not know how they are 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,6 +27,7 @@ from ttools.core.compilation.machine_code import MachineCode, read_machine_code
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy, resources_of
 from ttools.core.compilation.specialisation import Change, reason
 from ttools.core.compilation.stages import Compilation, compile_for
+from ttools.core.errors import TtoolsError
 from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
@@ -152,6 +156,27 @@ class Inspection(ShowsItself):
             ],
             "stages": {stage: self.compilation.text(stage) for stage in stages},
         }
+
+
+@contextmanager
+def disassembling(inspections: Sequence[Inspection]) -> Iterator[None]:
+    """Disassemble kernels of NVIDIA's in other processes while the context lasts.
+
+    NVIDIA's disassembler takes half a second to start, so that one kernel after the other takes
+    longer than all else that is to be said of them. What cannot be disassembled raises its error
+    where the machine code is first used.
+    """
+    wanted = [each.compilation for each in inspections if each.target.backend == "cuda"]
+
+    def read(compilation: Compilation) -> None:
+        with suppress(TtoolsError):
+            _ = compilation.sass
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        waiting = [pool.submit(read, each) for each in wanted if "sass" not in vars(each)]
+        yield
+        for each in waiting:
+            each.result()
 
 
 def _placed(row: Mapping[str, Any]) -> dict[str, Any]:

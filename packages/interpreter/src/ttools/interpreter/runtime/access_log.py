@@ -46,6 +46,43 @@ class Footprints:
             self.lanes[chosen],
         )
 
+    def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where runs of bytes begin and end that together cover what the records do.
+
+        Tiles that lie side by side are joined before their rows are listed, and rows that lie side
+        by side are one run. So a column sum over a matrix, whose programs access short rows of
+        tiles, has one run and not one for each row of each tile.
+        """
+        import numpy as np
+
+        start, end = (np.ascontiguousarray(self.records[name]) for name in ("start", "end"))
+        several = np.flatnonzero(self.count > 1)
+        if not len(several):
+            return start, end
+        plain = np.flatnonzero(self.count <= 1)
+        several = several[np.lexsort((start[several], self.count[several], self.stride[several]))]
+        count, stride = self.count[several], self.stride[several]
+        begins = start[several]
+        ends = end[several] - (count - 1) * stride  # of the first run
+        apart = np.ones(len(several), np.bool_)
+        apart[1:] = (
+            (begins[1:] > ends[:-1]) | (count[1:] != count[:-1]) | (stride[1:] != stride[:-1])
+        )
+        first = np.flatnonzero(apart)
+        begins, count, stride = begins[first], count[first], stride[first]
+        ends = np.maximum.reduceat(ends, first)
+        # Rows that reach the next one are a single run from the first to the last.
+        joined = ends - begins >= stride
+        ends[joined] += ((count - 1) * stride)[joined]
+        count[joined] = 1
+        row = np.repeat(np.arange(len(count)), count)
+        run = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+        shift = run * stride[row]
+        return (
+            np.concatenate([start[plain], begins[row] + shift]),
+            np.concatenate([end[plain], ends[row] + shift]),
+        )
+
     def runs(self) -> NDArray[Any]:
         """One record of `access_dtype` for each run."""
         import numpy as np

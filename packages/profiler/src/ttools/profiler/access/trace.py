@@ -6,7 +6,7 @@ not know which thread of a GPU would touch what.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from types import MappingProxyType
@@ -118,8 +118,8 @@ def traffic(
     footprints, _ = monitor.footprints()
     operation_of = np.array([site.operation for site in monitor.sites], np.int64)
     operations = operation_of[footprints.records["site"]]
-    loaded: list[Footprints] = []
-    stored: list[Footprints] = []
+    loaded: list[Spans] = []
+    stored: list[Spans] = []
     found: list[AccessTrace] = []
     updates: dict[str, float] = {}
     for operation in np.unique(operations).tolist():
@@ -128,22 +128,24 @@ def traffic(
         kind = stand_ins.get(operation, site.kind)
         # Programs share tiles: what is left of their footprints is far less.
         every = distinct(own)
-        (loaded if kind == "load" else stored).append(every)
-        if kind == "atomic" and int(every.count.sum()) <= _MOST_RUNS:
-            often = _requested(own) / united(every)
+        few = int(every.count.sum()) <= _MOST_RUNS
+        spans = merged(*every.spans())
+        (loaded if kind == "load" else stored).append(spans)
+        if kind == "atomic" and few:
+            often = _requested(own) / covered(spans)
             element = atomics[operation]
             updates[element] = max(updates.get(element, 0.0), often)
         if site.shape:
-            trace = _trace(kind, site, own, every)
+            trace = _trace(kind, site, own, covered(spans) if few else None)
             found.append(replace(trace, follows_data=operation in following))
-    return Traffic(united(*loaded), united(*stored), tuple(found), updates)
+    return Traffic(united(loaded), united(stored), tuple(found), updates)
 
 
 def _requested(footprints: Footprints) -> int:
     return int((_size(footprints) * footprints.count).sum())
 
 
-def _trace(kind: str, site: ProbeSite, footprints: Footprints, every: Footprints) -> AccessTrace:
+def _trace(kind: str, site: ProbeSite, footprints: Footprints, unique: int | None) -> AccessTrace:
     records = footprints.records
     programs = footprints.take(np.flatnonzero(_chosen(records["program"]))).runs()
     programs = programs[np.lexsort((programs["site"], programs["program"]))]
@@ -159,7 +161,7 @@ def _trace(kind: str, site: ProbeSite, footprints: Footprints, every: Footprints
         requested=_requested(footprints),
         again=asked / touched(programs["start"], programs["end"], programs["program"]),
         reuse=_reuse(addresses, program, site.size),
-        unique=united(every) if int(every.count.sum()) <= _MOST_RUNS else None,
+        unique=unique,
         addresses=addresses,
         sampled=len(few) < int(footprints.count.sum()),
     )
@@ -212,13 +214,36 @@ def distinct(footprints: Footprints) -> Footprints:
     return footprints.take(order[new])
 
 
-def united(*footprints: Footprints) -> int:
-    """Bytes that records cover."""
-    runs = [each.runs() for each in footprints]
-    if not runs:
+#: Where runs of bytes begin, and where they end.
+Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> Spans:
+    """Return the union of runs as runs that neither overlap nor touch, in order.
+
+    What many programs access is often one piece, such as a whole tensor.
+    """
+    if not len(start):
+        return start, end
+    if not (start[1:] >= start[:-1]).all():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    reached = np.maximum.accumulate(end)
+    begins = np.flatnonzero(np.concatenate([[True], start[1:] > reached[:-1]]))
+    return start[begins], reached[np.concatenate([begins[1:] - 1, [len(end) - 1]])]
+
+
+def covered(spans: Spans) -> int:
+    """Return the bytes of runs that do not overlap."""
+    return int((spans[1] - spans[0]).sum())
+
+
+def united(spans: Sequence[Spans]) -> int:
+    """Return the bytes that any of several unions of runs covers."""
+    if not spans:
         return 0
-    start, end = (np.concatenate([each[name] for each in runs]) for name in ("start", "end"))
-    return touched(start, end)
+    start, end = (np.concatenate([each[side] for each in spans]) for side in (0, 1))
+    return covered(merged(start, end))
 
 
 def touched(
@@ -243,19 +268,10 @@ def touched(
     grain = (bits & -bits).bit_length() - 1
     cells = (int(end.max()) >> grain) + 1
     if cells > _MOST_CELLS_PER_RUN * len(start):
-        return _united(start, end)
+        return covered(merged(start, end))
     opened = np.bincount(start >> grain, minlength=cells)
     opened -= np.bincount(end >> grain, minlength=cells)
     return int(np.count_nonzero(np.cumsum(opened))) << grain
-
-
-def _united(start: NDArray[np.int64], end: NDArray[np.int64]) -> int:
-    """The same by sorting, for runs that are few and far between."""
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
-    reached = np.maximum.accumulate(end)
-    before = np.concatenate([start[:1], reached[:-1]])
-    return int(np.maximum(end - np.maximum(start, before), 0).sum())
 
 
 def tile_addresses(

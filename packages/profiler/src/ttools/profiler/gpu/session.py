@@ -77,6 +77,7 @@ class GpuSession:
         #: Of runs that ended and were not looked at: Proton's file, and how many launches.
         self._ended: list[tuple[bytes, int]] = []
         self._seen = 0
+        self._unseen = ""
         self._lock = threading.RLock()
 
     @property
@@ -95,6 +96,17 @@ class GpuSession:
     def seen(self) -> int:
         """How many launches of Triton's were made so far, also while the run lasts."""
         return self._watch.made
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many kinds of launches were counted since the run has ended, and of how many."""
+        return self._watch.counted
+
+    @property
+    def unseen(self) -> str:
+        """What takes time on the GPU and is in no figure, in a sentence; empty before any run."""
+        self._settle()
+        return self._unseen
 
     @property
     def notes(self) -> dict[str, str]:
@@ -148,6 +160,7 @@ class GpuSession:
         times = under_own_names(times, made)
         if self._only is not None:
             times = [each for each in times if each.kernel in self._only]
+        self._unseen = said_of_copies(times)
         if self._options.data == "trace":
             self._samples += join(times, made, notes, self._trials)
         else:
@@ -156,6 +169,28 @@ class GpuSession:
         timed = {each.kernel for each in times}
         for kernel in (own & timed) - {s.kernel for s in self._samples}:
             notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
+
+
+def said_of_copies(times: Sequence[KernelTime]) -> str:
+    """Return a sentence on what Proton does not time, and how much time that may have taken.
+
+    Args:
+        times: Of all kernels of a run.
+    """
+    said = "Proton does not time copies and fills of memory, so they are in no figure"
+    timed = sorted((each.begin, each.begin + each.seconds) for each in times)
+    if not timed or any(each.launches != 1 for each in times):
+        return said
+    idle, reached = 0.0, timed[0][0]
+    for begin, end in timed:
+        idle += max(0.0, begin - reached)
+        reached = max(reached, end)
+    whole = reached - timed[0][0]
+    return (
+        f"{said}; from the first kernel to the last no kernel ran for {idle * 1e3:,.3g} of "
+        f"{whole * 1e3:,.3g} ms ({idle / whole if whole else 0:.0%}), in which they and the host's "
+        "work are"
+    )
 
 
 def under_own_names(

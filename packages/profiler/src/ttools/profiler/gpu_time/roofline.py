@@ -4,7 +4,9 @@ The model: memory moves every byte that is touched once, at peak bandwidth; each
 operations at its peak rate, elementary functions at that of special-function units, integers at
 what a multiprocessor can issue; the last level of cache updates one element after the other where
 how fast it does was measured (`benchmarks/profiling/atomics.py`); all of them at the same time.
-Real launches take longer: this is a bound, no prediction. Must not know how counts are made.
+Real launches take longer: this is a bound, no prediction. It holds for launches that find their
+data in memory. What the last level of cache still holds of the launch before need not cross the
+memory bus, so that such a launch can be faster.
 """
 
 from __future__ import annotations
@@ -35,6 +37,15 @@ def atomics_on_one(element: str) -> str:
     return f"{ATOMICS} ({element})"
 
 
+def condition_of(device: Device) -> str:
+    """Return what bounds on a device assume, and when they hold."""
+    cache = f", up to {device.cache / 2**20:,.0f} MiB," if device.cache else ""
+    return (
+        f"{ASSUMPTIONS}; it holds for launches that find their data in memory: what the last level "
+        f"of cache{cache} holds of the launches before need not cross the bus"
+    )
+
+
 def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
     """What bounds on a device assume, what they leave out, and what nobody confirms.
 
@@ -42,7 +53,7 @@ def assumptions_of(device: Device, rows: Iterable[Mapping[Any, Any]]) -> str:
         rows: a kernel each: `kernel`, `limited_by` and `updates`, see `report.frames.kernel_frame`.
     """
     rows = list(rows)
-    parts = [ASSUMPTIONS]
+    parts = [condition_of(device)]
     names = sorted({row["limited_by"] for row in rows if isinstance(row["limited_by"], str)})
     if doubts := [name for name in names if not device.is_confirmed(name)]:
         parts.append(

@@ -145,7 +145,7 @@ def _filled(access: AccessQuality, others: Sequence[AccessQuality]) -> bool:
         and each.trace.addresses.shape == own.addresses.shape
         and np.array_equal(each.trace.addresses // SECTOR, own.addresses // SECTOR)
     ]
-    different = len(np.unique(np.stack([part.ravel() for part in parts]), axis=0))
+    different = len({part.tobytes() for part in parts})
     return different * access.tile_ideal * _WASTE > access.tile_sectors and different > 1
 
 

@@ -55,7 +55,7 @@ def write_page(profiled: Profile, *, target: str = "") -> str:
         left_out=sum(s.launches for s in profiled.samples) - len(events),
         advice=grouped_advice(profiled.advice),
         accesses=[_access(finite(row)) for row in profiled.accesses.to_dict("records")],
-        notes=profiled.notes,
+        notes=profiled.notes | ({"not shown": profiled.unseen} if profiled.unseen else {}),
         data=script_json(
             {
                 "roofline": _roofline(profiled, rows),
@@ -92,7 +92,11 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "bound_s": ("at least", "time", "what the device needs for a launch by its roofline"),
     "estimated": ("estimated", "text", "why what a launch does is an estimate"),
     "limited_by": ("limited by", "text", "the resource that this bound comes from"),
-    "efficiency": ("of the peak", "share", "the bound by the mean time"),
+    "efficiency": (
+        "of the peak",
+        "share",
+        "the bound by the mean time; above 100% where the cache held data of launches before",
+    ),
     "projected_s": ("projected", "time", "of a launch on the device, from its machine code"),
     "projected_low_s": ("from", "time", "the interval of the projection begins here"),
     "projected_high_s": ("to", "time", "the interval of the projection ends here"),

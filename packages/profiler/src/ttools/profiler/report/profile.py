@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.inspection import Inspection, disassembling
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.lock import LaunchCosts
 from ttools.core.compilation.stages import compile_for
@@ -94,6 +94,8 @@ class Profile(ContextDecorator, ShowsItself):
 
     def _add_instructions(self, frame: pd.DataFrame) -> None:
         """Of each kernel's form of launches that requests most."""
+        with disassembling(self.inspections):
+            pass
         largest: dict[tuple[str, str], tuple[float, Executed]] = {}
         for each in self._evidence():
             code, form = each.inspection.machine_code, each.form
@@ -276,6 +278,11 @@ class Profile(ContextDecorator, ShowsItself):
         return dict(self._session.notes)
 
     @property
+    def unseen(self) -> str:
+        """What takes time on a GPU and is in no figure, in a sentence; empty on the CPU."""
+        return self._session.unseen
+
+    @property
     def trials(self) -> Trials:
         """What was left out because autotuners only tried configurations, on a GPU."""
         return self._session.trials
@@ -322,8 +329,14 @@ class Profile(ContextDecorator, ShowsItself):
 
     def judge(self) -> None:
         """Counts, compiles and judges now what figures need, instead of when they are asked for."""
-        _ = self._session.samples
+        with disassembling(self.inspections):
+            _ = self._session.samples
         self._evidence()
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many kinds of launches `judge` has counted so far, and of how many."""
+        return self._session.counted
 
     def costs_of(self, inspection: Inspection) -> LaunchCosts | None:
         """What launches of a compiled kernel do, whatever it was compiled for.

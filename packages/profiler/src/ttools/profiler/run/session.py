@@ -91,6 +91,14 @@ class Session(Protocol):
         """How many launches were made so far, also while the run lasts."""
 
     @property
+    def counted(self) -> tuple[int, int]:
+        """How many kinds of launches were counted since the run has ended, and of how many."""
+
+    @property
+    def unseen(self) -> str:
+        """What takes time on the GPU and is in no figure, in a sentence; empty for nothing."""
+
+    @property
     def notes(self) -> dict[str, str]:
         """What could not be counted, by kernel; takes more."""
 
@@ -174,6 +182,16 @@ class CpuSession:
     def seen(self) -> int:
         """How many launches were made so far."""
         return len(self.samples)
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """Nothing is left to be counted when the run has ended."""
+        return 0, 0
+
+    @property
+    def unseen(self) -> str:
+        """Nothing: all that runs here is a launch."""
+        return ""
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
