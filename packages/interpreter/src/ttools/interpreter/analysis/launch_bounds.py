@@ -56,6 +56,7 @@ class LaunchBounds:
         self._memory = memory
         self._values = LaunchValues(kernel, grid, scalars)
         self._bounds = self._values.bounds
+        self._paths: dict[Block, list[Linear]] = {}
 
     def is_inside(self, access: Operation) -> bool:
         """Return whether all that an operation accesses is shown to be inside its memory."""
@@ -73,7 +74,7 @@ class LaunchBounds:
             return False
         if any(factor % size for factor in distance.terms.values()):
             return False
-        conditions = self._path(access)
+        conditions = list(self._path(access.parent))
         if access.mask is not None:
             conditions += self._conditions(access.mask)
         bounds = self._bounds
@@ -85,23 +86,24 @@ class LaunchBounds:
         )
 
     # ---- where control has to come along
-    def _path(self, op: Operation) -> list[Linear]:
-        """Return expressions that are not positive wherever an operation runs."""
-        found: list[Linear] = []
-        block = op.parent
-        while block is not None:
-            found += self._entered(block)
+    def _path(self, block: Block | None) -> list[Linear]:
+        """Return expressions that are not positive wherever a block runs."""
+        if block is None:
+            return []
+        if block not in self._paths:
+            found = self._entered(block)
             holder = block.parent_op
-            if holder is None:
-                break
-            if holder.name == "scf.if":
-                found += self._conditions(holder.operands[0], block.parent is not holder.regions[0])
-            elif holder.name == "scf.for":
-                trips = self._values.last_iteration(holder)
-                if trips is not None and self._bounds.interval(trips)[1] < 0:
-                    found.append(Linear(1))  # it has no iterations
-            block = holder.parent
-        return found
+            if holder is not None:
+                found += self._path(holder.parent)
+                if holder.name == "scf.if":
+                    otherwise = block.parent is not holder.regions[0]
+                    found += self._conditions(holder.operands[0], otherwise)
+                elif holder.name == "scf.for":
+                    last = self._values.last_iteration(holder)
+                    if last is not None and last.constant < 0:
+                        found.append(Linear(1))  # it has no iterations
+            self._paths[block] = found
+        return self._paths[block]
 
     def _entered(self, block: Block) -> list[Linear]:
         """Return what branches say that are the only way to a block."""
@@ -124,18 +126,20 @@ class LaunchBounds:
     def _conditions(self, mask: Value, negated: bool = False) -> list[Linear]:
         """Return expressions that are not positive where a condition holds, or does not."""
         found: list[Linear] = []
-        pending: list[tuple[Value, bool, list[Operation]]] = [(mask, negated, [])]
+        pending: list[tuple[Value, bool, tuple[Operation, ...]]] = [(mask, negated, ())]
+        seen: set[object] = set()
         while pending:
-            value, negated, views = pending.pop()
+            value, negated, views = here = pending.pop()
             op = value.defining_op
-            if op is None:
+            if op is None or here in seen:
                 continue
+            seen.add(here)
             if op.name in ("arith.andi", "arith.ori") and negated == (op.name == "arith.ori"):
                 pending += [(operand, negated, views) for operand in op.operands]
             elif op.name == "arith.xori" and _is_true(op.operands[1]):
                 pending.append((op.operands[0], not negated, views))
             elif op.name in VIEWS:
-                pending.append((op.operands[0], negated, [*views, op]))
+                pending.append((op.operands[0], negated, (*views, op)))
             elif op.name == "arith.constant" and not negated and _is_false(value):
                 found.append(Linear(1))
             elif op.name == "arith.cmpi":

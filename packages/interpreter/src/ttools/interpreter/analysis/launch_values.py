@@ -31,6 +31,8 @@ from ttools.interpreter.llvm.builder import byte_size
 VIEWS = ("tt.splat", "tt.expand_dims", "tt.broadcast", "tt.trans", "tt.reshape")
 #: Kinds of unknowns that differ from lane to lane.
 _MOVING = ("axis", "lane")
+_SHIFTS = ("arith.shrsi", "arith.shrui")
+_DIVISIONS = ("arith.divsi", "arith.divui", *_SHIFTS)
 _SAME = ("arith.extsi", "arith.trunci", "arith.index_cast")
 
 
@@ -140,7 +142,7 @@ class LaunchValues:
                 return a.times(b.constant)
             case "arith.muli" if not a.terms:
                 return b.times(a.constant)
-            case "arith.shli" if not b.terms and 0 <= b.constant < 64:
+            case "arith.shli" if not b.terms and 0 <= b.constant < _width(op.results[0]):
                 return a.times(1 << b.constant)
             case "arith.remsi" | "arith.remui":
                 low, high = self.bounds.interval(a)
@@ -156,6 +158,9 @@ class LaunchValues:
             return None
         intervals = [self._range(v, e) for v, e in zip(op.operands, operands, strict=True)]
         width = _width(op.operands[0])
+        shifts = op.name in ("arith.shli", *_SHIFTS)
+        if shifts and not 0 <= intervals[1][0] <= intervals[1][1] < width:
+            return None  # what that makes is not defined
         found = rule(intervals, width)
         least, most = full(_width(value))
         if found is None or found[0] < least or found[1] > most:
@@ -180,9 +185,10 @@ class LaunchValues:
             rules = [a.plus(result, -1), b.plus(result, -1)]
         elif low >= 0 and divisor[0] > 0 and name in ("arith.remsi", "arith.remui"):
             rules = [result.plus(b, -1).plus(Linear(1)), result.plus(a, -1)]
-        elif low >= 0 and divisor[0] > 0 and not b.terms and name in ("arith.divsi", "arith.divui"):
-            most = result.times(b.constant)
-            rules = [most.plus(a, -1), a.plus(most, -1).plus(Linear(1 - b.constant))]
+        elif low >= 0 and divisor[0] >= 0 and not b.terms and name in _DIVISIONS:
+            by = 1 << b.constant if name in _SHIFTS else b.constant
+            most = result.times(by)
+            rules = [most.plus(a, -1), a.plus(most, -1).plus(Linear(1 - by))]
         self.bounds.rules[atom] = rules
 
     def _unknown(self, value: Value, interval: Interval) -> Linear:

@@ -79,7 +79,7 @@ class LaunchGuards:
         self._known: dict[object, Instruments | Literal[False]] = {}
         self._last: tuple[tuple[Extent, ...], Sequence[int], Sequence[int], Guards] | None = None
         self._instruments: dict[tuple[int, ...], Instruments] = {}
-        self._seconds = 0.0
+        self._seconds, self._different = 0.0, 0
 
     def choose(
         self, extents: tuple[Extent, ...], raw: Sequence[int], grid: Sequence[int]
@@ -126,7 +126,8 @@ class LaunchGuards:
         offcuts: Sequence[int],
     ) -> Instruments | Literal[False]:
         """Return guards of what is not proved; False where nothing is left."""
-        if self._seconds > _MOST_SECONDS and len(self._known) == _MOST_LAUNCHES:
+        self._different += 1
+        if self._seconds > _MOST_SECONDS and self._different > _MOST_LAUNCHES:
             return GUARDS  # launches differ too much to be looked at
         start = time.perf_counter()
         memory = {

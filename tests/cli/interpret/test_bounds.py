@@ -1,0 +1,86 @@
+"""Accesses outside of tensors, under the commands that run kernels on the CPU and without any."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.forked_python import PYTHON
+
+#: The second half of a row is masked by the wrong number, and the last rows leave the tensor.
+SCRIPT = """\
+import torch, triton, triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": 64})], key=[])
+@triton.jit
+def halves_kernel(x_ptr, columns, BLOCK: tl.constexpr):
+    row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+    half = x_ptr + row * columns + columns // 2
+    x = tl.load(half + lanes, mask=lanes < columns)
+    tl.store(half + lanes, 2 * x, mask=lanes < columns)
+
+x = torch.ones(16, 80)
+for _ in range(3):
+    halves_kernel[(16,)](x, 80)
+print("survived", x[:, 40:].sum().item() > 0)
+"""
+COMMANDS = {
+    "python": [],
+    "interpret": ["-m", "ttools_entry", "interpret"],
+    "two threads": ["-m", "ttools_entry", "interpret", "--threads", "2"],
+    "watch": ["-m", "ttools_entry", "interpret", "--watch", "x", "--programs", "last"],
+    "statistics": ["-m", "ttools_entry", "interpret", "--stats"],
+    "profile": ["-m", "ttools_entry", "profile"],
+    "tune": ["-m", "ttools_entry", "tune", "--trials", "1"],
+    "unchecked": ["-m", "ttools_entry", "sanitize", "--only", "other"],
+}
+
+
+def run(words: list[str], tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    script = tmp_path / "halves.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "TTOOLS_PROGRESS": "off", "TTOOLS_QUIET": "1", **variables}
+    return PYTHON.run([*words, str(script)], env=environment, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_line_is_named_once(command: str, tmp_path: Path) -> None:
+    done = run(COMMANDS[command], tmp_path)
+    assert "survived True" in done.stdout + done.stderr
+    assert done.returncode in (0, 1)
+    assert "outside its tensors" not in done.stdout
+    if command == "tune":
+        return  # its workers report, each for itself
+    warnings = [line for line in done.stderr.splitlines() if "outside its tensors" in line]
+    script = re.escape(str(tmp_path / "halves.py"))
+    for line, text in zip((8, 9), warnings, strict=True):
+        what = "loads" if line == 8 else "stores"
+        assert re.fullmatch(
+            rf"ttools: warning: kernel `halves_kernel` at {script}:{line}: 24 {what} outside its "
+            rf"tensors were skipped in the first launch that has any; `ttools sanitize {script}` "
+            "shows which",
+            text,
+        )
+
+
+def test_unsafe_needs_native_code(tmp_path: Path) -> None:
+    words = ["-m", "ttools_entry", "interpret", "--unsafe", "--engine", "eager"]
+    done = run(words, tmp_path)
+    assert done.returncode == 2
+    assert "--unsafe is for native code" in done.stderr
+
+
+def test_the_variable_has_two_values(tmp_path: Path) -> None:
+    done = run(COMMANDS["interpret"], tmp_path, TTOOLS_UNSAFE="maybe")
+    assert done.returncode == 2
+    assert "TTOOLS_UNSAFE is `maybe`, but must be `0` or `1`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_python_refuses_such_accesses(tmp_path: Path) -> None:
+    done = run([*COMMANDS["interpret"], "--engine", "eager"], tmp_path)
+    assert done.returncode == 1
+    assert "out-of-bounds load of 4 bytes" in done.stderr
