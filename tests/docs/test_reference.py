@@ -10,6 +10,7 @@ import typer.core
 
 from ttools.cli.app import app
 from ttools.core.findings.suppressions import CHECK, KINDS
+from ttools.core.gpus.launch_rules import rules_table
 from ttools.sanitizer.checks.registry import CHECKS, default_checks, kinds, kinds_table
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -21,6 +22,10 @@ def test_every_kind_is_described() -> None:
     assert kinds_table() + own in text
     rows = re.findall(r"^\| `(\w+)` \| `?\w+`? \| \w+ \|", text, re.M)
     assert set(rows) == {*kinds(), *KINDS}
+
+
+def test_the_table_of_launch_rules_is_the_one_of_the_code() -> None:
+    assert rules_table() in (REFERENCE / "launch_rules.md").read_text()
 
 
 def test_every_option_of_sanitize_is_described() -> None:

@@ -447,3 +447,28 @@ def copy_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 copy_kernel[(16,)](torch.rand(8192), torch.empty(4096), BLOCK=256)
 """
+
+
+TOO_LONG = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def one_store_kernel(out_ptr):
+    tl.store(out_ptr, 1.0, mask=tl.program_id(1) == 0)
+
+
+one_store_kernel[(1, 65_536)](torch.zeros(1))
+"""
+
+
+def test_a_launch_that_the_device_refuses_is_not_projected(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(TOO_LONG)
+    done = ttools("profile", "--device", "h100", "long.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    said = "axis 1 of the grid has 65,536 programs, 65,535 allowed"
+    assert f"projected cannot launch on h100: {said}" in " ".join(done.stdout.split())
+    for name in ("speed of light", "at least"):
+        assert not re.search(rf"^ +{name} ", done.stdout, re.M)

@@ -36,6 +36,7 @@ def broken(gpu: str, **needs: Any) -> dict[str, str]:
         ("sm_90", {"grid": (2**30,), "cluster": 2}, "grid", "axis 0 of the grid has 1,073,741,824"),
         ("sm_90", {"grid": (2**15, 2**16 - 1)}, None, ""),
         ("sm_90", {"grid": (2**15 + 1, 2**16 - 1)}, "programs", "2,147,516,415 programs in all"),
+        ("sm_90", {"grid": (0, 70_000)}, None, ""),
         ("sm_90", {"threads": 1024}, None, ""),
         ("sm_90", {"threads": 1056}, "threads", "needs 1,056 threads in a block, 1,024 available"),
         ("sm_90", {"cluster": 16}, None, ""),

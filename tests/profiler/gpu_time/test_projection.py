@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields, replace
 from functools import cache
 
@@ -204,3 +205,56 @@ def test_projecting_takes_the_largest_launch() -> None:
     assert sample.counts is not None
     own = project(sample.counts, inspection, read_device("h100"), accesses)
     assert own.seconds == prof.frame["projected_s"].iloc[0]
+
+
+@triton.jit
+def staged_product_kernel(a_ptr, b_ptr, c_ptr, K, B: tl.constexpr, BK: tl.constexpr):
+    r, k = tl.arange(0, B), tl.arange(0, BK)
+    acc = tl.zeros((B, B), tl.float32)
+    for k0 in range(0, K, BK):
+        a = tl.load(a_ptr + r[:, None] * K + (k0 + k)[None, :])
+        b = tl.load(b_ptr + (k0 + k)[:, None] * B + r[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + r[:, None] * B + r[None, :], acc)
+
+
+@triton.jit
+def one_store_kernel(out_ptr):
+    tl.store(out_ptr, 1.0, mask=tl.program_id(1) == 0)
+
+
+@pytest.mark.parametrize(
+    ("block", "stages", "said"),
+    [(256, 4, "needs 524,288 bytes of shared memory, 232,448 available"), (32, 2, None)],
+)
+def test_what_needs_too_much_memory_has_neither_a_projection_nor_a_bound(
+    block: int, stages: int, said: str | None
+) -> None:
+    a, b = torch.randn(128, 512).half(), torch.randn(512, 128).half()
+    with profile(device="h100") as prof:
+        staged_product_kernel[(1,)](
+            *(a, b, torch.empty(128, 128), 512), B=128, BK=block, num_stages=stages
+        )
+    _check_refusal(prof, said)
+
+
+@pytest.mark.parametrize(
+    ("programs", "said"),
+    [(65_536, "axis 1 of the grid has 65,536 programs, 65,535 allowed"), (65_535, None)],
+)
+def test_what_has_too_many_programs_has_neither(programs: int, said: str | None) -> None:
+    with profile(device="h100") as prof:
+        one_store_kernel[(1, programs)](torch.empty(1))
+    _check_refusal(prof, said)
+
+
+def _check_refusal(prof: Profile, said: str | None) -> None:
+    (row,) = prof.frame.to_dict("records")
+    (form,) = prof.forms.to_dict("records")
+    if said is None:
+        assert row["projected_s"] > row["bound_s"] > 0
+        assert "cannot_launch" not in row
+        return
+    assert row["cannot_launch"] == form["cannot_launch"] == said
+    for value in (row["projected_s"], row["bound_s"], row["memory_share"], form["bound_s"]):
+        assert math.isnan(value)

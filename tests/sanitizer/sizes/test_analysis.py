@@ -10,6 +10,7 @@ import pytest
 from tests.sanitizer.sizes import kernels
 
 from ttools.sanitizer.sizes.analysis import Analysis
+from ttools.sanitizer.sizes.grids import REFUSED
 from ttools.sanitizer.sizes.result import Result
 
 
@@ -92,10 +93,23 @@ def test_data_that_decide_are_named_at_their_line() -> None:
     assert any("x_ptr + index" in lines[a.line - 1] for a in result.abstained if a.line)
 
 
-def test_grids_that_cannot_be_launched_are_no_proof() -> None:
-    result = _analyse(kernels.tall_grid, n=(1, 65_536))
-    assert result.verdict == "not proved"
-    assert "grid" in result.abstained[0].reason
+def test_grids_that_cannot_be_launched_fail_at_their_least_size() -> None:
+    result = _analyse(kernels.tall_grid, n=(1, 1 << 20))
+    (defect,) = result.defects
+    assert (defect.event.kind, defect.sizes, defect.is_least) == (REFUSED, {"n": 65_536}, True)
+    lines = Path(kernels.__file__).read_text().splitlines()
+    assert "tl.program_id(1)" in lines[defect.event.op.location.line - 1]
+    assert defect.event.refused == "axis 1 of the grid has 65,536 programs, 65,535 allowed"
+    assert result.abstained == []
+
+
+def test_the_least_of_two_sizes_whose_product_is_a_grid() -> None:
+    result = _analyse(kernels.heads_and_batches, n=(1, 2048), m=(1, 2048))
+    (defect,) = result.defects
+    assert defect.event.kind == REFUSED
+    n, m = defect.sizes["n"], defect.sizes["m"]
+    assert n * m > 65_535
+    assert max((n - 1) * m, n * (m - 1)) <= 65_535, "neither can be lowered"
 
 
 def test_unknown_host_functions_are_named() -> None:

@@ -171,12 +171,30 @@ def test_what_stays_is_not_rounded_up_from_a_size() -> None:
     assert "stride = 16, D = 16" in general.assumptions[1]  # not cdiv(x_ptr_0, 16) * 16
 
 
-def test_grids_that_cannot_be_launched_are_left_out() -> None:
+def test_grids_that_cannot_be_launched_are_found() -> None:
     y = torch.zeros(3000, 64)
     seen = _seen((rows_kernel, (1, 3000), (y, 64, 64), {"BLOCK": 64}))
     assert any("grid[1] is at most 65,535" in each for each in _general(seen).assumptions)
     # All programs along that axis store the same.
-    assert not [a for a in check_launches(seen).report.sizes.abstained if "grid" in a.reason]
+    (finding,) = [f for f in check_launches(seen).findings if f.kind == "refused_launch"]
+    assert finding.sizes is not None
+    assert 65_536 in finding.sizes.values()
+    assert finding.severity == "error"
+
+
+@triton.jit
+def tiles_kernel(x_ptr, N, BLOCK: tl.constexpr):
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64)
+    tl.store(x_ptr + row * N + c, 1.0, mask=c < N)
+
+
+def test_grids_of_tiles_that_are_too_long_at_large_sizes_alone_are_assumed_away() -> None:
+    x = torch.zeros(3, 1000)
+    seen = _seen((tiles_kernel, (3, 16), (x, 1000), {"BLOCK": 64}))
+    result = check_launches(seen)
+    assert not [f for f in result.findings if f.kind == "refused_launch"]
+    assert any("at sizes beyond 1,048,576" in each for each in _general(seen).assumptions)
 
 
 @triton.jit

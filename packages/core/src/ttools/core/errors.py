@@ -135,6 +135,13 @@ class KernelError(_LocatedError):
         self.program = program
 
 
+class LaunchRefusedError(KernelError, RuntimeError, ValueError):
+    """A GPU would refuse the launch, as the one does that the CPU stands in for.
+
+    Triton raises RuntimeError or ValueError, which scripts may catch.
+    """
+
+
 @contextmanager
 def during(note: str) -> Iterator[None]:
     """Adds `note` to a `TtoolsError` that passes through.

@@ -275,7 +275,7 @@ def _bounds(profiled: Profile) -> Table:
 def _projected(row: Mapping[Any, Any]) -> str:
     """A time with its interval; a star where the model is less sure."""
     if row["projected_s"] != row["projected_s"]:
-        return ""
+        return "cannot launch" if isinstance(row.get("cannot_launch"), str) else ""
     interval = f"{seconds(row['projected_low_s'])} to {seconds(row['projected_high_s'])}"
     return f"{seconds(row['projected_s'])}{'*' if row['projected_outside'] else ''} ({interval})"
 

@@ -83,10 +83,11 @@ class _Blocks:
         if isinstance(row["file"], str):  # kernels of libraries have no source
             place = f"  {shown_path(row['file'])}:{row['line']:.0f}"
         name = readable_name(row["kernel"]) + (f" [{row['config']}]" if row["config"] else "")
+        never = self._refused(row) and all(isinstance(f["cannot_launch"], str) for f in forms)
         facts = [
-            ("speed of light", self._speed_of_light(row, forms)),
-            ("at least", self._bound(row)),
-            ("projected", _projected(row)),
+            ("speed of light", "" if never else self._speed_of_light(row, forms)),
+            ("at least", "" if never else self._bound(row)),
+            ("projected", self._refused(row) or _projected(row)),
             ("time", _time(row)),
             ("a launch does", work(row)),
             *self._compiled(own, letters),
@@ -96,6 +97,14 @@ class _Blocks:
         return block(name + place, facts, *self._tables(row, forms, letters))
 
     # ---- facts
+    def _refused(self, row: Row) -> str:
+        """Why the device refuses launches; empty if it does not."""
+        reason, target = row.get("cannot_launch"), self._profiled.target
+        if not isinstance(reason, str) or target is None:
+            return ""
+        device = self._profiled.device
+        return f"cannot launch on {device.name if device else target.name}: {reason}"
+
     def _speed_of_light(self, row: Row, forms: Sequence[Row]) -> str:
         device, target = self._profiled.device, self._profiled.target
         if target is None:

@@ -32,8 +32,8 @@ CheckOption = Annotated[
         "--check",
         metavar="CHECKS",
         autocompletion=completion.checks,
-        help="memcheck, racecheck, initcheck, overflow, hints, deadlock, numeric, all or default; "
-        "repeatable, or separated by commas.",
+        help="memcheck, racecheck, initcheck, overflow, hints, deadlock, launch, numeric, all or "
+        "default; repeatable, or separated by commas.",
     ),
 ]
 OnOption = Annotated[

@@ -9,6 +9,8 @@ from typing import Any
 
 _installed = False
 _maps = 0
+#: Whether a kernel was launched on CUDA tensors since the map in place began.
+_launched = False
 #: Whether this machine has a GPU that the process could have used.
 _gpu = False
 
@@ -25,8 +27,21 @@ def install(gpu: bool) -> None:
 
 def count_maps(change: int) -> None:
     """Counts a device map that begins, 1, or ends, -1."""
-    global _maps
+    global _maps, _launched
     _maps += change
+    if _maps == 0:
+        _launched = False
+
+
+def note_mapped_launch() -> None:
+    """Note that a kernel is launched on CUDA tensors of the map in place."""
+    global _launched
+    _launched = True
+
+
+def has_mapped_launch() -> bool:
+    """Return whether a kernel was launched on CUDA tensors since the map in place began."""
+    return _launched
 
 
 def is_mapped() -> bool:

@@ -10,10 +10,11 @@ import os
 import platform
 from dataclasses import dataclass
 
-from ttools.core.device_map.request import DeviceMap
+from ttools.core.device_map.request import CAPABILITY, DeviceMap
 from ttools.core.environment import processors
 from ttools.core.gpus.devices import DEVICES, device_of
-from ttools.core.gpus.targets import MAX_THREADS
+from ttools.core.gpus.launch_rules import ANY_CUDA, LaunchLimits, limits_of
+from ttools.core.gpus.targets import ARCHITECTURES, MAX_THREADS, read_target
 
 #: What scripts divide by is this one's, if no other has the capability that is asked for.
 _A100 = DEVICES["a100"]
@@ -38,6 +39,19 @@ def described() -> DeviceMap:
 def capability(device: object = None) -> tuple[int, int]:
     """The compute capability of the only device."""
     return _described[-1].capability
+
+
+def launch_limits() -> LaunchLimits:
+    """The limits of launches on the device.
+
+    Those that no GPU exceeds, unless the map says which capability the device has: a script that
+    does not say it may be for any GPU.
+    """
+    asked = described()
+    name = "sm_{}{}".format(*asked.capability)
+    if asked.capability == CAPABILITY or name not in ARCHITECTURES:
+        return ANY_CUDA
+    return limits_of(read_target(name))
 
 
 @dataclass(frozen=True, kw_only=True)

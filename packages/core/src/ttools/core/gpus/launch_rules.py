@@ -292,7 +292,7 @@ def _violation(rule: str, message: str) -> Violation:
 
 
 def _grid(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
-    if needs.grid is None:
+    if needs.grid is None or 0 in needs.grid:  # Triton launches nothing then
         return
     cluster, product = needs.cluster or 1, 1
     for axis, (extent, limit) in enumerate(zip(needs.grid, limits.grid, strict=False)):

@@ -12,6 +12,7 @@ from operator import index
 from typing import Any
 
 from ttools.core.device_map.graphs.capture import Capture, capturing
+from ttools.core.device_map.memory import is_mapped
 from ttools.core.device_map.proton import note_launch
 from ttools.core.errors import (
     KernelError,
@@ -28,6 +29,7 @@ from ttools.interpreter.backend.tuned_config import autotuner_config, choices
 from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
+from ttools.interpreter.run.launch_rules import violations_of_devices
 from ttools.interpreter.run.launching import (
     EagerTwin,
     LaunchableKernel,
@@ -60,6 +62,7 @@ class CPULauncher:
         self._function = function
         self._name = str(metadata.name if function is None else function.__name__)
         self._plan = ArgumentPlan([str(n) for n in src.signature], list(src.signature.values()))
+        self._pointers = sorted(self._plan.pointers)
         self._source = src
         self._metadata = metadata
         self._kernel: LaunchableKernel | None = None
@@ -133,6 +136,10 @@ class CPULauncher:
         if kernel is None or function.variants is None:
             kernel = self._load(function)
         given = LaunchArguments(grid, self._plan.flatten(arguments), arguments)
+        if is_mapped() or has_device_memory():
+            given.on_gpu, given.violations = violations_of_devices(
+                self._plan.names, given.values, self._pointers
+            )
         copies = None
         if has_device_memory():
             copies = HostCopies(self._plan, kernel.variants.addresses)
@@ -170,6 +177,7 @@ class CPULauncher:
             source=self._source,
             eager_twin=self._eager_twin(),
             warps=int(self._metadata.num_warps),
+            blocks=int(getattr(self._metadata, "num_ctas", 1)),
             cooperative=bool(getattr(self._metadata, "launch_cooperative_grid", False)),
         )
         function.variants = variants

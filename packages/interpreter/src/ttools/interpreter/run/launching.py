@@ -12,12 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ttools.core.gpus.launch_rules import Violation
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.facts import FactFinder
 from ttools.interpreter.abi.module import EmitOptions
 from ttools.interpreter.native import jit
 from ttools.interpreter.run.bounds import UNGUARDED, Guarded, LaunchGuards, guarding_monitor
 from ttools.interpreter.run.interpretation import Run, dot_mode
+from ttools.interpreter.run.launch_rules import refused, violations_of_grid, warnings_of
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.skipped import unsafe_from_environment
 from ttools.interpreter.run.variants import Variants
@@ -44,6 +46,7 @@ class LaunchableKernel:
         source: what Triton compiled; None of a file's kernel.
         eager_twin: the same as Python; None where there is no Python source.
         warps: of a program, as the launch asks for them.
+        blocks: of a program, as the launch asks for them: `num_ctas`.
         cooperative: whether it asks for all programs at once (`launch_cooperative_grid`).
         record: the file that it comes from if it is a stranger's, which is never let out of the
             memory of its arguments.
@@ -60,6 +63,7 @@ class LaunchableKernel:
     source: Any = None
     eager_twin: EagerTwin | None = None
     warps: int = 4
+    blocks: int = 1
     cooperative: bool = False
     record: Path | None = None
     finder: FactFinder = field(init=False, repr=False)
@@ -97,6 +101,8 @@ class LaunchArguments:
         config: of the autotuner that makes the launch.
         choices: how many configurations that was chosen from.
         host_line: `file:line` of the launch, where it is known.
+        on_gpu: Whether the launch is meant for a GPU, which the CPU stands in for.
+        violations: The launch rules of a GPU that the arguments break.
     """
 
     grid: Sequence[int]
@@ -107,6 +113,8 @@ class LaunchArguments:
     config: Mapping[str, Any] | None = field(default=None, init=False)
     choices: int = field(default=1, init=False)
     host_line: str | None = field(default=None, init=False)
+    on_gpu: bool = field(default=False, init=False)
+    violations: Sequence[Violation] = field(default=(), init=False)
 
 
 def make_launch(
@@ -121,6 +129,11 @@ def make_launch(
         TtoolsError: see `ttools.core.errors`.
     """
     options = kernel.options(run)
+    broken = violations_of_grid(arguments.grid, kernel.warps, kernel.blocks)
+    if broken or arguments.violations:
+        arguments.violations = [*arguments.violations, *broken]
+        if run is None or run.observer is None:
+            _refuse_or_warn(kernel.name, arguments, run)
     if run is None:
         return _run(kernel, arguments, options, None)
     if run.observer is not None:
@@ -158,6 +171,15 @@ def _run(
     return subject.run(native, params, arguments.grid, how, monitor)
 
 
+def _refuse_or_warn(kernel: str, arguments: LaunchArguments, run: Run | None) -> None:
+    """Does with a launch that no GPU makes what a GPU does, if the launch is meant for one."""
+    if arguments.on_gpu:
+        raise refused(kernel, arguments.violations)
+    if run is not None:
+        for warning in warnings_of(kernel, arguments.violations):
+            run.warn(warning)
+
+
 def _observed(
     kernel: LaunchableKernel,
     arguments: LaunchArguments,
@@ -182,6 +204,8 @@ def _observed(
         source=kernel.source,
         warps=kernel.warps,
         cooperative=kernel.cooperative,
+        on_gpu=arguments.on_gpu,
+        violations=arguments.violations,
         host_line=arguments.host_line,
         record=kernel.record,
         guards=kernel.guards,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ttools.core.gpus.launch_rules import Violation
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import EmitOptions, Facts, Instruments
 from ttools.interpreter.abi.region import NOWHERE, Region
@@ -21,6 +22,7 @@ from ttools.interpreter.run.bounds import (
     guarding_monitor,
     storage_regions,
 )
+from ttools.interpreter.run.launch_rules import refused
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
@@ -83,6 +85,8 @@ class ObservedLaunch:
         record: the file that the launch comes from, if it comes from one: its accesses outside of
             the arguments are never made, whoever observes.
         guards: which accesses are guarded; all of them without.
+        on_gpu: Whether the launch is meant for a GPU, which the CPU stands in for.
+        violations: The launch rules of a GPU that it breaks; meant for one, it cannot be executed.
         monitor: what the last execution observed.
     """
 
@@ -105,6 +109,8 @@ class ObservedLaunch:
     cooperative: bool = False
     record: Path | None = None
     guards: LaunchGuards | None = None
+    on_gpu: bool = False
+    violations: Sequence[Violation] = ()
     monitor: Monitor | None = field(default=None, init=False)
     _raw_parameters: list[int] | None = field(default=None, init=False)
     _facts: Facts | None = field(default=None, init=False)
@@ -213,8 +219,11 @@ class ObservedLaunch:
             rereads: chooses what accesses see that leave memory as it is.
 
         Raises:
+            LaunchRefusedError: A GPU refuses the launch, which is meant for one.
             TtoolsError: see `launch.run`.
         """
+        if self.violations and self.on_gpu:
+            raise refused(self.kernel, self.violations)
         wanted, instruments = instruments, self._guarded(instruments)
         kernel = self.variants.kernel(
             self.facts, self.options, self.run.statistics, instruments, rewrite

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.machine_code import MachineCode
 from ttools.core.gpus.devices import Device
+from ttools.core.gpus.launch_rules import LaunchNeeds, broken_rules, limits_of
 from ttools.profiler.access.requests import AccessQuality
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu_time.model import Constants, seconds_of
@@ -84,6 +85,22 @@ def project(
     outside = tuple(_outside(inspection, inspection.machine_code, device))
     low, high = AT_MOST if outside else WITHIN
     return Projection(seconds=seconds, low=seconds * low, high=seconds * high, outside=outside)
+
+
+def refusal(inspection: Inspection, grid: Sequence[int]) -> str | None:
+    """Return why the device cannot make a launch, so that nothing is projected; None if it can.
+
+    Args:
+        inspection: The kernel, compiled for the device.
+        grid: Programs along up to three axes.
+    """
+    cluster = inspection.compilation.metadata.get("num_ctas")
+    limits = limits_of(inspection.target, inspection.resources.warps)
+    broken = [
+        *inspection.broken_rules,
+        *broken_rules(LaunchNeeds(grid=grid, cluster=cluster), limits),
+    ]
+    return "; ".join(dict.fromkeys(each.message for each in broken)) or None
 
 
 def asked_of(

@@ -22,6 +22,7 @@ _COLUMNS = (
     *("programs", "flops", "bytes", "unique_bytes", "masked_share", "bound_s", "limited_by"),
     "told_by",
     *("projected_s", "projected_low_s", "projected_high_s", "projected_outside"),
+    "cannot_launch",
     *("registers", "spilled", "shared", "occupancy", "occupancy_limited_by", "waves"),
 )
 
@@ -34,8 +35,8 @@ def form_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     `bytes`, `unique_bytes`, `masked_share`; `told_by`, `estimate` for launches that were not
     counted themselves, as values in memory decide what they do; with a device `bound_s`,
     `limited_by` and `waves`, how often the programs fill it; for a run on the CPU `projected_s`
-    with its interval; with a target what was compiled, as in the frame of kernels. Missing numbers
-    are NaN.
+    with its interval, or `cannot_launch`, why the target refuses the launch; with a target what was
+    compiled, as in the frame of kernels. Missing numbers are NaN.
 
     Args:
         rows: made by `form_row`.

@@ -101,6 +101,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "projected_low_s": ("from", "time", "the interval of the projection begins here"),
     "projected_high_s": ("to", "time", "the interval of the projection ends here"),
     "projected_outside": ("less sure: it", "text", "in what the kernel differs from those fitted"),
+    "cannot_launch": ("cannot launch", "text", "why the target refuses the launch"),
     "registers": ("registers", "count", "of a thread"),
     "spilled": ("spilled", "bytes", "registers kept in memory, of a thread"),
     "shared": ("shared", "bytes", "shared memory of a block"),

@@ -63,7 +63,7 @@ def _is_repeatable(counts: LaunchCounts) -> bool:
 def _projected(samples: Sequence[Sample], inspection: Inspection) -> dict[str, float]:
     """Microseconds of all launches; nothing where they cannot be projected."""
     device = device_of(inspection.target.name)
-    if device is None or not is_projected(device):
+    if device is None or not is_projected(device) or inspection.broken_rules:
         return {}
     seconds = 0.0
     for forms in forms_of(samples).values():

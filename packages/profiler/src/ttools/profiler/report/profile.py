@@ -21,7 +21,7 @@ from ttools.core.gpus.targets import Target
 from ttools.core.reports.report import config_text
 from ttools.core.reports.shown import Part, ShowsItself
 from ttools.profiler.gpu_time.instruction_mix import Executed, executed_by
-from ttools.profiler.gpu_time.projection import is_projected, project
+from ttools.profiler.gpu_time.projection import is_projected, project, refusal
 from ttools.profiler.report.access_frame import FORM, access_frame, qualities
 from ttools.profiler.report.advice import MATTERS, Evidence, Hint, advise
 from ttools.profiler.report.call_tree import Node, call_tree
@@ -35,6 +35,11 @@ from ttools.profiler.run.trials import Trials
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: What is not said of launches that the device refuses.
+_OF_LAUNCHES = ("bound_s", "waves")
+_BOUNDS = ("bound_s", "limited_by", "compute_s", "memory_s")
 
 
 class Profile(ContextDecorator, ShowsItself):
@@ -63,7 +68,8 @@ class Profile(ContextDecorator, ShowsItself):
         Where there is a target, kernels are compiled for it when a frame is first asked for. A run
         on the CPU for a device of NVIDIA's has the columns `projected_s`, `projected_low_s` and
         `projected_high_s`, the mean time of a launch there and the interval it is in nine times in
-        ten, and `projected_outside`, why it is less sure than that, or None. With a device
+        ten, and `projected_outside`, why it is less sure than that, or None. Where the
+        target refuses launches, `cannot_launch` says why, and nothing is projected. With a device
         `compute_share` and `memory_share` are how near that time, or the one measured there, comes
         to its speed of light. For NVIDIA's GPUs `instruction_mix` has the share of each kind of
         instruction that warps execute in the largest launches, `bank_conflicts` how many turns of
@@ -79,6 +85,8 @@ class Profile(ContextDecorator, ShowsItself):
         )
         if self.target is not None and self.target.backend == "cuda":
             self._add_instructions(frame)
+        if self.target is not None and not self._on_device:
+            self._add_refusals(frame)
         if self.device is None:
             return frame
         if is_projected(self.device) and not self._on_device:
@@ -111,6 +119,20 @@ class Profile(ContextDecorator, ShowsItself):
         frame["bank_conflict_lines"] = [
             dict(each[1].conflict_lines) if each else None for each in known
         ]
+
+    def _add_refusals(self, frame: pd.DataFrame) -> None:
+        """Adds why the target refuses launches; no bound is given of kernels that it never runs."""
+        own: dict[tuple[str, str], list[str | None]] = {}
+        for row in self._form_rows():
+            own.setdefault((row["kernel"], row["config"]), []).append(row.get("cannot_launch"))
+        known = [own.get(key, []) for key in zip(frame["kernel"], frame["config"], strict=True)]
+        if not any(map(any, known)):
+            return
+        frame["cannot_launch"] = [next(filter(None, each), None) for each in known]
+        never = [bool(each) and all(each) for each in known]
+        for name in _BOUNDS:
+            if name in frame:
+                frame.loc[never, name] = None if name == "limited_by" else math.nan
 
     def _add_projections(self, frame: pd.DataFrame) -> None:
         rows = self._form_rows()
@@ -145,8 +167,14 @@ class Profile(ContextDecorator, ShowsItself):
             for form in forms:
                 found = judged.get(id(form.sample))
                 row = form_row(form, names.get(id(form.source), ""), self.device, found)
+                refused = None
+                if found and not self._on_device:
+                    refused = refusal(found.inspection, form.sample.grid)
                 # Kernels for another target than the device's would be projected wrongly.
-                if device and found and found.inspection.target == device.target:
+                if refused is not None:
+                    row |= {"cannot_launch": refused, **dict.fromkeys(_OF_LAUNCHES, math.nan)}
+                    row["limited_by"] = None
+                elif device and found and found.inspection.target == device.target:
                     row |= _projected(found, device)
                 rows.append(row)
         return rows

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ttools.profiler.report.profile import Profile
 
 #: Columns of text, which are not of numbers.
-_TEXT = frozenset({"limited_by", "projected_outside"})
+_TEXT = frozenset({"limited_by", "projected_outside", "cannot_launch"})
 _PLACE = ("kernel", "line", "|source")
 
 

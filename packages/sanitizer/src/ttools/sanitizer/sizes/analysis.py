@@ -33,7 +33,7 @@ _MOST_PATHS = 96
 _IN_ALL, _EACH = 0.4, 0.2
 _UNASKED = " (z3-solver, which is not installed, may decide it)"
 #: Never findings of their own.
-_HINDRANCES = frozenset({"model", "grid"})
+_HINDRANCES = frozenset({"model"})
 
 
 @dataclass

@@ -7,12 +7,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related, Severity
+from ttools.core.gpus.launch_rules import RULES
 from ttools.core.reports.report import Report
 from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved, point_text
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import shape_of
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.sanitizer.sizes.grids import REFUSED
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.result import Abstention, Defect, Result
 from ttools.sanitizer.sizes.symbolic.conditions import Problem
@@ -120,6 +122,7 @@ def _settled(problem: Problem) -> str:
 def _what(defect: Defect) -> str:
     kind, location = defect.event.kind, defect.event.op.location
     words = {
+        REFUSED: f"a GPU refuses the launch: {defect.event.refused}",
         "int_overflow": "an integer wraps on its way to an address",
         "view_oob": "an access leaves the elements passed",
         "overlapping_store": "programs or lanes store to the same element",
@@ -169,7 +172,7 @@ def _finding(defect: Defect) -> Finding:
         related=related,
         launch=launch.line,
         config=launch.config,
-        help=declaration.help,
+        help=RULES["grid"].help if kind == REFUSED else declaration.help,
         sizes=dict(defect.sizes),
         witness=defect.witness,
     )
@@ -179,6 +182,8 @@ def _message(defect: Defect) -> str:
     event, launch = defect.event, defect.launch
     name = launch.names[event.argument] if 0 <= event.argument < len(launch.names) else ""
     of = f" of `{name}`" if name else ""
+    if event.kind == REFUSED:
+        return f"a GPU refuses this launch: {event.refused}"
     if event.kind == "int_overflow":
         op = event.op
         noun = declared(combined_by(op) or op.name).noun or "loop counter"

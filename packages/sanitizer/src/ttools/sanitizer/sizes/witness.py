@@ -16,6 +16,7 @@ from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.core.reports.sizes import point_text
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, evaluate
+from ttools.sanitizer.sizes.grids import REFUSED
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.result import Defect
 
@@ -28,7 +29,7 @@ _MOST_PROGRAMS = 1 << 16
 #: Points at which launches are made, and seconds for each launch.
 _MOST_POINTS = 8
 _SECONDS = 3.0
-_CHECKS = "memcheck,racecheck,overflow"
+_CHECKS = "memcheck,racecheck,overflow,launch"
 
 
 def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect]:
@@ -57,6 +58,8 @@ def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect
 def shows(findings: Iterable[Finding], defect: Defect) -> bool:
     """Whether one of the findings of a launch is the defect."""
     event = defect.event
+    if event.kind == REFUSED:
+        return any(f.kind == REFUSED and f.kernel == defect.launch.kernel for f in findings)
     places = {_place(op.location) for op in (event.op, event.other) if op is not None}
     return any(
         f.kind == event.kind and f.severity != "note" and _place(f.location) in places

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import LaunchRefusedError, TtoolsError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.sanitizer.memory.launch_state import LaunchState
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
@@ -184,6 +184,9 @@ class Bench:
             outputs = self._outputs(candidate)
         except CannotTuneError:
             raise
+        except LaunchRefusedError as error:
+            self.first_error = self.first_error or error
+            return self._trial(candidate, "over_limit", error.message)
         except Exception as error:  # noqa: BLE001 - whatever a configuration breaks on
             self.first_error = self.first_error or error
             return self._trial(candidate, "failed", reason_of(error))

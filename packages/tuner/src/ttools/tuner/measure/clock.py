@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ttools.core.errors import TtoolsError
+from ttools.interpreter.run.launch_rules import refused
 from ttools.tuner.measure.outputs import require_restorable
 from ttools.tuner.measure.pointees import Pointees
 
@@ -49,6 +50,8 @@ class Clock:
         if is_tried:
             if self._trial.compile_only:
                 return _compiled(launch)
+            if launch.violations and self._counter is not None:  # of a GPU that is chosen for
+                raise refused(launch.kernel, launch.violations)
             require_restorable(launch, self._trial.pointees)
             self._count(launch)
         report = launch.execute(_plain())

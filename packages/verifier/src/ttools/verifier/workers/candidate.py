@@ -17,6 +17,7 @@ import torch
 
 from ttools.core.device_map.mapping import map_for_good
 from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
+from ttools.core.gpus.launch_rules import CUDA_GRID
 from ttools.interpreter.api import interpret
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.api import sanitize
@@ -37,8 +38,6 @@ from ttools.verifier.workers.touched import Touched, stored_to
 from ttools.verifier.workers.value_log import logged
 from ttools.verifier.workers.wire import Channel, TensorImage
 
-#: Of CUDA, see its programming guide, "Technical Specifications per Compute Capability".
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 #: So many results of earlier calls are kept, to see whether later ones change them.
 _KEPT = 12
 
@@ -329,7 +328,7 @@ class Candidate:
 
 def _too_large(grid: Sequence[int]) -> str:
     """What is wrong with a grid that the engine runs and no NVIDIA GPU does; empty if nothing."""
-    for axis, count, most in zip("xyz", grid, _GRID_LIMITS, strict=False):
+    for axis, count, most in zip("xyz", grid, CUDA_GRID, strict=False):
         if count > most:
             return f"launches {count:,} programs along {axis}, of which CUDA allows {most:,}"
     return ""

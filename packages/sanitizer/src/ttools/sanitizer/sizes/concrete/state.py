@@ -37,6 +37,7 @@ class Event:
         element: of the storage.
         other: the other access of a race.
         given: what tables hold then, where a promise says what they may hold.
+        refused: why a GPU refuses the launch, for an event that is about the launch itself.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Event:
     element: int = 0
     other: Operation | None = None
     given: str = ""
+    refused: str = ""
 
 
 @dataclass

@@ -12,6 +12,7 @@ from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
 from ttools.sanitizer.sizes.concrete.promised import KINDS, at_ends
 from ttools.sanitizer.sizes.concrete.run import ConcreteRun
 from ttools.sanitizer.sizes.concrete.state import Event, Outcome
+from ttools.sanitizer.sizes.grids import REFUSED, refused_axes
 from ttools.sanitizer.sizes.host.launches import Launch
 from ttools.sanitizer.sizes.symbolic.conditions import Key
 
@@ -47,6 +48,9 @@ class Trial:
         self._left = _others(grid, chosen, wanted) if 0 < left <= _MOST_PARTS * wanted else iter(())
         outcome = self._run(chosen)
         self.events: list[Event] = list(outcome.events.values())
+        self.events += [
+            Event(REFUSED, op, (0, 0, 0), refused=said) for op, said in refused_axes(module, grid)
+        ]
         self.uncertain: list[Operation] = outcome.uncertain
         self.is_whole = outcome.whole and len(chosen) == total
 

@@ -9,14 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ttools.sanitizer.sizes.grids import grid_limits
 from ttools.sanitizer.sizes.host.paths import poly_of
 from ttools.sanitizer.sizes.host.storage import Storage
 from ttools.sanitizer.sizes.host.tensors import PhantomTensor
 from ttools.sanitizer.sizes.script.formulas import Formula
 from ttools.sanitizer.sizes.script.layouts import Layout
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
-from ttools.sanitizer.sizes.symbolic.conditions import GRID_LIMITS
 
+#: Sizes beyond this one are not looked at where the grid is too long for a GPU: that a product of
+#: matrices with tiles of 64 cannot be launched with 4,194,241 columns is no news to anybody.
+LARGE_SIZE = 1 << 20
 #: Elements of a tensor, beyond which sizes are not looked at.
 MOST_ELEMENTS = 1 << 33
 #: Makes a tensor: the one seen, how many elements its storage has, its shape and strides.
@@ -100,7 +103,8 @@ class General:
         for name in self.launch.decided:
             del arguments[name]
         extents = tuple(extent.value(sizes) for extent in self.grid)
-        if any(e > most for e, most in zip(extents, GRID_LIMITS, strict=True)):
+        is_long = any(e > most for e, most in zip(extents, grid_limits(), strict=True))
+        if is_long and any(sizes[name] > LARGE_SIZE for name in self.sizes):
             return False
         called = self.launch.heuristics or self.launch.function
         called[extents](**arguments)

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
 
+from ttools.sanitizer.sizes.grids import grid_limits
 from ttools.sanitizer.sizes.script.formulas import (
     Formula,
     Origins,
@@ -20,7 +21,7 @@ from ttools.sanitizer.sizes.script.formulas import (
     runs_of,
     size,
 )
-from ttools.sanitizer.sizes.script.general import MOST_ELEMENTS, General
+from ttools.sanitizer.sizes.script.general import LARGE_SIZE, MOST_ELEMENTS, General
 from ttools.sanitizer.sizes.script.layouts import (
     Layout,
     is_dense,
@@ -32,7 +33,6 @@ from ttools.sanitizer.sizes.script.layouts import (
 from ttools.sanitizer.sizes.script.notes import Note
 from ttools.sanitizer.sizes.script.notes import extent as extent_of
 from ttools.sanitizer.sizes.script.seen import SeenLaunch
-from ttools.sanitizer.sizes.symbolic.conditions import GRID_LIMITS
 
 #: A buffer with fewer blocks than that is likelier to be as long as a batch or a number of heads.
 _LEAST_BLOCKS = 5
@@ -163,7 +163,10 @@ def _general(
         stated.append(f"no tensor has more than {most:,} elements")
     for axis, formula in enumerate(grid[1:], 1):
         if formula.names:
-            stated.append(f"grid[{axis}] is at most {GRID_LIMITS[axis]:,}, as launches need")
+            stated.append(
+                f"grid[{axis}] is at most {grid_limits()[axis]:,}, as launches need, at sizes "
+                f"beyond {LARGE_SIZE:,}"
+            )
     named = {number: size(name) for name, number in sizes.items()}
     notes = {n: note for n, note in launch.notes.items() if n in launch.constants - launch.decided}
     computed = {n: f for n, note in notes.items() if (f := formula_of(note, named)).names}

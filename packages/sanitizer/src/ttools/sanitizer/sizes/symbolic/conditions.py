@@ -16,6 +16,7 @@ from ttools.interpreter.ir import Module, Operation
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.algebra.solver import Solver
+from ttools.sanitizer.sizes.grids import REFUSED, axis_operation, grid_limits
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
 from ttools.sanitizer.sizes.symbolic.accesses import Access, Evaluated
 from ttools.sanitizer.sizes.symbolic.disjoint import Conflict, Instance, conflicts
@@ -23,9 +24,6 @@ from ttools.sanitizer.sizes.symbolic.evaluator import Evaluator
 from ttools.sanitizer.sizes.symbolic.needs import discharged
 from ttools.sanitizer.sizes.symbolic.tables import is_loose, order_facts
 from ttools.sanitizer.sizes.symbolic.values import Case, Fact, Need, alternatives
-
-#: Of programs along each axis.
-GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 Key: TypeAlias = "tuple[str, str, str]"
 
@@ -35,7 +33,7 @@ class Problem:
     """Something that is not proved.
 
     Attributes:
-        kind: of the finding that it may be; `model` where it only hinders proofs, `grid`.
+        kind: of the finding that it may be; `model` where it only hinders proofs.
         reason: why it is not proved, in words.
         askable: whether a solver may show that there is none.
     """
@@ -54,7 +52,7 @@ class Problem:
     @property
     def hides(self) -> bool:
         """Whether other problems of the access are not asked for as long as there is this one."""
-        return self.kind not in ("race", "overlapping_store", "view_oob")
+        return self.kind not in ("race", "overlapping_store", "view_oob", REFUSED)
 
 
 def unproved(
@@ -79,7 +77,7 @@ def unproved(
         NotModelledError: the kernel does what is not modelled.
     """
     evaluated = Evaluator(launch, module, space, written).run()
-    found = _Conditions(launch, space, evaluated, only, skipped, solver).check()
+    found = _Conditions(launch, module, space, evaluated, only, skipped, solver).check()
     return list({problem.key: problem for problem in found}.values())
 
 
@@ -87,6 +85,7 @@ class _Conditions:
     def __init__(
         self,
         launch: Launch,
+        module: Module,
         space: Space,
         evaluated: Evaluated,
         only: Key | None,
@@ -96,12 +95,13 @@ class _Conditions:
         self._solver, self._asks = solver, True
         self._wrong = {place for _, _, place in skipped}
         self._launch, self._space, self._evaluated = launch, space, evaluated
+        self._module = module
         self._only, self._skipped = only, skipped
 
     def check(self) -> list[Problem]:
         """The problems; of those that are not asked about some may be left out."""
         only = self._only
-        found = list(self._grid()) if only is None else []
+        found = list(self._grid()) if only is None or only[0] == REFUSED else []
         instances: list[Instance] = []
         meets = only is None or only[0] in ("race", "overlapping_store")
         for access in self._evaluated.accesses:
@@ -136,13 +136,14 @@ class _Conditions:
         return Problem(kind, self._launch.kernel, op.location, reason, askable)
 
     def _grid(self) -> Iterable[Problem]:
-        for axis, (extent, limit) in enumerate(zip(self._launch.grid, GRID_LIMITS, strict=True)):
+        for axis, (extent, limit) in enumerate(zip(self._launch.grid, grid_limits(), strict=True)):
             if not self._space.nonneg(limit - extent):
                 reason = (
                     f"the grid may have more than {limit:,} programs along axis {axis}, which "
                     "cannot be launched"
                 )
-                yield Problem("grid", self._launch.kernel, None, reason, askable=False)
+                op = axis_operation(self._module, axis)
+                yield self._problem(REFUSED, op, reason, askable=False)
 
     def _access(
         self, access: Access, case: Case, facts: Sequence[Fact]

@@ -1,0 +1,109 @@
+"""Which launch rules of a GPU a launch on the CPU breaks, and how it is refused then.
+
+A launch is meant for a GPU if one of its arguments is a CUDA tensor, or if an earlier launch of the
+same device map had one. Such a launch is refused as Triton refuses it. A launch on tensors of the
+CPU is made whatever its grid is, with a warning, as no GPU takes part.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ttools.core.device_map import memory
+from ttools.core.errors import LaunchRefusedError
+from ttools.core.gpus.launch_rules import (
+    ANY_CUDA,
+    CUDA_GRID,
+    MOST_PROGRAMS,
+    LaunchLimits,
+    LaunchNeeds,
+    Violation,
+    broken_rules,
+    limits_of,
+    wrong_device,
+)
+from ttools.core.gpus.targets import MAX_THREADS, target_of_machine
+
+_WARP = 32
+_MOST_WARPS = MAX_THREADS // _WARP
+_ALONG_Y, _ALONG_Z = CUDA_GRID[1:]
+
+
+def violations_of_grid(grid: Sequence[int], warps: int, blocks: int) -> list[Violation]:
+    """Return the rules that a launch breaks by its grid and its options.
+
+    Args:
+        grid: Programs along one to three axes.
+        warps: Warps of a program.
+        blocks: Blocks of a program, `num_ctas`.
+    """
+    x, y, z = (*grid, 1, 1)[:3]
+    small = y <= _ALONG_Y and z <= _ALONG_Z and x * y * z <= MOST_PROGRAMS
+    if small and warps <= _MOST_WARPS and blocks == 1:
+        return []
+    limits = limits_in_force()
+    needs = LaunchNeeds(grid=(x, y, z), threads=warps * limits.warp, cluster=blocks)
+    return broken_rules(needs, limits)
+
+
+def limits_in_force() -> LaunchLimits:
+    """Return the limits of the GPU that the CPU stands in for, or of the one of this machine.
+
+    Without any they are those of CUDA that no GPU exceeds.
+    """
+    if memory.is_mapped():
+        from ttools.core.device_map.properties import launch_limits
+
+        return launch_limits()
+    target = target_of_machine() if "torch" in sys.modules else None
+    return ANY_CUDA if target is None else limits_of(target)
+
+
+def violations_of_devices(
+    names: Sequence[str], values: Sequence[Any], pointers: Sequence[int]
+) -> tuple[bool, list[Violation]]:
+    """Return whether a launch is meant for a GPU, and which tensors such a launch cannot reach.
+
+    Args:
+        names: The parameters of the kernel.
+        values: What is passed for each of them.
+        pointers: The indices of those that are pointers.
+    """
+    on_host = []
+    on_gpu = memory.has_mapped_launch()
+    for index in pointers:
+        device = getattr(values[index], "device", None)
+        kind = getattr(device, "type", None)
+        if kind == "cuda":
+            on_gpu = True
+        elif kind == "cpu":
+            on_host.append(index)
+    if not on_gpu:
+        return False, []
+    if memory.is_mapped():
+        memory.note_mapped_launch()
+    unreachable = [index for index in on_host if not _is_reachable(values[index])]
+    return True, [wrong_device(names[index], "the CPU", "a GPU") for index in unreachable]
+
+
+def _is_reachable(value: Any) -> bool:
+    """Whether CUDA takes a tensor of the host: one that is pinned, or has no memory."""
+    tensor = value if hasattr(value, "is_pinned") else getattr(value, "base", value)
+    is_pinned = getattr(tensor, "is_pinned", None)
+    return int(value.data_ptr()) == 0 or is_pinned is None or bool(is_pinned())
+
+
+def refused(kernel: str, violations: Sequence[Violation]) -> LaunchRefusedError:
+    """Return the error of a launch that a GPU refuses."""
+    first = violations[0]
+    return LaunchRefusedError(
+        f"a GPU refuses to launch `{kernel}`: {first.message}", help=first.help
+    )
+
+
+def warnings_of(kernel: str, violations: Sequence[Violation]) -> Iterator[str]:
+    """Return what is said of a launch on the CPU that no GPU makes."""
+    for each in violations:
+        yield f"a GPU refuses to launch `{kernel}`: {each.message}; {each.help}"

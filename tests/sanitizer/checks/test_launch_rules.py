@@ -1,0 +1,140 @@
+"""Launches that a GPU refuses are refused where the CPU stands in for one, and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.device_map import memory
+from ttools.core.device_map.mapping import map_devices
+from ttools.core.errors import LaunchRefusedError
+from ttools.interpreter import interpret
+from ttools.sanitizer import sanitize
+
+CUDA = {"cuda": "cpu"}
+
+
+@triton.jit
+def first_kernel(x_ptr, out_ptr):
+    program = tl.program_id(0) + tl.program_id(1) + tl.program_id(2)
+    tl.store(out_ptr, 1, mask=program == 0)  # `x_ptr` may be null
+
+
+def tensors(device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ones(4, device=device), torch.zeros(4, device=device)
+
+
+def grid(*extents: int, **options: int) -> Callable[[str], None]:
+    return lambda device: first_kernel[extents](*tensors(device), **options)
+
+
+def on_host(x: Callable[[torch.Tensor], Any]) -> Callable[[str], None]:
+    def launch(device: str) -> None:
+        given, out = torch.ones(4, device="cpu"), torch.zeros(4, device=device)
+        first_kernel[(1,)](x(given), out)
+
+    return launch
+
+
+TAKEN = {
+    "long axis 0": grid(70_000),
+    "axis 1 at its end": grid(1, 65_535),
+    "axis 2 at its end": grid(1, 1, 65_535),
+    "empty": grid(0, 70_000),
+    "32 warps": grid(1, num_warps=32),
+    "a cluster": grid(1, num_ctas=16),
+    "pinned": on_host(lambda x: x.pin_memory()),
+    "no memory": on_host(lambda x: x[:0].clone()),
+    "an address": on_host(lambda x: None),
+}
+REFUSED = {
+    "axis 1": (grid(1, 65_536), "axis 1 of the grid has 65,536 programs, 65,535 allowed"),
+    "axis 2": (grid(1, 1, 65_536), "axis 2 of the grid has 65,536 programs"),
+    "clusters": (grid(1, num_ctas=32), "needs clusters of 32 blocks, 16 available"),
+}
+HOST = {
+    "tensor of the host": (on_host(lambda x: x), "`x_ptr` is a tensor on the CPU"),
+    "view of the host's": (on_host(lambda x: x[1:]), "Pointer argument cannot be accessed"),
+    "wrapped": (on_host(lambda x: triton.reinterpret(x, tl.int32)), "`x_ptr` is a tensor on the"),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_a_gpu_takes_is_run_and_not_reported(name: str) -> None:
+    with map_devices(CUDA):
+        with interpret() as run:
+            TAKEN[name]("cuda")
+        with sanitize(checks=["launch"]) as report:
+            TAKEN[name]("cuda")
+    assert run.warnings == []
+    assert report.findings == []
+
+
+@pytest.mark.parametrize("name", REFUSED | HOST)
+def test_what_a_gpu_refuses_is_refused_and_reported(name: str) -> None:
+    launch, message = (REFUSED | HOST)[name]
+    with map_devices(CUDA):
+        with interpret(), pytest.raises(LaunchRefusedError, match=message) as caught:
+            launch("cuda")
+        assert isinstance(caught.value, (RuntimeError, ValueError)), "as Triton's"
+        with sanitize(checks=["launch"]) as report, pytest.raises(LaunchRefusedError):
+            launch("cuda")
+    (finding,) = report.findings
+    assert (finding.kind, finding.severity) == ("refused_launch", "error")
+    assert message in finding.message
+    assert finding.launch is not None
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+@pytest.mark.parametrize("name", REFUSED)
+def test_on_the_cpu_it_is_run_and_reported(name: str, is_mapped: bool) -> None:
+    launch, message = REFUSED[name]
+    with map_devices(CUDA if is_mapped else {}):
+        with interpret() as run:
+            launch("cpu")
+        with sanitize(checks=["launch"]) as report:
+            launch("cpu")
+    assert [message in each for each in run.warnings] == [True]
+    (finding,) = report.findings
+    assert message in finding.message
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_triton_refuses_too_many_warps_itself(device: str) -> None:
+    with map_devices(CUDA), interpret(), pytest.raises(triton.OutOfResources, match="threads"):
+        grid(1, num_warps=64)(device)
+
+
+def test_tensors_of_the_cpu_alone_are_taken_until_a_launch_has_others() -> None:
+    for _ in range(2):
+        with map_devices(CUDA), interpret():
+            grid(1)("cpu")
+            grid(1)("cuda")
+            with pytest.raises(LaunchRefusedError, match="`x_ptr` is a tensor on the CPU"):
+                grid(1)("cpu")
+        assert not memory.has_mapped_launch()
+    with interpret():
+        grid(1)("cpu")
+
+
+def test_limits_are_those_of_the_device_that_is_named() -> None:
+    refused = pytest.raises(LaunchRefusedError, match="needs clusters of 2 blocks, 1 available")
+    with map_devices({**CUDA, "capability": "8.6"}), interpret(), refused:
+        grid(1, num_ctas=2)("cuda")
+    with map_devices({**CUDA, "capability": "9.0"}), interpret():
+        grid(1, num_ctas=2)("cuda")
+
+
+def test_a_script_that_handles_the_refusal_goes_on() -> None:
+    with map_devices(CUDA), interpret():
+        x, out = tensors("cuda")
+        try:
+            first_kernel[(1, 65_536)](x, out)
+        except RuntimeError:
+            first_kernel[(65_536, 1)](x, out)
+        assert out[0] == 1
