@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from unittest import mock
+
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from race_launches import Launch, unordered_pairs
 
-from ttools.sanitizer.races import ACQUIRE, RELEASE, RMW, SCALAR, Site, find_conflicts
+from ttools.sanitizer.races import (
+    ACQUIRE,
+    RELEASE,
+    RMW,
+    SCALAR,
+    Site,
+    find_conflicts,
+    happens_before,
+)
 from ttools.sanitizer.races.clocks import Clocks
+from ttools.sanitizer.races.overlap import BLOCK
 from ttools.sanitizer.races.records import BLIND, LOOKS
 
 LOAD, STORE, ATOMIC, POLL, LOCAL, SYNCHRONISE = range(6)
@@ -114,19 +126,100 @@ def test_clocks_know_the_latest_release_of_every_program(launch):
 
 
 @given(launches)
+def test_accesses_are_ordered_by_the_latest_release_unless_one_before_publishes_them(launch):
+    _, syncs = launch.records()
+    clocks = Clocks(syncs, launch.earlier)
+    pairs = [
+        (one, other)
+        for one, other in combinations(launch.played, 2)
+        if one.program != other.program
+    ]
+    columns = [(one.program, one.epoch, one.barrier, *_of(other)) for one, other in pairs]
+    program, epoch, barrier, *later = np.array(columns, np.int64).reshape(-1, 5).T
+    found = clocks.ordering_releases(program, epoch, barrier, clocks.moments(*later))
+    for (one, other), release in zip(pairs, found.tolist(), strict=True):
+        known = [i for i in other.known if launch.syncs[i][2] == one.program]
+        ordering = [i for i in known if launch.syncs[i][5] >= one.epoch]
+        publishing = [i for i in ordering if launch.syncs[i][6] > one.barrier]
+        seq = int(clocks.syncs["seq"][release]) if release >= 0 else -1
+        assert seq in publishing if publishing else seq == max(ordering, default=-1)
+
+
+@given(launches)
 def test_a_version_said_to_order_all_accesses_orders_each(launch):
     _, syncs = launch.records()
     clocks = Clocks(syncs, launch.earlier)
-    earlier = launch.played[::2]
-    columns = np.array([(a.program, a.epoch, a.barrier) for a in earlier]).reshape(-1, 3).T
-    for access in launch.played:
-        moment = clocks.moments(np.array([access.program]), np.array([access.epoch]))
-        if not clocks.orders_all(columns[0], columns[1], columns[2], moment)[0]:
-            continue
-        for one in earlier:
+    # Two runs, each compared with all accesses.
+    runs = [run for run in (launch.played[::2], launch.played[1::2]) if run]
+    if not runs or not len(clocks.syncs):
+        return
+    before = [(n, a.program, a.epoch, a.barrier) for n, run in enumerate(runs) for a in run]
+    number, program, epoch, barrier = np.array(before).T
+    later = [(n, access) for n in range(len(runs)) for access in launch.played]
+    moment = clocks.moments(*np.array([_of(access) for _, access in later]).T)
+    asked = np.array([n for n, _ in later])
+    ordered = clocks.orders_all(number, program, epoch, barrier, asked, moment)
+    for (n, access), is_ordered in zip(later, ordered.tolist(), strict=True):
+        for one in runs[n] if is_ordered else ():
             assert one.program == access.program or any(
                 (sync := launch.syncs[i])[2] == one.program
                 and sync[5] >= one.epoch
                 and sync[6] > one.barrier
                 for i in access.known
             )
+
+
+def _of(access):
+    return access.program, access.epoch
+
+
+@st.composite
+def phases(draw):
+    """Many programs update a few words; then, after some synchronisation, many load them."""
+    launch = Launch(sites(draw(st.sampled_from([(), (8,)]))))
+    count = draw(st.integers(10, 70))
+    words = draw(st.integers(1, 2))
+    kinds = st.sampled_from([(ATOMIC, LOAD), (LOAD, ATOMIC), (ATOMIC, LOAD)])
+    random = draw(st.randoms(use_true_random=False))
+    missing = draw(st.sampled_from([0, 0, 1, 2]))
+    late = set(random.sample(range(count), missing))
+    groups = draw(st.sampled_from([1, 1, 3]))
+    first, second = draw(kinds)
+    for program in range(count):
+        for _ in range(random.choice([1, 1, 2])):
+            launch.access(program, first, 4 * random.randrange(words))
+        if random.random() < 0.9:
+            launch.barrier(program)
+        if program not in late:
+            _release(launch, program, program % groups)
+    # With several groups, one program after the other hands on what all of a group did.
+    for group in range(groups if groups > 1 else 0):
+        _acquire(launch, group, group)
+        _release(launch, group, groups)
+    for program in random.sample(range(count), count):
+        if random.random() < 0.95:
+            _acquire(launch, program, groups if groups > 1 else 0)
+        for _ in range(random.choice([1, 1, 2])):
+            launch.access(program, second, 4 * random.randrange(words))
+    return launch
+
+
+def _release(launch, program, word):
+    launch.sync(program, SYNCHRONISE, -8 * (word + 1), RELEASE | RMW | SCALAR)
+
+
+def _acquire(launch, program, word):
+    launch.sync(program, SYNCHRONISE, -8 * (word + 1), ACQUIRE | SCALAR)
+
+
+@settings(max_examples=60)
+@given(phases(), st.sampled_from([1, 50, BLOCK]))
+def test_long_runs_of_atomics_and_loads_race_where_a_pair_is_unordered(launch, block):
+    accesses, syncs = launch.records()
+    with mock.patch.object(happens_before, "BLOCK", block):
+        for byte in (0, 4):
+            here = accesses[accesses["start"] == byte]
+            reported = found(find_conflicts(here, launch.sites, syncs))
+            expected = {key for key, where in unordered_pairs(launch).items() if byte in where}
+            assert reported.keys() <= expected
+            assert bool(reported) == bool(expected)

@@ -1,38 +1,154 @@
-"""Knowledge without playing access by access is the knowledge that playing them gives."""
+"""Knowledge that is computed for many accesses at once, against playing them one by one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from ttools.sanitizer.races.knowledge import Chains, Trees, are_chains
+from ttools.interpreter.runtime.support.native_clocks import WIDTH
+from ttools.sanitizer.races.knowledge import Chains, Replay, are_chains, published
 from ttools.sanitizer.races.records import ACQUIRE, RELEASE, RMW
 
-_FLAGS = [ACQUIRE, RMW, ACQUIRE | RMW, RELEASE | RMW, ACQUIRE | RELEASE | RMW]
-_PROGRAMS = 6
+Ints: TypeAlias = NDArray[np.int64]
+Rows: TypeAlias = tuple[Ints, Ints, Ints]
+"""Locations, programs and flags of accesses."""
+
+_FLAGS = [
+    ACQUIRE,
+    RMW,
+    RELEASE,
+    ACQUIRE | RELEASE,
+    ACQUIRE | RMW,
+    RELEASE | RMW,
+    ACQUIRE | RELEASE | RMW,
+]
+_CONTINUING = [flag for flag in _FLAGS if flag & RMW or not flag & RELEASE]
+#: More than one clock has numbers for.
+_PROGRAMS = 2 * WIDTH + 3
+
+
+def _columns(rows: list[tuple[int, int, int]]) -> Rows:
+    locations, programs, flags = np.array(rows, np.int64).reshape(-1, 3).T
+    return locations, programs, flags
 
 
 @st.composite
-def turns(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Locations, programs and flags of accesses; each program has one location."""
-    home = draw(st.lists(st.integers(0, 3), min_size=_PROGRAMS, max_size=_PROGRAMS))
-    access = st.tuples(st.integers(0, _PROGRAMS - 1), st.sampled_from(_FLAGS))
+def launches(draw: st.DrawFn) -> Rows:
+    """Few programs that meet often, or so many that they need several clocks."""
+    programs, words = draw(st.sampled_from([(4, 2), (4, 6), (_PROGRAMS, 3)]))
+    kinds = draw(st.sampled_from([_FLAGS, _CONTINUING, [ACQUIRE | RELEASE | RMW]]))
+    row = st.tuples(st.integers(0, words - 1), st.integers(0, programs - 1), st.sampled_from(kinds))
+    return _columns(draw(st.lists(row, max_size=40)))
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> Rows:
+    """Launches in which each program has one location, and no release begins anew there."""
+    home = draw(st.lists(st.integers(0, 3), min_size=6, max_size=6))
+    access = st.tuples(st.integers(0, 5), st.sampled_from(_CONTINUING))
     rows = draw(st.lists(access, max_size=40))
-    programs = np.array([program for program, _ in rows], np.int64)
-    flags = np.array([flag for _, flag in rows], np.int64)
-    return np.array([home[program] for program, _ in rows], np.int64), programs, flags
+    locations, programs, flags = _columns([(home[p], p, flag) for p, flag in rows])
+    # Locations are numbered without gaps.
+    return np.unique(locations, return_inverse=True)[1], programs, flags
+
+
+def _played(rows: Rows, seen: Mapping[int, int]) -> list[frozenset[int]]:
+    """The releases that each access's program knows after it, played one by one."""
+    known: dict[int, frozenset[int]] = defaultdict(frozenset)
+    there: dict[int, frozenset[int]] = defaultdict(frozenset)
+    past: dict[int, list[tuple[int, frozenset[int]]]] = defaultdict(list)
+    result = []
+    for moment, row in enumerate(zip(*(column.tolist() for column in rows), strict=True)):
+        location, program, flags = row
+        if flags & ACQUIRE:
+            found = there[location]
+            if moment in seen:
+                old = [each for when, each in past[location] if when <= seen[moment]]
+                found = old[-1] if old else frozenset()
+            known[program] |= found
+        result.append(known[program])
+        if flags & RELEASE:
+            before = there[location] if flags & RMW else frozenset()
+            there[location] = before | known[program] | {moment}
+            past[location].append((moment, there[location]))
+    return result
+
+
+def _pairs(keys: Ints, moments: int) -> tuple[Ints, Ints]:
+    return np.tile(keys, moments + 1), np.repeat(np.arange(-1, moments), len(keys))
+
+
+@settings(max_examples=200)
+@given(launches(), st.data())
+def test_a_replay_knows_the_releases_that_playing_makes_known(
+    rows: Rows, data: st.DataObject
+) -> None:
+    locations, programs, flags = rows
+    moments = len(programs)
+    seen = data.draw(st.dictionaries(st.integers(0, max(moments - 1, 0)), st.integers(-1, 40)))
+    # What is seen was there before.
+    seen = {m: min(bound, m - 1) for m, bound in seen.items() if m < moments and flags[m] & ACQUIRE}
+    played = _played(rows, seen)
+    history = published(locations, flags)
+    replay = Replay(*rows, history, seen)
+    releasing = np.unique(programs[history.releases])
+    program, moment = _pairs(releasing, moments)
+    foreign = (moment < 0) | (programs[np.maximum(moment, 0)] != program)
+    program, moment = program[foreign], moment[foreign]
+    expected = [
+        max((r for r in played[m] if programs[r] == p), default=-1) if m >= 0 else -1
+        for p, m in zip(program.tolist(), moment.tolist(), strict=True)
+    ]
+    assert replay.latest(program, moment).tolist() == expected
+    sequence, moment = _pairs(np.unique(history.sequence), moments)
+    known = replay.known(sequence, moment)
+    for s, m, version in zip(sequence.tolist(), moment.tolist(), known.tolist(), strict=True):
+        releases = [] if m < 0 else [r for r in played[m] if history.sequence[r] == s]
+        least = max((int(history.version[r]) for r in releases), default=0)
+        assert least <= version
+        # Who knows a release of a program may know the earlier ones, and everybody its own.
+        latest = {int(programs[r]): r for r in sorted(played[m])} if m >= 0 else {}
+        if m >= 0:
+            latest[int(programs[m])] = m
+        allowed = [r for r in history.releases.tolist() if r <= latest.get(int(programs[r]), -1)]
+        versions = [int(history.version[r]) for r in allowed if history.sequence[r] == s]
+        assert version <= max(versions, default=0)
 
 
 @settings(max_examples=200)
 @given(turns())
-def test_chains_know_what_trees_know(rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+def test_chains_know_what_a_replay_knows(rows: Rows) -> None:
+    locations, programs, flags = rows
     assert are_chains(*rows)
-    chains, trees = Chains(*rows), Trees(*rows)
-    for one, other in zip(chains.releases, trees.releases, strict=True):
-        np.testing.assert_array_equal(one, other)
-    count = len(rows[0])
-    sequence = np.tile(np.arange(4), count + 1)
-    moment = np.repeat(np.arange(-1, count), 4)
-    np.testing.assert_array_equal(chains.known(sequence, moment), trees.known(sequence, moment))
+    history = published(locations, flags)
+    chains, replay = Chains(programs, flags, history), Replay(*rows, history)
+    sequence, moment = _pairs(np.unique(history.sequence), len(programs))
+    np.testing.assert_array_equal(chains.known(sequence, moment), replay.known(sequence, moment))
+
+
+@given(launches())
+@example(_columns([(0, 0, RELEASE), (0, 1, ACQUIRE), (0, 1, RELEASE)]))
+def test_versions_count_the_releases_since_the_last_plain_one(rows: Rows) -> None:
+    locations, _, flags = rows
+    history = published(locations, flags)
+    sequences: dict[int, tuple[int, int]] = {}
+    for moment, (location, flag) in enumerate(zip(locations.tolist(), flags.tolist(), strict=True)):
+        sequence, version = int(history.sequence[moment]), int(history.version[moment])
+        before = sequences.get(location)
+        assert history.found[moment] == (-1 if before is None else before[0])
+        begins = bool(flag & RELEASE) and not flag & RMW
+        if before is not None:
+            assert (sequence == before[0]) != begins
+        start = 0 if before is None or begins else before[1]
+        assert version == start + bool(flag & RELEASE)
+        sequences[location] = sequence, version
+    assert len(np.unique(locations)) <= len(np.unique(history.sequence)) or not len(locations)
 
 
 def test_only_one_location_for_each_program_makes_chains() -> None:

@@ -1,20 +1,34 @@
 """Happens-before at program level: what each program knew of the releases of the others, and when.
 
-Owns the questions that are asked of it for many accesses at once. How knowledge spreads is
-`knowledge`'s; knows nothing of the accesses that are ordered.
+Answers the questions that are asked for many accesses at once. Nothing is computed before the first
+question: most launches that synchronise share no bytes that could race.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
-from ttools.sanitizer.races.keys import changes, count_less, order_by, ranges
-from ttools.sanitizer.races.knowledge import Chains, Trees, are_chains
+from ttools.interpreter.runtime.support.native_clocks import WIDTH
+from ttools.sanitizer.races.direct import DirectOrder
+from ttools.sanitizer.races.keys import changes, count_less, distinct, order_by
+from ttools.sanitizer.races.knowledge import Chains, Published, Replay, are_chains, published
 from ttools.sanitizer.races.overlap import cluster_heads
-from ttools.sanitizer.races.records import ACQUIRE, BLIND, LOOKS, RELEASE, Bools, Ints, Records
+from ttools.sanitizer.races.records import (
+    ACQUIRE,
+    BLIND,
+    LOOKS,
+    RELEASE,
+    Bools,
+    Ints,
+    Records,
+    column,
+)
 from ttools.sanitizer.races.releases import UNKNOWN, Releases
 
 _NONE: Mapping[int, int] = {}
+#: Sequences that may order all accesses of a run: those that the most programs release into.
+_MOST_SEQUENCES = 4
 
 
 class Clocks:
@@ -24,7 +38,7 @@ class Clocks:
     the moment of the last relevant sync record its program had made before it.
 
     Args:
-        syncs: Of the launch, in any order.
+        syncs: Sync records of the launch, in any order.
         earlier: See `find_conflicts`.
 
     Attributes:
@@ -34,56 +48,127 @@ class Clocks:
 
     def __init__(self, syncs: Records, earlier: Mapping[int, int] = _NONE) -> None:
         self.syncs = _relevant(syncs)
-        seen = _seen(self.syncs, earlier)
-        locations = _locations(self.syncs)
-        program, flags = self.syncs["program"].astype(np.int64), self.syncs["flags"]
-        self._knowledge: Chains | Trees
-        if not seen and are_chains(locations, program, flags):
-            self._knowledge = Chains(locations, program, flags)
-        else:
-            self._knowledge = Trees(locations, program, flags, seen)
-        self._releases = Releases(self.syncs, *self._knowledge.releases)
-        self._order = order_by(self.syncs["program"], self.syncs["epoch"])
+        self._seen = _seen(self.syncs, earlier)
+
+    @cached_property
+    def _locations(self) -> Ints:
+        return _locations(self.syncs)
+
+    @cached_property
+    def _history(self) -> Published:
+        return published(self._locations, self.syncs["flags"])
+
+    @cached_property
+    def _direct(self) -> DirectOrder:
+        return DirectOrder(self.syncs, self._locations, self._history, self._seen)
+
+    @cached_property
+    def _releases(self) -> Releases:
+        return Releases(self.syncs, self._history)
+
+    @cached_property
+    def _knowledge(self) -> Chains | Replay:
+        program, flags = column(self.syncs, "program"), self.syncs["flags"]
+        if not self._seen and are_chains(self._locations, program, flags):
+            return Chains(program, flags, self._history)
+        return Replay(self._locations, program, flags, self._history, self._seen)
+
+    @cached_property
+    def _by_epoch(self) -> tuple[Ints, Ints, Ints]:
+        """The records by program and epoch: their moments, programs and epochs."""
+        order = order_by(self.syncs["program"], self.syncs["epoch"])
+        return order, self.syncs["program"][order], self.syncs["epoch"][order]
 
     def moments(self, program: Ints, epoch: Ints) -> Ints:
-        """The moment of accesses of the given programs in the given epochs."""
+        """Return the moment of accesses of the given programs in the given epochs."""
         if len(self.syncs) == 0:
             return np.full(len(program), UNKNOWN)
-        owner, made = self.syncs["program"][self._order], self.syncs["epoch"][self._order]
+        order, owner, made = self._by_epoch
         span = int(max(made.max(), epoch.max(initial=0))) + 1
         before = count_less(owner * span + made, program * span + epoch) - 1
         found = (before >= 0) & (owner[before] == program)
-        return np.where(found, self._order[before], UNKNOWN)
+        return np.where(found, order[before], UNKNOWN)
+
+    def ordering_releases(self, program: Ints, epoch: Ints, barrier: Ints, moment: Ints) -> Ints:
+        """Return the moment of a release that orders each access before a moment, or -1.
+
+        It is the last release of the program that is known at the moment, unless an earlier one
+        that is known publishes the access, too.
+
+        Args:
+            program: Program of each access; another one than that of the moment.
+            epoch: Epoch of each access.
+            barrier: What the barrier count of a release must exceed to publish the access.
+            moment: Any number of moments.
+        """
+        if len(self.syncs) == 0:
+            return np.full(len(program), UNKNOWN)
+        result, is_open = self._direct.decide(program, epoch, barrier, moment)
+        left = np.flatnonzero(is_open)
+        if len(left):
+            latest = self.latest_releases(program[left], moment[left])
+            orders = (latest >= 0) & (self.syncs["epoch"][latest] >= epoch[left])
+            result[left] = np.where(orders, latest, UNKNOWN)
+        return result
 
     def latest_releases(self, program: Ints, moment: Ints) -> Ints:
-        """The moment of the last release of each program that is known at each moment, or -1."""
+        """Return the moment of the last release of each program known at each moment, or -1."""
         order = order_by(program, moment)
         fresh = changes(program[order], moment[order])
         heads = order[fresh]
-        group, sequence, owner = self._releases.groups(program[heads])
-        known = self._knowledge.known(sequence, moment[heads[owner]])
-        latest = np.full(len(heads), UNKNOWN)
-        owned = np.flatnonzero(changes(owner))
-        if len(owned):
-            newest = self._releases.newest(group, known)
-            latest[owner[owned]] = np.maximum.reduceat(newest, owned)
+        latest = self._latest(program[heads], moment[heads])
         result = np.empty(len(program), np.int64)
         result[order] = latest[np.cumsum(fresh) - 1]
         return result
 
-    def orders_all(self, program: Ints, epoch: Ints, barrier: Ints, moment: Ints) -> Bools:
-        """For each moment whether a single version known then orders all the accesses before it.
+    def _latest(self, program: Ints, moment: Ints) -> Ints:
+        latest = np.full(len(program), UNKNOWN)
+        releasing = np.flatnonzero(self._releases.count_groups(program))
+        if isinstance(self._knowledge, Replay) and not self._few_sequences(program[releasing]):
+            latest[releasing] = self._knowledge.latest(program[releasing], moment[releasing])
+            return latest
+        group, sequence, owner = self._releases.groups(program)
+        known = self._knowledge.known(sequence, moment[owner])
+        owned = np.flatnonzero(changes(owner))
+        if len(owned):
+            newest = self._releases.newest(group, known)
+            latest[owner[owned]] = np.maximum.reduceat(newest, owned)
+        return latest
+
+    def _few_sequences(self, program: Ints) -> bool:
+        """Whether it is less work to ask for sequences than for programs that release into them."""
+        programs = distinct(program)
+        sequences = distinct(self._releases.groups(programs)[1])
+        fewer = -(-len(programs) // WIDTH) - -(-len(sequences) // WIDTH)
+        rows = int(self._releases.count_groups(program).sum())
+        return fewer * len(self.syncs) > rows
+
+    def orders_all(
+        self, run: Ints, program: Ints, epoch: Ints, barrier: Ints, asked: Ints, moment: Ints
+    ) -> Bools:
+        """Return for each moment whether one version known then orders a whole run of accesses.
+
+        False decides nothing: only a few sequences are looked at.
 
         Args:
-            program: of each access.
-            epoch: of each access.
+            run: Run of each access, ascending numbers from 0, each of which occurs.
+            program: Program of each access.
+            epoch: Epoch of each access.
             barrier: What the barrier count of a release must exceed to publish the access.
-            moment: Any number of them.
+            asked: Run that each moment is asked about.
+            moment: Any number of moments.
         """
-        sequence, version = self._releases.requirement(program, epoch, barrier)
-        every, which = ranges(np.zeros(len(moment), np.int64), np.full(len(moment), len(version)))
-        met = self._knowledge.known(sequence[every], moment[which]) >= version[every]
-        return np.bincount(which, met, len(moment)) > 0
+        heads = np.flatnonzero(changes(run))
+        candidates = self._releases.shared_sequences(program[heads], _MOST_SEQUENCES)
+        result = np.zeros(len(moment), np.bool_)
+        for sequence in candidates.T:
+            version = self._releases.publishing(program, sequence[run], epoch, barrier)
+            needed = np.maximum.reduceat(version, heads)
+            useful = np.minimum.reduceat(version, heads) > 0
+            open_ = np.flatnonzero(useful[asked] & ~result)
+            known = self._knowledge.known(sequence[asked[open_]], moment[open_])
+            result[open_] = known >= needed[asked[open_]]
+        return result
 
 
 def _relevant(syncs: Records) -> Records:

@@ -15,7 +15,7 @@ from ttools.core.process.phases import tick
 from ttools.sanitizer.races.classes import ALONE, ATOMIC, LOAD, POLL, STORE
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.keys import changes, order_by, ranges
-from ttools.sanitizer.races.overlap import Cells
+from ttools.sanitizer.races.overlap import BLOCK, Cells
 from ttools.sanitizer.races.records import SCALAR, Bools, Ints, Records, Site, column
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
 
@@ -58,17 +58,20 @@ class _Classifier:
         forms = [(site.order, site.shape) for site in sites]
         self._form = np.array([forms.index(form) for form in forms], np.int64)
         self._tile = np.array([site.numel > 1 for site in sites], np.bool_)[self.site]
-        names = ("epoch", "barrier", "flags", "site")
+        names = ("barrier", "flags", "site")
         self._releases = {name: column(clocks.syncs, name) for name in names}
 
     def classify(self, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
         """Which pairs conflict, of what kind, and at the site of which release (or -1)."""
         foreign = np.flatnonzero(self.program[first] != self.program[second])
         first, second = first[foreign], second[foreign]
-        release = self._clocks.latest_releases(self.program[first], self.moment[second])
-        epoch, barrier, flags, site = (each[release] for each in self._releases.values())
-        ordered = (release >= 0) & (epoch >= self.epoch[first])
-        published = ~self._tile[first] | (self._barrier[first] < barrier)
+        needed = self._needed_barrier(first)
+        release = self._clocks.ordering_releases(
+            self.program[first], self.epoch[first], needed, self.moment[second]
+        )
+        barrier, flags, site = (each[release] for each in self._releases.values())
+        ordered = release >= 0
+        published = needed < barrier
         # A tile of releases is made by the threads that made a tile of accesses of its shape.
         own_lane = (flags & SCALAR) == 0
         published |= own_lane & (self._form[site] == self._form[self.site[first]])
@@ -79,15 +82,47 @@ class _Classifier:
         bad = ~(ordered & published)
         return foreign[bad], kind[bad], at[bad]
 
-    def orders_all(self, before: Ints, after: Ints) -> Bools:
-        """For each record of `after` whether one known version orders all of `before`.
+    def orders_all(self, run: Ints, before: Ints, asked: Ints, after: Ints) -> Bools:
+        """For each record of `after` whether one known version orders all records of a run.
 
         False decides nothing: the pairs have to be looked at.
+
+        Args:
+            run: Run of each record of `before`; see `Clocks.orders_all`.
+            before: Records of the runs.
+            asked: Run that each record of `after` is compared with.
+            after: Any number of records.
         """
-        barrier = np.where(self._tile[before], self._barrier[before], -1)
         return self._clocks.orders_all(
-            self.program[before], self.epoch[before], barrier, self.moment[after]
+            run,
+            self.program[before],
+            self.epoch[before],
+            self._needed_barrier(before),
+            asked,
+            self.moment[after],
         )
+
+    def orders_strictest(self, run: Ints, before: Ints, asked: Ints, after: Ints) -> Bools:
+        """The same, decided by what each program of the run has to publish at the latest."""
+        order = order_by(run, self.program[before])
+        heads = np.flatnonzero(changes(run[order], self.program[before][order]))
+        program, at = self.program[before][order][heads], run[order][heads]
+        epoch = np.maximum.reduceat(self.epoch[before][order], heads)
+        needed = np.maximum.reduceat(self._needed_barrier(before)[order], heads)
+        low, high = (np.searchsorted(at, asked, side) for side in ("left", "right"))
+        pair, which = ranges(low, high - low)
+        foreign = np.flatnonzero(program[pair] != self.program[after][which])
+        pair, which = pair[foreign], which[foreign]
+        release = self._clocks.ordering_releases(
+            program[pair], epoch[pair], needed[pair], self.moment[after][which]
+        )
+        published = (release >= 0) & (needed[pair] < self._releases["barrier"][release])
+        open_: Bools = np.bincount(which, ~published, len(after)) > 0
+        return ~open_
+
+    def _needed_barrier(self, records: Ints) -> Ints:
+        """What the barrier count of a release must exceed to publish a record; -1 for scalars."""
+        return np.where(self._tile[records], self._barrier[records], -1)
 
 
 def _candidates(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tuple[Ints, Ints]]:
@@ -130,24 +165,70 @@ def _between_runs(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[
         position[one[which] + pair // length[which + 1]],
         position[two[which] + pair % length[which + 1]],
     )
-    stop = run + length
-    for left in np.flatnonzero(facing & ~small).tolist():
-        first = position[run[left] : stop[left]]
-        second = position[run[left + 1] : stop[left + 1]]
-        yield from _between_long_runs(first, second, index, classifier)
+    yield from _between_long_runs(
+        position, run, length, np.flatnonzero(facing & ~small), index, classifier
+    )
 
 
 def _between_long_runs(
-    first: Ints, second: Ints, index: Ints, classifier: _Classifier
+    position: Ints, run: Ints, length: Ints, chosen: Ints, index: Ints, classifier: _Classifier
 ) -> Iterator[tuple[Ints, Ints]]:
-    """The product of two runs, without what one look at the whole first run settles.
+    """The products of neighbouring runs, without what a few questions about whole runs settle.
 
     Where pairs have to be looked at one by one, those of one access of the second run at a time,
     and no more once a conflict was found: one is enough to report the cell.
+
+    Args:
+        position: What the runs are made of.
+        run: Where in `position` each run begins.
+        length: How long it is.
+        chosen: The first of each two neighbouring runs.
+        index: Record at each position.
+        classifier: Decides.
     """
-    for later in second[~classifier.orders_all(index[first], index[second])]:
+    if len(chosen) == 0:
+        return
+    member, owner = ranges(run[chosen], length[chosen])
+    first = position[member]
+    member, asked = ranges(run[chosen + 1], length[chosen + 1])
+    second = position[member]
+    # What one program does in one moment is ordered alike.
+    records = index[second]
+    order = order_by(asked, classifier.moment[records], classifier.program[records])
+    keys = (asked[order], classifier.moment[records][order], classifier.program[records][order])
+    kept = np.sort(order[changes(*keys)])
+    second, asked = second[kept], asked[kept]
+    left = ~classifier.orders_all(owner, index[first], asked, index[second])
+    second, asked = second[left], asked[left]
+    size = length[chosen]
+    begin = np.cumsum(size) - size
+    conflicts: list[tuple[Ints, Ints, Ints]] = []
+    most = 1
+    while len(asked):
         tick()
-        others = np.full(len(first), later)
-        yield first, others
-        if len(classifier.classify(index[first], index[others])[0]):
-            return
+        # Of each run the next few accesses of the second one, and ever more as none conflicts.
+        heads = np.flatnonzero(changes(asked))
+        rank = np.arange(len(asked)) - np.repeat(heads, np.diff(np.append(heads, len(asked))))
+        now = np.flatnonzero(rank < most)
+        products = np.cumsum(size[asked[now]])
+        now = now[: max(1, int(np.searchsorted(products, BLOCK, "right")))]
+        done = np.zeros(len(asked), np.bool_)
+        done[now] = classifier.orders_strictest(owner, index[first], asked[now], index[second[now]])
+        # The first access of each second run that is not seen to be ordered after all of the first.
+        open_ = now[~done[now]]
+        open_ = open_[changes(asked[open_])]
+        member, which = ranges(begin[asked[open_]], size[asked[open_]])
+        one, two = first[member], second[open_[which]]
+        bad = classifier.classify(index[one], index[two])[0]
+        conflicts.append((asked[open_[which[bad]]], one[bad], two[bad]))
+        done[open_] = True
+        until = np.full(len(chosen), len(asked))
+        until[asked[open_]] = open_
+        done &= np.arange(len(asked)) <= until[asked]
+        left = ~done & ~np.isin(asked, conflicts[-1][0])
+        second, asked = second[left], asked[left]
+        most *= 4
+    if conflicts:
+        run_of, one, two = map(np.concatenate, zip(*conflicts, strict=True))
+        order = order_by(run_of)
+        yield one[order], two[order]

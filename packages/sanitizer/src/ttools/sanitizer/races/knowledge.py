@@ -1,139 +1,214 @@
 """What each program knew of the releases of the others after each of its synchronising accesses.
 
 A location that is released to counts versions; a read-modify-write adds a version that continues
-the earlier ones, a plain release begins a new *sequence*. A clock maps sequences to the newest
-version known, which implies all that went into it, so that programs that alternate at one lock
-need clocks of one entry. A *moment* is the index of an access in memory order.
+the earlier ones, a plain release begins a new *sequence*. To know a version of a sequence is to
+know all that went into it. A *moment* is the index of an access in memory order.
+
+`Chains` computes the knowledge of simple launches for all accesses at once. `Replay` plays any
+launch in native code, once for every `WIDTH` programs or sequences that it is asked about.
 """
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from ttools.core.process.phases import tick
-from ttools.sanitizer.races.keys import changes, order_by
-from ttools.sanitizer.races.persistent import Map, depth_of, get, join, put
+from ttools.interpreter.runtime.support import native_clocks as native
+from ttools.sanitizer.races.keys import changes, distinct, order_by
 from ttools.sanitizer.races.records import ACQUIRE, RELEASE, RMW, Bools, Ints
 
 _NONE: Mapping[int, int] = {}
-#: Accesses between two looks at the clock.
-_TICK_EVERY = 1024
 
 
-class Trees:
+@dataclass(frozen=True)
+class Published:
+    """Which version of which sequence each access leaves at its location.
+
+    Attributes:
+        releases: Moments of the accesses that release, ascending.
+        sequence: Per access, the sequence at its location after it; numbers from 0.
+        version: Per access, the version of that sequence; 0 before the first release.
+        found: Per access, the sequence that it finds at its location; -1 for the first access.
+    """
+
+    releases: Ints
+    sequence: Ints
+    version: Ints
+    found: Ints
+
+
+def published(locations: Ints, flags: Ints) -> Published:
+    """Counts the versions of each location.
+
+    Args:
+        locations: Location of each access, in memory order; numbers from 0.
+        flags: Flags of each access.
+    """
+    order = order_by(locations, np.arange(len(locations)))
+    flags_there = flags[order]
+    releases = (flags_there & RELEASE) != 0
+    fresh: Bools = changes(locations[order])
+    restarts = releases & ((flags_there & RMW) == 0)
+    heads = np.flatnonzero(fresh | restarts)
+    length = np.diff(np.append(heads, len(order)))
+    numbers = np.repeat(np.arange(len(heads)), length)
+    count = np.cumsum(releases)
+    # A release that begins a sequence is its first version.
+    versions = count - np.repeat((count - releases)[heads], length)
+    found = np.where(fresh, -1, np.append(-1, numbers[:-1]))
+    columns = []
+    for values in (numbers, versions, found):
+        column = np.empty(len(order), np.int64)
+        column[order] = values
+        columns.append(column)
+    return Published(np.flatnonzero(flags & RELEASE), *columns)
+
+
+class Replay:
     """Knowledge of any launch.
 
     Args:
-        locations: of each access; numbers from 0.
-        programs: of each access.
-        flags: of each access.
-        seen: Of accesses that acquire what was published before: up to which moment that was.
-
-    Attributes:
-        releases: The moment of each release, the sequence that it was published into, and as
-            which version of it, from 1.
+        locations: Location of each access, in memory order; numbers from 0.
+        programs: Program of each access.
+        flags: Flags of each access.
+        history: The versions of the locations.
+        seen: For accesses that acquire what was published before: up to which moment that was.
     """
 
     def __init__(
-        self, locations: Ints, programs: Ints, flags: Ints, seen: Mapping[int, int] = _NONE
+        self,
+        locations: Ints,
+        programs: Ints,
+        flags: Ints,
+        history: Published,
+        seen: Mapping[int, int] = _NONE,
     ) -> None:
-        self._seen = seen
-        restarts = int(np.count_nonzero((flags & (RELEASE | RMW)) == RELEASE))
-        sequences = int(locations.max(initial=-1)) + 1
-        self._depth = depth_of(sequences + restarts)
-        self._clocks: list[Map] = []
-        self.releases: tuple[Ints, Ints, Ints] = self._run(locations, programs, flags, sequences)
+        self._history = history
+        self._programs = distinct(programs)
+        self._owner = np.searchsorted(self._programs, programs)
+        acquires, releases = (flags & ACQUIRE) != 0, (flags & RELEASE) != 0
+        words = len(self._programs) + locations
+        steps = np.full((len(locations), native.STEP_COLUMNS), -1, np.int32)
+        steps[:, native.PROGRAM] = self._owner
+        steps[:, native.READS] = np.where(acquires, words, -1)
+        steps[:, native.WRITES] = np.where(releases, words, -1)
+        steps[:, native.KEEPS] = (flags & RMW) != 0
+        steps[:, native.TAKES] = acquires
+        self._rows = int(words.max(initial=-1)) + 1
+        self._steps = steps
+        self._look_back(locations, seen)
 
-    def _run(
-        self, locations: Ints, programs: Ints, flags_of: Ints, sequences: int
-    ) -> tuple[Ints, Ints, Ints]:
-        """Plays the accesses in memory order."""
-        depth = self._depth
-        known: dict[int, Map] = {}
-        published: dict[int, tuple[int, int, Map]] = {}
-        before: dict[int, list[tuple[int, Map]]] = {}
-        releases: list[tuple[int, int, int]] = []
-        columns = (column.tolist() for column in (locations, programs, flags_of))
-        for moment, (location, program, flags) in enumerate(zip(*columns, strict=True)):
-            if not moment % _TICK_EVERY:
-                tick(moment, len(locations), "synchronising accesses")
-            sequence, version, clock = published.get(location, (location, 0, None))
-            mine = known.get(program)
-            early = moment in self._seen
-            if flags & ACQUIRE:
-                known_then = before.get(location, ()) if early else ()
-                news = _as_of(known_then, self._seen[moment]) if early else clock
-                mine = join(mine, news, depth)
-            if flags & RELEASE:
-                if flags & RMW:
-                    clock = join(clock, mine, depth)
-                else:
-                    sequence, version, clock = sequences, 0, mine
-                    sequences += 1
-                version += 1
-                clock = put(clock, sequence, version, depth)
-                published[location] = sequence, version, clock
-                releases.append((moment, sequence, version))
-                if self._seen:
-                    before.setdefault(location, []).append((moment, clock))
-                if flags & ACQUIRE and not early:
-                    mine = clock
-            known[program] = mine
-            self._clocks.append(mine)
-        moments, into, versions = np.array(releases, np.int64).reshape(-1, 3).T
-        return moments, into, versions
+    def _look_back(self, locations: Ints, seen: Mapping[int, int]) -> None:
+        """Lets some accesses read a copy of what had been published at their location before."""
+        moments = np.array([m for m in seen if self._steps[m, native.READS] >= 0], np.int64)
+        if len(moments) == 0:
+            return
+        releases, span = self._history.releases, len(locations) + 1
+        order = order_by(locations[releases], releases)
+        keys = locations[releases][order] * span + releases[order]
+        bounds = np.array([seen[int(m)] for m in moments], np.int64)
+        at = np.searchsorted(keys, locations[moments] * span + bounds, "right") - 1
+        source = releases[order][np.maximum(at, 0)] if len(keys) else np.zeros_like(at)
+        some = (at >= 0) & (locations[source] == locations[moments])
+        copied = distinct(source[some])
+        self._steps[copied, native.COPIES] = self._rows + np.arange(len(copied))
+        copies = self._rows + np.searchsorted(copied, source)
+        self._steps[moments, native.READS] = np.where(some, copies, -1)
+        self._steps[moments, native.TAKES] = 0
+        self._rows += len(copied)
 
     def known(self, sequence: Ints, moment: Ints) -> Ints:
-        """The newest version of each sequence that is known at each moment; 0 if none is.
+        """Return the newest version of each sequence that is known at each moment; 0 if none is.
 
         Args:
-            sequence: As in `releases`.
+            sequence: As in the history.
             moment: Of an access of the program that knows; -1 before its first one.
         """
-        order = order_by(sequence, moment)
-        fresh = changes(sequence[order], moment[order])
-        heads = order[fresh]
-        pairs = zip(sequence[heads].tolist(), moment[heads].tolist(), strict=True)
-        counts = (get(self._clocks[m], s, self._depth) if m >= 0 else 0 for s, m in pairs)
-        result = np.empty(len(sequence), np.int64)
-        result[order] = np.fromiter(counts, np.int64, len(heads))[np.cumsum(fresh) - 1]
+        releases = self._history.releases
+        keys, values = self._history.sequence[releases], self._history.version[releases]
+        return self._answers(keys, values, sequence, moment)
+
+    def latest(self, program: Ints, moment: Ints) -> Ints:
+        """Return the last release of each program that is known at each moment, or -1.
+
+        Args:
+            program: Programs that release.
+            moment: As for `known`.
+        """
+        releases = self._history.releases
+        asked = np.searchsorted(self._programs, program)
+        return self._answers(self._owner[releases], releases + 1, asked, moment) - 1
+
+    def _answers(self, keys: Ints, values: Ints, asked: Ints, moment: Ints) -> Ints:
+        """Return the largest value of a key that is known at each moment; 0 if none is.
+
+        Args:
+            keys: Key of each release; numbers from 0.
+            values: Value of each release, ascending for each key and positive.
+            asked: The keys that are asked for.
+            moment: When.
+        """
+        # Keys that are first released at about the same time are played together.
+        first = np.full(int(max(keys.max(initial=-1), asked.max(initial=-1))) + 1, len(self._steps))
+        np.minimum.at(first, keys, self._history.releases)
+        wanted = distinct(asked)
+        wanted = wanted[order_by(first[wanted])]
+        rank = np.full(len(first), -1)
+        rank[wanted] = np.arange(len(wanted))
+        result = np.zeros(len(asked), np.int64)
+        order = order_by(rank[asked] // native.WIDTH, moment, rank[asked])
+        order = order[(moment[order] >= first[asked[order]])]
+        group = rank[asked[order]] // native.WIDTH
+        heads = np.flatnonzero(changes(group))
+        clocks = np.zeros((self._rows, native.WIDTH), np.int32)
+        for part in np.split(order, heads[1:]) if len(heads) else ():
+            number = int(rank[asked[part[0]]]) // native.WIDTH
+            tick(number * native.WIDTH, len(wanted), "programs and words")
+            begin = int(first[wanted[number * native.WIDTH]])
+            end = int(moment[part[-1]]) + 1
+            self._mark(begin, end, keys, values, rank - number * native.WIDTH)
+            place = rank[asked[part]] - number * native.WIDTH
+            questions = np.stack([moment[part] - begin, place], 1).astype(np.int32)
+            fresh = changes(questions[:, 0], questions[:, 1])
+            answers = native.replay(self._steps[begin:end], clocks, questions[fresh])
+            result[part] = answers[np.cumsum(fresh) - 1]
         return result
 
-
-def _as_of(published: Sequence[tuple[int, Map]], moment: int) -> Map:
-    """What had been published up to a moment."""
-    index = bisect_right(published, moment, key=lambda each: each[0])
-    return published[index - 1][1] if index else None
+    def _mark(self, begin: int, end: int, keys: Ints, values: Ints, place: Ints) -> None:
+        """Enters into the steps which place of a clock each release sets, and to what."""
+        low, high = np.searchsorted(self._history.releases, (begin, end))
+        moments = self._history.releases[low:high]
+        here = place[keys[low:high]]
+        inside = (here >= 0) & (here < native.WIDTH)
+        self._steps[moments, native.KEY] = np.where(inside, here, -1)
+        self._steps[moments, native.VALUE] = values[low:high]
 
 
 class Chains:
-    """Knowledge of launches for which `are_chains` holds, where clocks have one entry: the same
-    as `Trees` makes of them, without playing access by access. Arguments and attributes are its.
+    """Knowledge of launches for which `are_chains` holds, of all accesses at once.
+
+    Args:
+        programs: Program of each access, in memory order.
+        flags: Flags of each access.
+        history: The versions of the locations.
     """
 
-    def __init__(self, locations: Ints, programs: Ints, flags: Ints) -> None:
-        self._locations = locations
-        order = order_by(locations, np.arange(len(locations)))
-        is_release = (flags[order] & RELEASE) != 0
-        version = _within(changes(locations[order]), np.cumsum(is_release))
-        versions = np.empty(len(order), np.int64)
-        versions[order] = version
-        moments = np.flatnonzero(flags & RELEASE)
-        self.releases: tuple[Ints, Ints, Ints] = moments, locations[moments], versions[moments]
+    def __init__(self, programs: Ints, flags: Ints, history: Published) -> None:
+        self._sequence = history.sequence
         # Who acquires knows the version there is; versions only grow.
         order = order_by(programs, np.arange(len(programs)))
         group = np.cumsum(changes(programs[order]))
-        learned = np.where(flags[order] & ACQUIRE, versions[order], 0)
-        span = int(versions.max(initial=0)) + 1
+        learned = np.where(flags[order] & ACQUIRE, history.version[order], 0)
+        span = int(history.version.max(initial=0)) + 1
         self._known = np.empty(len(order), np.int64)
         self._known[order] = np.maximum.accumulate(group * span + learned) - group * span
 
     def known(self, sequence: Ints, moment: Ints) -> Ints:
-        """See `Trees.known`."""
-        if len(self._locations) == 0:
+        """See `Replay.known`."""
+        if len(self._sequence) == 0:
             return np.zeros(len(sequence), np.int64)
-        mine = (moment >= 0) & (self._locations[moment] == sequence)
+        mine = (moment >= 0) & (self._sequence[moment] == sequence)
         return np.where(mine, self._known[moment], 0)
 
 
@@ -144,10 +219,3 @@ def are_chains(locations: Ints, programs: Ints, flags: Ints) -> bool:
     order = order_by(programs, locations)
     fresh: Bools = changes(programs[order])
     return bool(np.array_equal(fresh, fresh | changes(locations[order])))
-
-
-def _within(fresh: Bools, running: Ints) -> Ints:
-    """A running total that begins anew in each group."""
-    heads = np.flatnonzero(fresh)
-    before = np.append(0, running)[heads]
-    return np.asarray(running - np.repeat(before, np.diff(np.append(heads, len(running)))))

@@ -1,84 +1,19 @@
-"""The releases of a launch as a table, and the two questions asked of it for many accesses.
+"""The releases of a launch as a table, and the questions asked of it for many accesses at once.
 
-Rows are grouped by program and sequence (see `clocks`); within a group the version, the epoch and
-the barrier count all ascend. Knows nothing of what a program knew when.
+Rows are grouped by program and sequence (see `knowledge`); within a group the version, the epoch
+and the barrier count all ascend.
 """
 
 import numpy as np
 
 from ttools.sanitizer.races.keys import changes, count_less, order_by, ranges
+from ttools.sanitizer.races.knowledge import Published
 from ttools.sanitizer.races.records import Ints, Records
 
 UNKNOWN = -1
 
 
-class Releases:
-    """All releases of a launch.
-
-    Args:
-        syncs: Sync records in memory order.
-        moment: The index of each release in `syncs`.
-        sequence: What each release was published into.
-        version: And as which version of it, from 1.
-    """
-
-    def __init__(
-        self,
-        syncs: Records,
-        moment: Ints,
-        sequence: Ints,
-        version: Ints,
-    ) -> None:
-        program = syncs["program"][moment]
-        order = order_by(program, sequence, version)
-        self._moment, self._version = moment[order], version[order]
-        program, sequence = program[order], sequence[order]
-        fresh = changes(program, sequence)
-        self._head = np.flatnonzero(fresh)
-        self._stop = np.append(self._head[1:], len(order))
-        self._program, self._sequence = program[self._head], sequence[self._head]
-        group = np.cumsum(fresh) - 1
-        self._by_version = _Ascending(group, self._version)
-        self._by_epoch = _Ascending(group, syncs["epoch"][self._moment])
-        self._by_barrier = _Ascending(group, syncs["barrier"][self._moment])
-
-    def groups(self, program: Ints) -> tuple[Ints, Ints, Ints]:
-        """The groups of each program: group, its sequence, and the index into `program`."""
-        low = count_less(self._program, program)
-        high = count_less(self._program, program + 1)
-        group, owner = ranges(low, high - low)
-        return group, self._sequence[group], owner
-
-    def newest(self, group: Ints, version: Ints) -> Ints:
-        """The moment of the last release of each group up to a version, or -1."""
-        at = self._by_version.count(group, version, "right") - 1
-        return np.where(at >= self._head[group], self._moment[at], UNKNOWN)
-
-    def requirement(self, program: Ints, epoch: Ints, barrier: Ints) -> tuple[Ints, Ints]:
-        """Sequences and their versions, any one of which orders all accesses before its knower.
-
-        Args:
-            program: of each access.
-            epoch: of each access.
-            barrier: What the barrier count of a release must exceed to publish the access.
-        """
-        group, sequence, owner = self.groups(program)
-        at = np.maximum(
-            self._by_epoch.count(group, epoch[owner], "left"),
-            self._by_barrier.count(group, barrier[owner], "right"),
-        )
-        found = at < self._stop[group]
-        at, sequence = at[found], sequence[found]
-        order = order_by(sequence)
-        at, sequence = at[order], sequence[order]
-        heads = np.flatnonzero(changes(sequence))
-        if len(heads) == 0:
-            return heads, heads
-        enough = np.diff(np.append(heads, len(at))) == len(program)
-        return sequence[heads[enough]], np.maximum.reduceat(self._version[at], heads)[enough]
-
-
-class _Ascending:
+class Ascending:
     """A column that ascends within each group, for searches in many groups at once."""
 
     def __init__(self, group: Ints, column: Ints) -> None:
@@ -90,3 +25,85 @@ class _Ascending:
         inside = np.clip(value, -1, self._span - 1)
         keys = group * self._span + inside
         return count_less(self._keys, keys if side == "left" else keys + 1)
+
+
+class Releases:
+    """All releases of a launch.
+
+    Args:
+        syncs: Sync records in memory order.
+        history: The versions of their locations.
+    """
+
+    def __init__(self, syncs: Records, history: Published) -> None:
+        moment = history.releases
+        program = syncs["program"][moment].astype(np.int64)
+        sequence, version = history.sequence[moment], history.version[moment]
+        order = order_by(program, sequence, version)
+        self._moment, self._version = moment[order], version[order]
+        program, sequence = program[order], sequence[order]
+        fresh = changes(program, sequence)
+        self._head = np.flatnonzero(fresh)
+        self._stop = np.append(self._head[1:], len(order))
+        self._program, self._sequence = program[self._head], sequence[self._head]
+        self._sequences = int(sequence.max(initial=-1)) + 1
+        self._keys = self._program * self._sequences + self._sequence
+        group = np.cumsum(fresh) - 1
+        self._by_version = Ascending(group, self._version)
+        self._by_epoch = Ascending(group, syncs["epoch"][self._moment])
+        self._by_barrier = Ascending(group, syncs["barrier"][self._moment])
+
+    def groups(self, program: Ints) -> tuple[Ints, Ints, Ints]:
+        """The groups of each program: group, its sequence, and the index into `program`."""
+        low = count_less(self._program, program)
+        high = count_less(self._program, program + 1)
+        group, owner = ranges(low, high - low)
+        return group, self._sequence[group], owner
+
+    def count_groups(self, program: Ints) -> Ints:
+        """How many groups each program has."""
+        return count_less(self._program, program + 1) - count_less(self._program, program)
+
+    def newest(self, group: Ints, version: Ints) -> Ints:
+        """The moment of the last release of each group up to a version, or -1."""
+        at = self._by_version.count(group, version, "right") - 1
+        return np.where(at >= self._head[group], self._moment[at], UNKNOWN)
+
+    def shared_sequences(self, program: Ints, most: int) -> Ints:
+        """The sequences that each program releases into together with most others.
+
+        Args:
+            program: Programs.
+            most: How many sequences of each.
+
+        Returns:
+            A row for each program; -1 where it has fewer.
+        """
+        members = np.bincount(self._sequence, minlength=self._sequences)
+        order = order_by(self._program, -members[self._sequence])
+        heads = count_less(self._program, program)
+        count = self.count_groups(program)
+        place = np.arange(most)
+        inside = place < count[:, None]
+        at = np.where(inside, heads[:, None] + place, 0)
+        return np.where(inside, self._sequence[order[at]], UNKNOWN) if len(order) else at - 1
+
+    def publishing(self, program: Ints, sequence: Ints, epoch: Ints, barrier: Ints) -> Ints:
+        """The first version of a sequence that publishes each access, or -1.
+
+        Args:
+            program: Program of each access.
+            sequence: Sequence to look at for each access, or -1.
+            epoch: Epoch of each access.
+            barrier: What the barrier count of a release must exceed to publish the access.
+        """
+        if len(self._keys) == 0:
+            return np.full(len(program), UNKNOWN)
+        key = program * self._sequences + sequence
+        group = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        at = np.maximum(
+            self._by_epoch.count(group, epoch, "left"),
+            self._by_barrier.count(group, barrier, "right"),
+        )
+        found = (sequence >= 0) & (self._keys[group] == key) & (at < self._stop[group])
+        return np.where(found, self._version[np.minimum(at, len(self._version) - 1)], UNKNOWN)
