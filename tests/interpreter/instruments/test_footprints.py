@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import torch
 import triton
@@ -9,6 +11,8 @@ import triton.language as tl
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from observing import EVERYTHING, FOOTPRINTS, Observed, observe
+
+from ttools.interpreter.runtime.access_log import more_lanes
 
 R, C, PROGRAMS, MIDDLE = 4, 32, 3, 1024
 _NUMBERS = ["sp", "s0", "s1", "n0", "n1", "turns"]
@@ -43,13 +47,24 @@ def waits(flag_ptr, o_ptr, n):
             pass
 
 
-def logged(observed: Observed, first: int, kind: str) -> list[set[int]]:
-    """Per program the elements of a tensor of floats that sites of a kind logged."""
-    found: list[set[int]] = [set() for _ in range(PROGRAMS)]
-    for site, program, address, _ in observed.lanes():
-        if observed.sites[site].kind == kind:
-            assert (address - first) % 4 == 0
-            found[program].add((address - first) // 4)
+@triton.jit
+def gathers(x_ptr, index_ptr, keep_ptr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    at, keep = tl.load(index_ptr + i), tl.load(keep_ptr + i)
+    # What a launch does not write is not logged.
+    tl.store(x_ptr + i, tl.load(x_ptr + at, mask=keep != 0, other=0.0))
+
+
+def logged(observed: Observed, first: int, kind: str, parameter: int = 0) -> list[Counter[int]]:
+    """Per program how many lanes of a kind of sites accessed each element of a tensor of floats."""
+    found: list[Counter[int]] = [Counter() for _ in range(PROGRAMS)]
+    for row, more in zip(observed.accesses, more_lanes(observed.accesses).tolist(), strict=True):
+        site = observed.sites[row["site"]]
+        if (site.kind, site.parameter) == (kind, parameter):
+            assert (row["start"] - first) % 4 == 0
+            elements = range((row["start"] - first) // 4, (row["end"] - first) // 4)
+            assert not more or len(elements) == 1
+            found[row["program"]].update(dict.fromkeys(elements, 1 + more))
     return found
 
 
@@ -69,23 +84,29 @@ def test_strided_tiles(steps: tuple[int, int, int], extents: tuple[int, int], tu
     )
     p, turn, r, c = np.ogrid[:PROGRAMS, :turns, : extents[0], : extents[1]]
     elements = p * steps[0] + turn * C + r * steps[1] + c * steps[2]
-    expected = [set(elements[n].ravel().tolist()) for n in range(PROGRAMS)]
+    expected = [Counter(elements[n].ravel().tolist()) for n in range(PROGRAMS)]
     assert logged(observed, view.data_ptr(), "store") == expected
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.floats(0, 1), st.booleans())
-def test_scattered_lanes(seed: int, share: float, in_runs: bool) -> None:
+@given(st.integers(0, 2**32 - 1), st.floats(0, 1), st.sampled_from(["", "runs", "few", "last"]))
+def test_scattered_and_gathered_lanes(seed: int, share: float, shape: str) -> None:
     random = np.random.default_rng(seed)
     index = random.integers(0, MIDDLE, (PROGRAMS, R * C))
-    if in_runs:  # of neighbours, some of which are left out
+    if shape == "runs":  # of neighbours, some of which are left out
         index = index[:, :1] // 2 + np.arange(R * C)
+    elif shape == "few":  # many lanes in a row have one address
+        index = np.sort(index % 5, axis=1)
+    elif shape == "last":  # a run, and then always its last element
+        index = np.minimum(np.arange(R * C), index[:, :1] % (R * C))
     keep = random.random(index.shape) < share
     x = torch.zeros(MIDDLE)
     arguments = (x, torch.tensor(index), torch.tensor(keep.astype(np.int8)))
+    expected = [Counter(row[kept].tolist()) for row, kept in zip(index, keep, strict=True)]
     observed = observe(lambda: indexed[(PROGRAMS,)](*arguments, B=R * C), FOOTPRINTS)
-    expected = [set(row[kept].tolist()) for row, kept in zip(index, keep, strict=True)]
     assert logged(observed, x.data_ptr(), "atomic") == expected
+    observed = observe(lambda: gathers[(PROGRAMS,)](*arguments, B=R * C), FOOTPRINTS)
+    assert logged(observed, x.data_ptr(), "load") == expected
 
 
 def test_a_waiting_program_fills_no_log() -> None:

@@ -72,6 +72,9 @@ OPEN_FIRST, OPEN_COUNT, OPEN_STRIDE, OPEN_LANES = 104, 152, 160, 168
 #: lowest bits, then by how many lanes, then by how many bytes they follow each other.
 REPEATED = 1 << 30
 REPEAT_COUNT_BITS, REPEAT_LANE_BITS, REPEAT_STRIDE_BITS = 12, 21, 31
+#: From this bit on the `seq` of any other record counts further lanes that accessed its one
+#: element: of neighbours at one address only the first ones are logged.
+MORE_LANES_SHIFT = 48
 #: i32 size, lanes, region, leader; ptr positions of lanes; i64 bytes of the tile, less one; i64
 #: whether it stores.
 SITE_BYTES = 40

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ttools.interpreter.abi.probe_layout import (
+    MORE_LANES_SHIFT,
     REPEAT_COUNT_BITS,
     REPEAT_LANE_BITS,
     REPEATED,
@@ -162,12 +163,24 @@ def access_dtype() -> Any:
     `lane` is the position of its first element in the walk of the tile, see
     `ProbeSite.positions`; the others follow one by one. `epoch` counts the program's synchronising
     accesses before it, `barrier` its barriers, `seq` is the launch's count of synchronising
-    accesses when the run began.
+    accesses when the run began; see `more_lanes` for its highest bits.
     """
     import numpy as np
 
     wide = [(name, np.int64) for name in ("start", "end", "program", "seq")]
     return np.dtype([*wide, *((n, np.int32) for n in ("site", "lane", "epoch", "barrier"))])
+
+
+def more_lanes(records: NDArray[Any]) -> NDArray[np.int64]:
+    """How many lanes each record stands for beside those of its run.
+
+    Of neighbouring lanes with one address a few are logged, and the others counted.
+
+    Args:
+        records: of `access_dtype`, none repeated.
+    """
+    counts: NDArray[np.int64] = records["seq"] >> MORE_LANES_SHIFT
+    return counts
 
 
 @lru_cache(maxsize=1)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ttools.core.process.phases import tick
+from ttools.interpreter.runtime.access_log import more_lanes
 from ttools.sanitizer.races.classes import MAY_CONFLICT, STORE, clashes, classes_of
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.happens_before import ordered_rows
@@ -249,11 +250,13 @@ def _elements(start: Ints, end: Ints, size: int, phase: int) -> int:
 
 
 def _lanes(records: Records, pair: Ints, sites: Sequence[Site], start: Ints, end: Ints) -> int:
-    """How many elements the records of two sites access in disjoint ranges, each time anew."""
+    """How many lanes at two sites access elements in disjoint ranges, each time anew."""
     lanes = 0
     for site in distinct(pair).tolist():
         mine = records.take(np.flatnonzero(records["site"] == site))
         begin, stop, size = column(mine, "start"), column(mine, "end"), sites[site].size
+        # Only records of one element stand for further lanes.
+        lanes_each = 1 + more_lanes(mine)
         # Elements that begin alike modulo their size lie on one grid: ranges grow to its elements.
         phase = begin % size
         for each in distinct(phase).tolist():
@@ -266,7 +269,8 @@ def _lanes(records: Records, pair: Ints, sites: Sequence[Site], start: Ints, end
                 which = np.searchsorted(first, at, "right")
                 inside = np.minimum(at, last[which - 1]) - first[which - 1]
                 counts = before[which - 1] + inside
-                lanes += sign * int(np.where(which > 0, counts, 0).sum())
+                elements = np.where(which > 0, counts, 0)
+                lanes += sign * int((elements * lanes_each[chosen]).sum())
     return lanes
 
 

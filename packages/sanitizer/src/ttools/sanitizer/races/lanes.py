@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ttools.interpreter.runtime.access_log import more_lanes
 from ttools.sanitizer.races.keys import changes, distinct, order_by
 from ttools.sanitizer.races.records import AccessRef, Ints, Records, SharedLanes, Site
 
@@ -96,6 +97,6 @@ def _entry(mine: Records, meets: Ints, shared: Ints, sites: Sequence[Site]) -> S
             address=int(first["start"]),
             epoch=int(first["epoch"]),
         ),
-        count=int((-(-shared[meets] // site.size)).sum()),
+        count=int((-(-shared[meets] // site.size) + more_lanes(mine[meets])).sum()),
         programs=len(distinct(mine["program"][meets].astype(np.int64))),
     )

@@ -27,7 +27,8 @@ ACCESS = access_dtype()
 again after the last one of the tile.
 `epoch` and `barrier` count the sync records and the block barriers that the program had made
 before. `seq` is a lower bound of the time in a launch that synchronises; the analysis derives
-order from `epoch` and needs no time.
+order from `epoch` and needs no time. Its highest bits count further lanes that access the element
+of a record of one element (`more_lanes`).
 """
 
 SYNC = sync_dtype()

@@ -1,4 +1,4 @@
-"""Plays accesses that acquire and release, and answers what a program knew when: `native_clocks.ll`.
+"""Plays accesses that acquire and release, and answers who knew what when: `native_clocks.ll`.
 
 Clocks are vectors of `WIDTH` numbers that only grow: one for each program and each word. An access
 that acquires takes the larger numbers of its word's clock, one that releases gives them.

@@ -571,6 +571,7 @@ entry:
   %stores = load i64, ptr %stores.at
   br label %lane
   ; Of neighbours at one address the first is logged, and one more of a store: lanes share an element.
+  ; The others are counted in the record, which nothing continues from then on.
 lane:
   %l = phi i32 [ 0, %entry ], [ %l1, %next ]
   %seen = phi i64 [ -1, %entry ], [ %seen1, %next ]
@@ -589,9 +590,22 @@ look:
   %a = load i64, ptr %address.at
   %again = icmp eq i64 %a, %seen
   %used.up = icmp eq i64 %spare, 0
-  %skipped = and i1 %again, %used.up
+  %known = and i1 %again, %used.up
   %spare.left = select i1 %again, i64 0, i64 %stores
-  br i1 %skipped, label %next, label %record
+  br i1 %known, label %repeat, label %record
+repeat:
+  %open = call ptr @open_record(ptr %probe, i32 %site)
+  %open.start = load i64, ptr %open
+  %single = icmp eq i64 %open.start, %a
+  br i1 %single, label %count, label %record
+count:
+  %origin.at = getelementptr i8, ptr %open, i64 OPEN_ORIGIN
+  store i64 -1, ptr %origin.at
+  %word.at = getelementptr i8, ptr %open, i64 24
+  %word = load i64, ptr %word.at
+  %word1 = add i64 %word, ONE_MORE_LANE
+  store i64 %word1, ptr %word.at
+  br label %next
 record:
   %offset.place = shl i64 %l64, 2
   %offset.at = getelementptr i8, ptr %offsets, i64 %offset.place
@@ -600,8 +614,8 @@ record:
   call void @footprint(ptr %probe, i32 %site, i64 %a, i64 %size, i32 %index)
   br label %next
 next:
-  %seen1 = phi i64 [ %seen, %test ], [ %a, %look ], [ %a, %record ]
-  %spare1 = phi i64 [ %spare, %test ], [ %spare.left, %look ], [ %spare.left, %record ]
+  %seen1 = phi i64 [ %seen, %test ], [ %a, %count ], [ %a, %record ]
+  %spare1 = phi i64 [ %spare, %test ], [ %spare.left, %count ], [ %spare.left, %record ]
   %l1 = add i32 %l, 1
   br label %lane
 exit:
