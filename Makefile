@@ -1,5 +1,5 @@
 # Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS,
-# TEST_JOBS, BENCH_ARGS, FUZZ_ARGS and MATRIX_ARGS, for example
+# TEST_JOBS, BENCH_ARGS, FUZZ_ARGS, EXPLORE_ARGS and MATRIX_ARGS, for example
 # `make test TRITON=triton==3.6.0 VENV=.venv-3.6`. CONSTRAINTS=/dev/null takes the newest of all else.
 
 SHELL := /bin/bash
@@ -28,6 +28,7 @@ TEST_JOBS ?= $(shell jobs=$$(nproc); echo $$((jobs < 4 ? jobs : 4)))
 SHARED = -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 FUZZ_ARGS ?= --new --seconds 60 --processes $(TEST_JOBS)
+EXPLORE_ARGS ?= --seconds 300 --processes $(TEST_JOBS)
 MATRIX_ARGS ?=
 
 # `make ci` sets the exact version, so that what it tested can be named.
@@ -45,7 +46,7 @@ STAMP := $(VENV)/.installed-$(PINS)
 ENGINE_TESTS := $(wildcard tests/core tests/interpreter tests/watch tests/examples)
 DEMOS := vector_add softmax matmul strided_views liger
 
-.PHONY: help demo test lint typecheck bench fuzz docs ci ci-full smoke engine test-gpu constraints clean
+.PHONY: help demo test lint typecheck bench fuzz explore docs ci ci-full smoke engine test-gpu constraints clean
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) \
@@ -96,6 +97,9 @@ bench: $(STAMP) ## Measure speed against torch and TRITON_INTERPRET=1, and what 
 
 fuzz: $(STAMP) ## Run random kernels and compare them with NumPy
 	@$(PY) -m tools.fuzz $(FUZZ_ARGS)
+
+explore: $(STAMP) ## Run the property tests on new examples, for minutes
+	@$(PY) -m tools.explore $(EXPLORE_ARGS)
 
 docs: $(STAMP) ## Build the documentation into site/
 	@mapfile -t tools < <($(PY) tools/requirements.py docs); \

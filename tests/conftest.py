@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 from tests.chromium import Chromium
+from tests.exploration import register_profiles
 
 _TESTS = Path(__file__).parent
 _ROOT = _TESTS.parent
@@ -74,15 +74,7 @@ os.environ["TTOOLS_OPT"] = "1"
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How fast examples are made depends on what else the machine does.
-_SETTINGS: dict[str, Any] = {
-    "deadline": None,
-    "print_blob": True,
-    "suppress_health_check": [hypothesis.HealthCheck.too_slow],
-}
-hypothesis.settings.register_profile("ttools", **_SETTINGS)
-hypothesis.settings.register_profile("ci", **_SETTINGS, derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "ttools")
+register_profiles()
 
 
 class _TorchIsMissing(importlib.abc.MetaPathFinder):

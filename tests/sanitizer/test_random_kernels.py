@@ -22,9 +22,7 @@ def _run(kernel: RandomKernel) -> None:
     assert not [f for f in report.findings if f.kind != "unused_load"], report
 
 
-@hypothesis.settings(
-    max_examples=6, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
-)
+@hypothesis.settings(max_examples=6, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(kernel=random_kernels())
 def test_checks_change_nothing(kernel: RandomKernel) -> None:
     _run(kernel)

@@ -16,9 +16,7 @@ from random_kernels import RandomKernel, check, random_kernels
 
 
 @pytest.mark.slow
-@hypothesis.settings(
-    max_examples=6, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
-)
+@hypothesis.settings(max_examples=6, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(kernel=random_kernels())
 def test_python_agrees_with_watched_native_code(kernel: RandomKernel) -> None:
     with watch(compare="eager", rtol=0, atol=0) as run:

@@ -17,7 +17,6 @@ COUNT = int(os.environ.get("TTOOLS_FUZZ", "25"))
 @pytest.mark.timeout(max(300, 2 * COUNT))
 @hypothesis.settings(
     max_examples=COUNT,
-    derandomize="TTOOLS_FUZZ" not in os.environ,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 @hypothesis.given(kernel=random_kernels())
