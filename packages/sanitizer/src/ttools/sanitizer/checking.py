@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ttools.core.errors import KernelError
@@ -32,9 +32,15 @@ class ChosenChecks:
         self._with_prepare = self._overriding("prepare")
         self._with_findings = self._overriding("findings")
         self._with_remarks = self._overriding("remarks")
-        self._names = [kind.name for kind in kinds]
-        after_run = sorted({*self._with_findings, *self._with_remarks})
-        self._names_after_run = [kinds[n].name for n in after_run]
+        self._names = tuple(kind.name for kind in kinds)
+        #: What follows the run: the phase, the check, whether its remarks are asked for, and the
+        #: checks that have not finished until then.
+        self._analyses: list[tuple[str, int, bool, tuple[str, ...]]] = []
+        hooks = [(n, False) for n in self._with_findings] + [(n, True) for n in self._with_remarks]
+        for at, (n, remarks) in enumerate(hooks):
+            name = kinds[n].analysis or f"{kinds[n].name} analysis"
+            pending = tuple(dict.fromkeys(kinds[m].name for m, _ in hooks[at:]))
+            self._analyses.append((name, n, remarks, pending))
 
     def _overriding(self, hook: str) -> Sequence[int]:
         before = getattr(Check, hook)
@@ -58,18 +64,26 @@ class ChosenChecks:
             PhaseStopped: another thread asked for the end of the launch.
         """
         checks = [kind(checked) for kind in self._kinds]
-        checked.pending = list(self._names)
+        checked.pending = self._names
         try:
             self._run(checked, checks, work)
         except PhaseStopped as stop:
             _note_stop(checked, work, stop, checked.pending, NOT_MADE)
             return
-        checked.pending = list(self._names_after_run)
-        for n in self._with_findings:
-            _analyse(checked, checks[n], checks[n].findings, work)
-        for n in self._with_remarks:
-            _analyse(checked, checks[n], checks[n].remarks, work)
-        checked.pending = []
+        for name, n, remarks, pending in self._analyses:
+            checked.pending = pending
+            check = checks[n]
+            before = len(checked.findings)
+            try:
+                if remarks:  # these are made of what is known already
+                    checked.findings += check.remarks()
+                    continue
+                work.begin(name)
+                checked.findings += check.findings()
+            except PhaseStopped as stop:
+                missing = _missing(check, stop.phase == name, len(checked.findings) > before)
+                _note_stop(checked, work, stop, [check.name], missing)
+        checked.pending = ()
 
     def _run(self, checked: CheckedLaunch, checks: Sequence[Check], work: Work) -> None:
         """Prepares a launch and runs its programs."""
@@ -95,27 +109,22 @@ class ChosenChecks:
                 phase="run",
                 reason="timeout" if monitor.stop.reason == "timeout" else "interrupted",
                 seconds=round(monitor.stop.seconds, 3),
-                checks=tuple(self._names),
+                checks=self._names,
             )
 
 
-def _analyse(
-    checked: CheckedLaunch, check: Check, hook: Callable[[], Iterable[Finding]], work: Work
-) -> None:
-    """Takes the findings that a check makes of what was observed, as far as time allows."""
-    name = check.analysis or f"{check.name} analysis"
-    work.begin(name)
-    before = len(checked.findings)
-    try:
-        checked.findings += hook()
-    except PhaseStopped as stop:
-        more = "other " if len(checked.findings) > before else ""
-        missing = f"{more}{check.seeks or 'findings'} in it were not looked for"
-        if stop.phase != name:
-            missing = f"{check.seeks or 'findings'} that only this shows were not looked for"
-        _note_stop(checked, work, stop, [check.name], missing)
-    if check.name in checked.pending:
-        checked.pending.remove(check.name)
+def _missing(check: Check, is_own: bool, found_some: bool) -> str:
+    """What was not looked for where an analysis was stopped.
+
+    Args:
+        check: whose analysis it was.
+        is_own: whether it was stopped in its own phase, not in one inside of it.
+        found_some: whether it has findings already.
+    """
+    what = check.seeks or "findings"
+    if not is_own:
+        return f"{what} that only this shows were not looked for"
+    return f"{'other ' if found_some else ''}{what} in it were not looked for"
 
 
 def _note_stop(

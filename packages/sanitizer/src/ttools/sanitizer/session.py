@@ -181,11 +181,12 @@ class Session:
         )
         checked.seconds = self._limits.get(launch.kernel, checked.seconds)
         seconds = self._phase_limits.get(launch.kernel, self.options.timeout)
-        working = self._tally.working(launch.kernel, seconds, "preparation", checked)
+        work = self._tally.begin(launch.kernel, seconds, "preparation", checked)
         try:
-            with working as work:
-                self._checks.run(checked, work)
+            self._checks.run(checked, work)
+            self._tally.end(work)
         except BaseException as error:
+            self._tally.end(work)
             checked.unfinished = unfinished(work, error, checked.pending)
             if checked.unfinished.reason == "interrupted" and not _was_stopped(launch):
                 checked.findings.append(cut_short(checked, checked.unfinished, _pending(checked)))
@@ -225,10 +226,9 @@ class Session:
         Returns:
             What it returns; None if that took longer than a launch may, which a finding says.
         """
-        working = self._tally.working(kernel, self.options.timeout, "compilation")
+        work = self._tally.begin(kernel, self.options.timeout, "compilation")
         try:
-            with working as work:
-                return compiles()
+            return compiles()
         except (PhaseStopped, KeyboardInterrupt) as error:
             record = unfinished(work, error, sorted(self.options.checks))
             line = host_line()
@@ -239,6 +239,8 @@ class Session:
             if error.reason == "timeout":
                 return None
             raise SystemExit(_INTERRUPTED) from None
+        finally:
+            self._tally.end(work)
 
     def tune(self, launch: TunedLaunch) -> Any:
         """Runs an autotuned launch in the first of its configurations, or in all."""

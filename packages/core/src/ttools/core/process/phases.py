@@ -51,10 +51,10 @@ class Phase:
 
     __slots__ = ("began", "deadline", "done", "name", "total", "unit")
 
-    def __init__(self, name: str, seconds: float | None) -> None:
+    def __init__(self, name: str, limit: float) -> None:
         self.name = name
         self.began = time.monotonic()
-        self.deadline = math.inf if seconds is None else self.began + seconds
+        self.deadline = self.began + limit
         self.done: int | None = None
         self.total: int | None = None
         self.unit = ""
@@ -71,19 +71,20 @@ class Work:
     Args:
         kernel: name of the kernel.
         number: number of the launch among those of its kernel, from 1.
+        seconds: the most that each phase may take; None for any time.
         first: name of the phase that it begins with.
 
     Attributes:
-        seconds: the most that each phase may take; None for any time.
         phase: the innermost phase of now.
         broken: the innermost phase that an exception has left; None if there is none.
     """
 
-    __slots__ = ("_around", "_asked", "_thread", "broken", "kernel", "number", "phase", "seconds")
+    __slots__ = ("_around", "_asked", "_limit", "_thread", "broken", "kernel", "number", "phase")
 
     def __init__(self, kernel: str, number: int, seconds: float | None, first: str) -> None:
-        self.kernel, self.number, self.seconds = kernel, number, seconds
-        self.phase = Phase(first, seconds)
+        self.kernel, self.number = kernel, number
+        self._limit = math.inf if seconds is None else seconds
+        self.phase = Phase(first, self._limit)
         self.broken: Phase | None = None
         self._asked: Reason | None = None
         self._thread = threading.get_ident()
@@ -109,12 +110,16 @@ class Work:
 
     def begin(self, name: str) -> None:
         """Ends the phase of now, and begins another one in its place."""
-        self.phase = Phase(name, self.seconds)
+        # Each launch has several, most of which take microseconds: no new object is made.
+        phase = self.phase
+        phase.name, phase.done = name, None
+        phase.began = began = time.monotonic()
+        phase.deadline = began + self._limit
 
     @contextmanager
     def doing(self, name: str) -> Iterator[Phase]:
         """Runs a phase; the clock of the one around it stands still meanwhile."""
-        around, self.phase = self.phase, Phase(name, self.seconds)
+        around, self.phase = self.phase, Phase(name, self._limit)
         own = self.phase
         try:
             yield own

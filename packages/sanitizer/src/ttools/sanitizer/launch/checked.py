@@ -88,7 +88,7 @@ class CheckedLaunch:
         self.book, self.memory, self.outputs = book, memory, outputs
         self.is_trial = is_trial
         self.findings: list[Finding] = []
-        self.pending: list[str] = []
+        self.pending: Sequence[str] = ()
         self.seconds = options.timeout
         self._judges_views = judges_views
         self.regions = kernel.remember(KnownRegions, KnownRegions).regions(launch, self._region)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ttools.core.findings.findings import Finding, LaunchEntry, Unfinished, merge_in_launch
@@ -37,11 +36,10 @@ class Tally:
         self._running: dict[int, tuple[Work, CheckedLaunch | None]] = {}
         self._begun: Counter[str] = Counter()
 
-    @contextmanager
-    def working(
+    def begin(
         self, kernel: str, seconds: float | None, phase: str, checked: CheckedLaunch | None = None
-    ) -> Iterator[Work]:
-        """Makes what follows the work of this thread on the next launch of a kernel.
+    ) -> Work:
+        """Makes what follows, up to `end`, the work of this thread on the next launch of a kernel.
 
         Args:
             kernel: name of the kernel.
@@ -54,11 +52,12 @@ class Tally:
             self._begun[kernel] = number
         work = Work(kernel, number, seconds, phase)
         self._running[id(work)] = work, checked
-        try:
-            with work:
-                yield work
-        finally:
-            self._running.pop(id(work), None)
+        return work.__enter__()
+
+    def end(self, work: Work) -> None:
+        """Ends a work that was begun."""
+        work.__exit__()
+        self._running.pop(id(work), None)
 
     def count(self, launch: ObservedLaunch, checked: CheckedLaunch) -> None:
         """Counts a launch that has ended."""
