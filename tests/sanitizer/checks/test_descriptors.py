@@ -136,3 +136,35 @@ def test_the_rules_of_the_host(fields: dict[str, object], expected: str | None) 
     else:
         assert len(found) == 1
         assert re.match(expected, found[0].replace("(", "").replace(")", ""))
+
+
+def rows_of(width: int, columns: int) -> torch.Tensor:
+    return torch.zeros(16, width, dtype=torch.int8)[:, :columns]
+
+
+@pytest.mark.parametrize(("columns", "is_noted"), [(464, False), (466, True), (512, False)])
+def test_stores_that_go_on_to_the_next_16_bytes_are_noted(columns: int, is_noted: bool) -> None:
+    x = rows_of(512, columns)
+    with sanitize(checks="memcheck", view_bounds="off") as in_kernel:
+        made[(1,)](x, 16, columns, 512, BM=16, BN=32)
+    with sanitize(checks="memcheck", view_bounds="off") as on_host:
+        given[(1,)](TensorDescriptor.from_tensor(x, [16, 32]), BM=16, BN=32)
+    for report in (in_kernel, on_host):
+        found = [(f.kind, f.severity) for f in report.findings]
+        assert found == [("bad_descriptor", "note")] * is_noted
+        assert all(
+            "no multiple of 16 bytes: a store may go on" in f.message for f in report.findings
+        )
+
+
+@triton.jit
+def loaded(d, out_ptr, BM: tl.constexpr, BN: tl.constexpr):
+    r, c = tl.arange(0, BM), tl.arange(0, BN)
+    tl.store(out_ptr + r[:, None] * BN + c[None, :], d.load([0, 0]))
+
+
+def test_loads_are_not() -> None:
+    d = TensorDescriptor.from_tensor(rows_of(512, 466), [16, 32])
+    with sanitize(checks="memcheck") as report:
+        loaded[(1,)](d, torch.empty(16, 32, dtype=torch.int8), BM=16, BN=32)
+    assert report.findings == []

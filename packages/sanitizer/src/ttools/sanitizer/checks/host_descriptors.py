@@ -38,6 +38,20 @@ class HostDescriptor:
     block: Sequence[int]
 
 
+def end_of_rows(descriptor: HostDescriptor) -> str:
+    """Return what to note of a descriptor that is stored through, whose rows end within 16 bytes.
+
+    Returns:
+        Empty if they do not.
+    """
+    width = descriptor.shape[-1] * descriptor.item
+    strides = [stride * descriptor.item for stride in descriptor.strides[-2:-1]]
+    if width % DESCRIPTOR_ALIGNMENT == 0 or any(each % DESCRIPTOR_ALIGNMENT for each in strides):
+        return ""  # a stride that is no multiple is reported, and leads to this
+    end = width + -width % DESCRIPTOR_ALIGNMENT
+    return f"the last extent is {width:,} bytes: stores may go on to byte {end:,}"
+
+
 def defects(descriptor: HostDescriptor) -> Iterator[tuple[str, str, str, str]]:
     """What is wrong: the kind of the finding, its message, a note with numbers, help."""
     item = descriptor.item

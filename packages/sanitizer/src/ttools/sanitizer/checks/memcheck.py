@@ -18,7 +18,7 @@ from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.checks.host_descriptors import HostDescriptor, defects
+from ttools.sanitizer.checks.host_descriptors import HostDescriptor, defects, end_of_rows
 from ttools.sanitizer.checks.shared_arguments import shared_arguments
 from ttools.sanitizer.checks.wrapped_accesses import wrapped_accesses
 from ttools.sanitizer.passes import descriptors
@@ -73,7 +73,7 @@ class Memcheck(Check):
         "bad_descriptor": Kind(
             severity="error",
             meaning="A tensor descriptor is made of a shape, strides or a block that a GPU cannot "
-            "take.",
+            "take; a note where rows that are stored end within 16 bytes.",
             help="give the descriptor the tensor's own shape and strides",
         ),
         "use_after_free": Kind(
@@ -145,6 +145,17 @@ class Memcheck(Check):
                 name = f" (`{argument.name}`)" if argument else ""
                 yield self.finding(
                     kind, message + name, argument=argument, notes=(note,), help=help_line, count=0
+                )
+            note = end_of_rows(described)
+            if note and slot in launch.variants.effects.written:
+                yield self.finding(
+                    "bad_descriptor",
+                    descriptors.END_OF_ROWS + (f" (`{argument.name}`)" if argument else ""),
+                    argument=argument,
+                    notes=(note,),
+                    help=descriptors.HELP_END_OF_ROWS,
+                    severity="note",
+                    count=0,
                 )
 
     def _of_shared_arguments(self, shared: Sequence[tuple[int, int]]) -> Iterator[Finding]:

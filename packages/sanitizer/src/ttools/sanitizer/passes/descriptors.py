@@ -17,12 +17,21 @@ from ttools.core.gpus.launch_rules import (
     RULES,
 )
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import WRITES
 from ttools.interpreter.ir import Constant, IntegerType, Module, Operation, Value, as_signed
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.analysis.dataflow import constant_of, operations, parameter_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 
 MARK = "ttools.descriptor"
+END_OF_ROWS = (
+    "the last extent of a tensor descriptor is no multiple of 16 bytes: a store may go on to the "
+    "next one"
+)
+HELP_END_OF_ROWS = (
+    "if what is behind them matters, let rows end at a multiple of 16 bytes, or store the last "
+    "columns through pointers"
+)
 _I64 = IntegerType(64)
 
 
@@ -35,14 +44,18 @@ def apply(module: Module) -> list[Note]:
     """Adds the checks of what descriptors are made of to a kernel without calls."""
     kernel = module.kernel
     provenance, rewriter = Provenance(kernel), Rewriter()
-    for op in operations(kernel):
+    every = list(operations(kernel))
+    pointers = [op.operand("ptr") for op in every if op.has(WRITES)]
+    stored = {parameter_of(each, provenance) for each in pointers if each is not None}
+    for op in every:
         if op.name == MARK:
-            _check(rewriter.before(op), op, parameter_of(op.operands[0], provenance))
+            argument = parameter_of(op.operands[0], provenance)
+            _check(rewriter.before(op), op, argument, is_stored=argument in stored)
     rewriter.apply()
     return []
 
 
-def _check(b: Builder, op: Operation, argument: int) -> None:
+def _check(b: Builder, op: Operation, argument: int, *, is_stored: bool) -> None:
     base, *extents = op.operands
     rank = len(extents) // 2
     shape, strides = extents[:rank], extents[rank:]
@@ -62,6 +75,39 @@ def _check(b: Builder, op: Operation, argument: int) -> None:
             help=help_line,
         )
         insert_check(b, condition, defect, shown)
+    if is_stored:
+        _check_end_of_rows(b, op, argument, size)
+
+
+def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> None:
+    """Notes rows that end within 16 bytes, whose stores go on to the end of those.
+
+    The hardware leaves out elements beyond an extent by pieces of 16 bytes: an H100 writes columns
+    466 to 479 of int8 as well if the extent is 466 (triton-lang/triton#11583).
+    """
+    rank = (len(op.operands) - 1) // 2
+    extent, stride = op.operands[rank], op.operands[2 * rank - 1] if rank > 1 else None
+    number = _number(extent)
+    if number is not None and number * size % DESCRIPTOR_ALIGNMENT == 0:
+        return
+    width = b.binary("muli", b.signed(extent, 64), b.constant(_I64, size))
+    remainder = b.binary("andi", width, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
+    defect = Defect(
+        check="memcheck",
+        kind="bad_descriptor",
+        message=END_OF_ROWS,
+        location=op.location,
+        argument=argument,
+        help=HELP_END_OF_ROWS,
+        severity="note",
+    )
+    wrong = b.compare("ne", remainder, b.constant(_I64, 0))
+    if stride is not None:  # one that is no multiple is reported, and leads to this
+        distance = b.binary("muli", b.signed(stride, 64), b.constant(_I64, size))
+        rest = b.binary("andi", distance, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
+        is_multiple = b.compare("eq", rest, b.constant(_I64, 0))
+        wrong = b.binary("andi", wrong, is_multiple)
+    insert_check(b, wrong, defect, [("last extent in bytes", width)])
 
 
 _Found: TypeAlias = "tuple[str, str, str, Value, list[tuple[str, Value]]]"
