@@ -30,7 +30,9 @@ _COUNT = 500
 
 @pytest.fixture(scope="module")
 def programs() -> list[Program]:
-    return [generate(seed, Features(in_order_cat=True)) for seed in range(_COUNT)]
+    return [
+        generate(seed, Features(in_order_cat=True, atomic_loads=True)) for seed in range(_COUNT)
+    ]
 
 
 def _expressions(program: Program) -> Iterator[Expr]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from ttools.interpreter import ir
-from ttools.interpreter.parser import parse_module
+from ttools.interpreter.parser.parser import read_module
 
 # An operation as both sides know it: its name, the types of its operands, of its results.
 Shape: TypeAlias = tuple[str, list[str], list[str]]
@@ -94,7 +94,7 @@ def our_shapes() -> Callable[[str], list[Shape]]:
     """The same from our parser."""
 
     def shapes(text: str) -> list[Shape]:
-        module = parse_module(text)
+        module = read_module(text)
         return [
             (op.name, _spell(v.type for v in op.operands), _spell(v.type for v in op.results))
             for function in module.functions.values()

@@ -208,6 +208,16 @@ tt.store %pp, %f, %b cacheModifier = wt : tensor<4x!tt.ptr<f32>>
 """
 
 _NEW = """
+%r = tt.atomic_load acquire, gpu, %p, %c : (!tt.ptr<f32>, i1) -> f32
+%r = tt.atomic_load relaxed, sys, %pp, %b \
+: (tensor<4x!tt.ptr<f32>>, tensor<4xi1>) -> tensor<4xf32>
+tt.atomic_store release, gpu, %p, %x, %c : !tt.ptr<f32>
+tt.atomic_store relaxed, cta, %pp, %f, %b : tensor<4x!tt.ptr<f32>>
+%r = tt.atomic_poll acquire, gpu, %v, %s : !tt.ptr<i32>, i32 -> i1
+%r = tt.atomic_poll relaxed, sys, %v, %s timeout %w : !tt.ptr<i32>, i32 -> i1
+%u = tt.splat %v : !tt.ptr<i32> -> tensor<4x!tt.ptr<i32>> \
+; %r = tt.atomic_poll acquire, gpu, %u, %i timeout %w \
+: tensor<4x!tt.ptr<i32>>, tensor<4xi32> -> tensor<4xi1>
 %r = tt.approx_divf %f, %f : tensor<4xf32>
 %r = arith.divsi %i, %i exact : tensor<4xi32>
 %r = arith.extui %i nneg : tensor<4xi32> to tensor<4xi64>

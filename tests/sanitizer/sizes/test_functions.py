@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import triton
+import triton.language as tl
 from tests.sanitizer.sizes import kernels
 from tests.sanitizer.sizes.other_module import blocks_of
 
@@ -86,6 +87,23 @@ def test_real_tensors_are_as_large_as_they_are() -> None:
 
     (defect,) = Analysis(run, {"n": (1, 1000)}).analyse().defects
     assert (defect.event.kind, defect.sizes) == ("oob_load", {"n": 257})
+
+
+@triton.jit
+def flagged_kernel(x_ptr, flag_ptr, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + lanes, lanes)
+    tl.atomic_store(flag_ptr + tl.program_id(0), 1)
+
+
+@pytest.mark.skipif(not hasattr(tl, "atomic_store"), reason="this Triton has no atomic stores")
+def test_atomic_loads_and_stores_are_not_followed() -> None:
+    def run(n: Any) -> None:
+        programs = triton.cdiv(n, 64)
+        flagged_kernel[(programs,)](torch.empty(programs * 64), torch.zeros(programs), BLOCK=64)
+
+    (abstention,) = Analysis(run, {"n": (1, 1000)}).analyse().abstained
+    assert abstention.reason == "not modelled: `tt.atomic_store` of the kernel"
 
 
 def test_operators_that_c_code_has_are_not_followed() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import kernel_text
 import numpy as np
 import pytest
 import torch
+from atomic_kinds import KINDS
 from joint_kernels import Cases, Launch
 from number_formats import (
     BF16,
@@ -27,16 +26,7 @@ from number_formats import (
 
 pytestmark = pytest.mark.usefixtures("schedule")
 
-KINDS: dict[str, Callable[[Array, Array], Array]] = {
-    "add": lambda a, b: a + b,
-    "max": np.maximum,
-    "min": np.minimum,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "xchg": lambda a, b: b,
-}
-FLOATS = {"add": (F32, F64, F16, BF16), "max": (F32, F64), "min": (F32, F64), "xchg": (F32, F64)}
+FLOATS = {"add": (F32, F64, F16, BF16)} | dict.fromkeys(set(KINDS) - {"add"}, (F32, F64))
 CASES = [(kind, f) for kind in KINDS for f in (I32, U32, I64, U64, *FLOATS.get(kind, ()))]
 
 ONE_EACH = """

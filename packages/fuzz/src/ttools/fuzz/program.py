@@ -77,11 +77,12 @@ class Assign:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """`tl.store(pointer, value, mask)`."""
+    """`tl.store(pointer, value, mask)`, or `tl.atomic_store`."""
 
     pointer: Expr
     value: Expr
     mask: Expr | None = None
+    is_atomic: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +250,8 @@ def with_expressions(statement: Statement, exprs: Sequence[Expr]) -> Statement:
         case Assign():
             return replace(statement, value=exprs[0])
         case Store():
-            return Store(exprs[0], exprs[1], exprs[2] if len(exprs) > 2 else None)
+            mask = exprs[2] if len(exprs) > 2 else None
+            return replace(statement, pointer=exprs[0], value=exprs[1], mask=mask)
         case DescriptorStore():
             return replace(statement, base=exprs[0], value=exprs[1])
         case For():

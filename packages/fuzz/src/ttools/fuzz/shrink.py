@@ -213,7 +213,9 @@ def _smaller_grid(program: Program) -> Iterator[Program]:
 def _without_masks(program: Program) -> Iterator[Program]:
     def less(statement: Statement) -> Iterator[Statement]:
         if isinstance(statement, Store) and statement.mask is not None:
-            yield Store(statement.pointer, statement.value)
+            yield replace(statement, mask=None)
+        if isinstance(statement, Store) and statement.is_atomic:
+            yield replace(statement, is_atomic=False)
         if isinstance(statement, If):
             yield replace(statement, orelse=())
 

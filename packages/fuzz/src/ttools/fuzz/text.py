@@ -87,7 +87,8 @@ def _statement(statement: Statement, depth: int) -> list[str]:
         case Store():
             mask = "" if statement.mask is None else f", mask={bare(statement.mask)}"
             pointer = bare(statement.pointer)
-            return [f"{indent}tl.store({pointer}, {bare(statement.value)}{mask})"]
+            name = "atomic_store" if statement.is_atomic else "store"
+            return [f"{indent}tl.{name}({pointer}, {bare(statement.value)}{mask})"]
         case DescriptorStore():
             shape = statement.value.type.shape
             base = bare(statement.base)

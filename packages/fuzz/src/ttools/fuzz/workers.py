@@ -33,7 +33,10 @@ def usual_features() -> Features:
     """What the installed Triton has."""
     import triton.language as tl
 
-    return Features(in_order_cat="dim" in inspect.signature(tl.cat).parameters)
+    return Features(
+        in_order_cat="dim" in inspect.signature(tl.cat).parameters,
+        atomic_loads=hasattr(tl, "atomic_poll"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

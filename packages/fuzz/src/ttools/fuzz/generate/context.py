@@ -53,11 +53,13 @@ class Features:
     Attributes:
         gpu: only what Triton 3.6 compiles for an NVIDIA GPU, and what is defined there.
         in_order_cat: `tl.cat` along an axis, which Triton has from 3.7 on.
+        atomic_loads: `tl.atomic_load` and its like, which Triton has from 3.9 on.
         most_elements: of a tile.
     """
 
     gpu: bool = False
     in_order_cat: bool = False
+    atomic_loads: bool = False
     most_elements: int = 512
 
 

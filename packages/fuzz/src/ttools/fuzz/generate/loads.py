@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ttools.fuzz.elements import BF16, F16, F32, FP8, I1, I32, I64, INTEGERS, U32, U64, Element
+from ttools.fuzz.elements import BF16, F16, F32, F64, FP8, I1, I32, I64, INTEGERS, U32, U64, Element
 from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole
 from ttools.fuzz.generate.addresses import address, mask, offsets, whole_span
 from ttools.fuzz.generate.context import Context, Rule, needed
@@ -15,6 +15,9 @@ from ttools.fuzz.operations.elementwise import binary, cast, cast_fact
 from ttools.fuzz.operations.movement import broadcast_to
 from ttools.fuzz.operations.table import full, number
 from ttools.fuzz.program import Buffer, DescriptorStore, Expr, Role, Shape, Store, Type
+
+#: Bits of the narrowest integers that `tl.atomic_poll` takes.
+_NARROWEST_POLLED = 16
 
 
 def _pattern(context: Context, element: Element) -> str:
@@ -33,10 +36,22 @@ def loaded(context: Context, element: Element, shape: Shape, data: str = "") -> 
     pointers = address(context, buffer, offset, span)
     fact = PATTERNS[data].fact(element)
     type_ = Type(element, shape)
+    if context.features.atomic_loads and context.chance(0.1):
+        return _atomically_loaded(context, pointers, type_, fact)
     if not context.chance(0.6):
         return context.bind(access.load(pointers, type_, fact))[0]
     other = _other(context, element, type_)
     return context.bind(access.load(pointers, type_, fact, mask(context, shape), other))[0]
+
+
+def _atomically_loaded(context: Context, pointers: Expr, type_: Type, fact: Fact) -> Expr:
+    """An atomic load, and sometimes a wait for what it loaded."""
+    sem, scope = context.choose(("relaxed", "acquire")), context.choose(("gpu", "cta", "sys"))
+    value = context.bind(access.atomic_load(pointers, type_, fact, sem, scope))[0]
+    may_poll = type_.element.is_integer and type_.element.bits >= _NARROWEST_POLLED
+    if may_poll and context.chance(0.5):
+        context.bind(access.atomic_poll(pointers, value))
+    return value
 
 
 def _other(context: Context, element: Element, type_: Type) -> Expr:
@@ -76,7 +91,8 @@ def store(context: Context, value: Expr) -> None:
     data = context.choose(("ramp", "bits"))
     buffer = context.buffer(target, whole_span(context, span), "out", data, fact)
     chosen = mask(context, value.type.shape) if context.chance(0.6) else None
-    context.add(Store(address(context, buffer, offset, span), value, chosen))
+    is_atomic = context.features.atomic_loads and context.chance(0.1)
+    context.add(Store(address(context, buffer, offset, span), value, chosen, is_atomic))
 
 
 def early_store(context: Context) -> None:
@@ -159,8 +175,28 @@ def atomic(context: Context) -> None:
     context.bind(made, visible=own and chosen is None)
 
 
+def _float_bits_atomic(context: Context) -> None:
+    """An operation on the bits of floats."""
+    value = needed(
+        context.pick(
+            lambda v: (
+                v.type.element in (F32, F64)
+                and v.fact.exact
+                and not (v.fact.nan or v.fact.signless)
+            )
+        )
+    )
+    pointers, _ = _atomic_cells(context, value, own=False)
+    chosen = mask(context, value.type.shape) if context.chance(0.5) else None
+    form = context.choose(("and", "or", "xor"))
+    context.bind(access.atomic(form, pointers, value, chosen), visible=False)
+
+
 def _float_atomic(context: Context) -> None:
-    """A sum of floats that is exact in every order."""
+    """A sum of floats that is exact in every order, or an operation on their bits."""
+    if context.chance(0.3):
+        _float_bits_atomic(context)
+        return
     value = needed(
         context.pick(lambda v: v.type.element in _ATOMIC_FLOATS and v.fact.exact and not v.fact.nan)
     )

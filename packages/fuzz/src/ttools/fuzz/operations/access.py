@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ttools.fuzz.elements import POINTER, Array
+from ttools.fuzz.elements import I1, POINTER, Array
 from ttools.fuzz.facts import Fact, either
 from ttools.fuzz.operations.table import Frame, common_shape, operation, shape_text
 from ttools.fuzz.program import Expr, Shape, Type
@@ -65,6 +65,7 @@ def _write_load(expr: Expr, args: Sequence[str]) -> str:
     return f"tl.load({args[0]}, mask={args[1]}, other={args[2]})"
 
 
+@operation("atomic_load", "tl.atomic_load({0}, sem={sem!r}, scope={scope!r})")
 @operation("load", _write_load)
 def _load(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     buffer = expr.args[0].type.buffer
@@ -90,6 +91,26 @@ def load(
     if mask is None or other is None:
         return Expr("load", element_type, (address,), fact=fact)
     return Expr("load", element_type, (address, mask, other), fact=either(fact, other.fact))
+
+
+def atomic_load(address: Expr, element_type: Type, fact: Fact, sem: str, scope: str) -> Expr:
+    """`tl.atomic_load` without a mask: what it returns for other lanes is unspecified."""
+    return Expr("atomic_load", element_type, (address,), {"sem": sem, "scope": scope}, fact)
+
+
+@operation("atomic_poll", "tl.atomic_poll({0}, {1})")
+def _poll(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    buffer, shape = expr.args[0].type.buffer, expr.type.shape
+    cells, _ = _cells(np.broadcast_to(args[0], shape), None, buffer, frame)
+    _refuse_foreign(cells, buffer, frame)
+    if not _same(frame.memory[buffer][cells], np.broadcast_to(args[1], shape)):
+        raise UndefinedError(f"a program waits for what nobody stores to {buffer}")
+    return np.ones(shape, bool)
+
+
+def atomic_poll(address: Expr, expected: Expr) -> Expr:
+    """`tl.atomic_poll` of elements that hold what it waits for."""
+    return Expr("atomic_poll", Type(I1, address.type.shape), (address, expected), fact=Fact(0, 1))
 
 
 def write_cells(index: Array, value: Array, mask: Array | None, buffer: str, frame: Frame) -> None:
@@ -121,13 +142,24 @@ def _refuse_foreign(cells: Array, buffer: str, frame: Frame) -> None:
 
 # ---- atomics
 
+
+def _on_bits(combine: Any) -> Any:
+    """Return a function that combines the bits of two scalars of any type."""
+
+    def combined(old: Any, new: Any) -> Any:
+        bits = f"u{old.dtype.itemsize}"
+        return combine(old.view(bits), new.view(bits)).view(old.dtype)
+
+    return combined
+
+
 _ATOMICS: dict[str, Any] = {
     "add": np.add,
     "max": np.maximum,
     "min": np.minimum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
+    "and": _on_bits(np.bitwise_and),
+    "or": _on_bits(np.bitwise_or),
+    "xor": _on_bits(np.bitwise_xor),
     "xchg": lambda old, new: new,
 }
 

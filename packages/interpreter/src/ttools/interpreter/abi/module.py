@@ -158,7 +158,7 @@ class Site:
     Attributes:
         kind: see `CallbackKind`.
         text: prefix of a print, message of an assert, what an access does, what is recorded of a
-            watched variable, empty for a spin.
+            watched variable, of a spin that ends by itself that it does.
         operands: for a print or a watch, per operand (element type as MLIR text, shape, hex?,
             signed?); for an assert, its condition.
     """

@@ -17,6 +17,8 @@ IS_LOCAL = 32
 REREADS = 64
 #: Its result is used: the program looks at the word. It would acquire, were its result used.
 LOOKS, BLIND = 128, 256
+#: It stores, whatever is there. It loads, and is atomic towards other programs.
+OVERWRITES, IS_STRONG = 512, 1024
 
 #: The functions of the runtime, in the order of the monitor's first words.
 FUNCTIONS = (

@@ -84,17 +84,21 @@ def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Proven
     Args:
         readonly: the parameters whose storages the launch never writes.
     """
-    return not op.attributes.get("isVolatile") and all(
+    return not synchronises(op) and all(
         root is not None and root in readonly for root in provenance.of(op.operands[0])
     )
 
 
 def synchronises(op: Operation) -> bool:
     """Whether other programs can be observed through this operation."""
-    traits = op.traits
-    if BARRIER in traits or ATOMIC in traits:
-        return True
-    return READS in traits and bool(op.attributes.get("isVolatile"))
+    return op.has(BARRIER, ATOMIC) or _is_strong_load(op)
+
+
+def _is_strong_load(op: Operation) -> bool:
+    """Whether an operation only reads, and sees what other programs write meanwhile."""
+    if op.has(WRITES):
+        return False
+    return op.has(ATOMIC) or (op.has(READS) and bool(op.attributes.get("isVolatile")))
 
 
 def exchanges_values(op: Operation) -> bool:
@@ -133,19 +137,18 @@ def only_reads(op: Operation) -> bool:
     element = op.results[0].type
     if not isinstance(element, IntegerType) or element.width < 8:
         return False
-    if op.name == "tt.atomic_cas":
-        _, expected, value = op.operands[:3]
-        return expected is value
-    if op.name == "tt.atomic_rmw":
+    if (expected := op.operand("cmp")) is not None:
+        return expected is op.operand("val")
+    if "atomic_rmw_op" in op.attributes:
         return op.attributes["atomic_rmw_op"] in ("add", "or", "xor") and _is_zero(
             op.operand("val")
         )
-    return op.has(READS) and bool(op.attributes.get("isVolatile"))
+    return _is_strong_load(op)
 
 
 def _makes_progress(op: Operation) -> bool:
-    if op.has(ATOMIC):
-        return not op.results[0].uses or _counts(op)
+    if op.has(ATOMIC) and op.has(READS) and op.has(WRITES):
+        return not op.result.uses or _counts(op)
     return op.has(WRITES)
 
 

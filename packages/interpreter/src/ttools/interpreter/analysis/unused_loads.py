@@ -18,7 +18,15 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.comments import comment, with_comment
 from ttools.interpreter.analysis.positions import line_positions, position_of
 from ttools.interpreter.dialects import OPERATIONS
-from ttools.interpreter.dialects.traits import BRANCH, FUNCTION, PURE, READS, STRUCTURED, WRITES
+from ttools.interpreter.dialects.traits import (
+    ATOMIC,
+    BRANCH,
+    FUNCTION,
+    PURE,
+    READS,
+    STRUCTURED,
+    WRITES,
+)
 from ttools.interpreter.ir import Block, Module, Operation, Value
 from ttools.interpreter.ir.dataflow import backward_slice, block_argument_sources, control_sources
 from ttools.interpreter.ir.dead_code import operations_without_purpose
@@ -26,7 +34,9 @@ from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
 
 _LOADS = tuple(
-    name for name, op in OPERATIONS.items() if READS in op.traits and WRITES not in op.traits
+    name
+    for name, op in OPERATIONS.items()
+    if READS in op.traits and op.traits.isdisjoint((WRITES, ATOMIC))
 )
 _LOAD = rf"= \"?(?:{'|'.join(_LOADS)})\b"
 _COMMENT = "removed loads"

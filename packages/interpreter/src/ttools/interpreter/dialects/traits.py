@@ -27,7 +27,7 @@ class Trait:
 PURE = Trait("PURE")  #: computes its results and does nothing else, but for what its regions do
 READS = Trait("READS")  #: reads memory at its address
 WRITES = Trait("WRITES")  #: writes memory at its address
-ATOMIC = Trait("ATOMIC")  #: reads and writes in one step, which other programs can see
+ATOMIC = Trait("ATOMIC")  #: accesses memory in one step, by which programs learn of each other
 BARRIER = Trait("BARRIER")  #: threads of the program wait for each other; accesses stay on a side
 EFFECT = Trait("EFFECT")  #: is seen from outside other than in memory: prints, asserts, waits
 

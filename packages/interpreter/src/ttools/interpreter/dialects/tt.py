@@ -95,6 +95,29 @@ _MEMORY = {
         traits=frozenset({READS, WRITES, ATOMIC}),
         noun="atomic",
     ),
+    # From Triton 3.9 on; `parser.polls` makes a loop around an atomic load of a poll.
+    "tt.atomic_load": Op(
+        "keyword($sem) `,` keyword($scope) `,` $ptr (`,` $mask)? attr-dict `:` functional-type",
+        ("results",),
+        _ATOMIC,
+        traits=frozenset({READS, ATOMIC}),
+        noun="load",
+    ),
+    "tt.atomic_store": Op(
+        "keyword($sem) `,` keyword($scope) `,` $ptr `,` $value (`,` $mask)? attr-dict `:`"
+        " type($ptr)",
+        (),
+        _ATOMIC,
+        traits=frozenset({WRITES, ATOMIC}),
+        noun="store",
+    ),
+    "tt.atomic_poll": Op(
+        "keyword($sem) `,` keyword($scope) `,` $ptr `,` $expected (`timeout` $timeout)?"
+        " attr-dict `:` type($ptr) `,` type($expected) `->` type($result)",
+        enums=_ATOMIC,
+        traits=frozenset({READS, ATOMIC}),
+        noun="load",
+    ),
     "tt.addptr": Op(
         "$ptr `,` $offset attr-dict `:` type($result) `,` type($offset)",
         traits=frozenset({PURE, ELEMENTWISE, REGULAR, AXIS_INFO}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -24,6 +25,8 @@ from ttools.interpreter.eager.session import Session
 from ttools.interpreter.run.interpretation import active_run, dot_mode
 from ttools.interpreter.runtime import printing
 
+#: Bits of a timeout, which Triton makes an unsigned integer of.
+_UNSIGNED = (1 << 64) - 1
 _NOTHING = frozenset(
     (
         "create_barrier",
@@ -55,6 +58,7 @@ class EagerBuilder:
             "create_get_num_programs": lambda axis: self._number(session.grid[axis]),
             "create_print": self._print,
             "create_assert": self._assert,
+            "create_atomic_poll": self._poll,
             **dict.fromkeys(_NOTHING, lambda *_: None),
             **descriptors.METHODS,
         }
@@ -214,6 +218,31 @@ class EagerBuilder:
 
         return access
 
+    def _poll(self, pointer: Handle, expected: Handle, timeout: object, *_: Any) -> Handle:
+        """Waits, lane by lane, for the numbers in memory, or until the time is over."""
+        memory, place = self._session.memory, self._session.place
+        memory.check("atomic load", pointer, None, place)
+        budget = int(timeout.data) & _UNSIGNED if isinstance(timeout, Handle) else None
+        began = time.monotonic_ns()
+        seen = np.zeros(pointer.data.shape, np.bool_)
+        for lane in np.ndindex(pointer.data.shape):
+            wanted = expected.data[lane].tobytes()
+            at = pointer.with_data(pointer.data[lane])
+            is_over = False
+            while True:
+                found = ctypes.string_at(int(at.data), len(wanted))
+                seen[lane] = found == wanted
+                if seen[lane] or is_over:
+                    break
+                if budget is None:
+                    value = np.frombuffer(found, expected.data.dtype)[0]
+                    memory.watch("create_atomic_poll", at, expected.with_data(value), place)
+                else:
+                    # Others run only when this program waits, so it looks again behind them.
+                    memory.wait(at, found)
+                    is_over = time.monotonic_ns() - began >= budget
+        return Handle(seen, element("i1"))
+
     def _print(self, prefix: str, hex: bool, values: list[Handle], signed: list[bool]) -> None:
         held = [np.ascontiguousarray(value.data) for value in values]
         table = (ctypes.c_void_p * max(len(held), 1))(*(array.ctypes.data for array in held))
@@ -247,7 +276,6 @@ _ACCESSES = {
     "create_atomic_cas": "atomic",
     "create_atomic_load": "atomic load",
     "create_atomic_store": "atomic store",
-    "create_atomic_poll": "atomic load",
 }
 #: Where their arguments have the mask.
 _MASKS = {

@@ -152,6 +152,11 @@ class Memory:
                 kind="deadlock",
             )
 
+    def wait(self, pointer: Handle, found: bytes) -> None:
+        """Lets other programs run while memory holds what was found there, if there are any."""
+        if self.others is not None:
+            self.others.wait(int(pointer.data), found)
+
     def _others(self) -> str:
         waiting = [] if self.others is None else self.others.waiting
         if not waiting:

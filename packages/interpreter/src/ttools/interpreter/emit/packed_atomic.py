@@ -14,7 +14,7 @@ from ttools.interpreter.analysis.strides import static_strides
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.ir import FloatType, Operation, Type, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
-from ttools.interpreter.llvm.value import SSAValue, vector_type
+from ttools.interpreter.llvm.value import SSAValue, element_of, vector_type, with_element
 from ttools.interpreter.tiles.chunk import Affine, Chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
 
@@ -22,6 +22,14 @@ PACK_BYTES = 16
 
 #: Intrinsics, by the kind of LLVM's `atomicrmw` that does the same.
 _INTRINSICS = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
+#: Kinds that change the bits of an element, whatever its type. Triton accepts floats for them, and
+#: PTX has them for words without a type only (`atom.and.b32`).
+BITWISE = frozenset({"and", "or", "xor"})
+
+
+def bits_of(type: str) -> str:
+    """Return the LLVM integer type as wide as an element of `type`, a vector if that is one."""
+    return with_element(type, f"i{8 * SIZES[element_of(type)]}")
 
 
 def pack_width(op: Operation) -> int:
@@ -66,8 +74,7 @@ def together(
 
     def change(seen: SSAValue) -> SSAValue:
         held = b.bitcast(seen, vec)
-        old = from_memory(b, held, element)
-        new = to_memory(b, _combined(b, kind, old, value, element), element)
+        new = _combined(b, kind, held, value, element)
         if active is not None:
             new = b.select(active, new, held)
         return b.bitcast(new, "i128")
@@ -110,13 +117,20 @@ def swap_until_unchanged(
     return seen
 
 
-def _combined(b: Builder, kind: str, old: SSAValue, value: SSAValue, element: Type) -> SSAValue:
-    """What memory will hold: of what it held, and the operand."""
+def _combined(b: Builder, kind: str, held: SSAValue, value: SSAValue, element: Type) -> SSAValue:
+    """Emits the new content of memory, as memory holds it, from the old and the operand."""
     if kind == "xchg":
-        return value
+        return to_memory(b, value, element)
+    if kind in BITWISE:
+        bits = bits_of(held.type)
+        pair = (b.bitcast(v, bits) for v in (held, to_memory(b, value, element)))
+        return b.bitcast(b.binary(kind, *pair), held.type)
+    old = from_memory(b, held, element)
     if isinstance(element, FloatType) and SIZES[memory_type(element)] == 2:
         old, value = (elementwise.widen_to_f32(b, v, element) for v in (old, value))
-        return elementwise.narrow_from_f32(b, b.binary(kind, old, value), element)
-    if kind in _INTRINSICS:
-        return b.overloaded(_INTRINSICS[kind], old, value)
-    return b.binary(kind, old, value)
+        new = elementwise.narrow_from_f32(b, b.binary(kind, old, value), element)
+    elif kind in _INTRINSICS:
+        new = b.overloaded(_INTRINSICS[kind], old, value)
+    else:
+        new = b.binary(kind, old, value)
+    return to_memory(b, new, element)

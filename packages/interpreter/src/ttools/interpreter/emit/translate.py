@@ -8,6 +8,7 @@ is used; one that belongs to no known storage ends the program with a report ins
 from __future__ import annotations
 
 from ttools.interpreter.abi.module import CallbackKind, Site
+from ttools.interpreter.dialects import declared
 from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.launch_fields import launch_field
@@ -84,6 +85,6 @@ def _report(e: Emitter, op: Operation, bad: SSAValue, address: SSAValue) -> None
     with b.only_if(bad, "foreign", "known"):
         payload = b.offset(ARENA, e.allocate(8))
         b.store(address, payload, 8)
-        access = {"tt.load": "load", "tt.store": "store"}.get(op.name, "atomic")
+        access = declared(op.name).noun or "atomic"
         site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
         call_back(e, CallbackKind.BAD_ADDRESS, site, payload)

@@ -215,22 +215,21 @@ def _pointer_sum(op: Operation) -> str | None:
     return None
 
 
-@_types_of("tt.load", "tt.store")
+@_types_of(
+    "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load", "tt.atomic_store"
+)
 def _access(op: Operation) -> str | None:
     pointer = op.operands[0]
     element = element_type(pointer.type)
     if not isinstance(element, PointerType):
         return "its address is no pointer"
     shape = shape_of(pointer.type)
-    data = op.results[:1] if op.name == "tt.load" else op.operands[1:2]
-    rest = op.operands[2:] if op.name == "tt.load" else []
-    for value in (*data, *rest):
+    data = [op.operand(name) for name in ("value", "val", "cmp", "other")]
+    for value in (*op.results, *(value for value in data if value is not None)):
         if element_type(value.type) != element.pointee or shape_of(value.type) != shape:
             return f"{value!r} does not fit {pointer.type}"
-    position = 1 if op.name == "tt.load" else 2
-    for mask in op.operands[position : position + 1]:
-        if problem := _is_boolean_like(mask.type, pointer.type):
-            return problem
+    if op.mask is not None and (problem := _is_boolean_like(op.mask.type, pointer.type)):
+        return problem
     return None
 
 

@@ -154,10 +154,20 @@ class Instructions:
             tail += f", align {align}"
         return self.emit(type, f"{op} {type}, ptr ", pointer, tail)
 
-    def store(self, value: SSAValue, pointer: SSAValue, align: int | None = None) -> None:
+    def store(
+        self,
+        value: SSAValue,
+        pointer: SSAValue,
+        align: int | None = None,
+        *,
+        op: str = "store",
+        ordering: str = "",
+    ) -> None:
         """Stores a value; aligned as its type if no alignment is given, in bytes."""
-        tail = () if align is None else (f", align {align}",)
-        self.do(f"store {value.type} ", value, ", ptr ", pointer, *tail)
+        tail = f" {ordering}" if ordering else ""
+        if align is not None:
+            tail += f", align {align}"
+        self.do(f"{op} {value.type} ", value, ", ptr ", pointer, *([tail] if tail else ()))
 
     def change(self, op: str, pointer: SSAValue, value: SSAValue, ordering: str) -> SSAValue:
         """An `atomicrmw`; returns what was there."""

@@ -27,6 +27,7 @@ from ttools.interpreter.parser.cursor import Cursor
 from ttools.interpreter.parser.lexer import Source
 from ttools.interpreter.parser.locations import LocationTable, first_column_of
 from ttools.interpreter.parser.marks import DESCRIPTOR_MARK, take_marks
+from ttools.interpreter.parser.polls import POLL, expand_polls
 from ttools.interpreter.parser.structured import STRUCTURED, Argument, parse_function
 
 _ALIAS = re.compile(r"^(#[\w$.-]+)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
@@ -38,6 +39,20 @@ _UNDEFINED = ir.OpaqueType("?")
 
 def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = None) -> ir.Module:
     """Parses TTIR as Triton prints it with `module.str()` or keeps it in `kernel.asm["ttir"]`.
+
+    Marks of ours have become the operations that they stand for, and polls the loops that they
+    mean; the rest is as `read_module` reads it, whose arguments and errors these are.
+    """
+    module = read_module(text, file, first_column=first_column)
+    if DESCRIPTOR_MARK in text:
+        take_marks(module)
+    if POLL in text:
+        expand_polls(module)
+    return module
+
+
+def read_module(text: str, file: str = "<ttir>", *, first_column: int | None = None) -> ir.Module:
+    """Reads TTIR as it is written.
 
     An attribute that is not written has its default and is absent from `attributes`. Regions that
     MLIR leaves empty (an `scf.if` without else) are absent, terminators that it does not print
@@ -62,8 +77,6 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
         first_column = first_column_of(text)
     module = ModuleParser(source, LocationTable(text, file, aliases, first_column)).module()
     module.first_column = first_column
-    if DESCRIPTOR_MARK in text:
-        take_marks(module)
     return module
 
 

@@ -22,13 +22,11 @@ from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, Launch, offset
 from ttools.interpreter.abi.module import EmittedModule
+from ttools.interpreter.dialects.ttools import TIMED
 from ttools.interpreter.runtime.callbacks import Callbacks
 from ttools.interpreter.runtime.pool import Worker, mailboxes, pool
 from ttools.interpreter.runtime.stopping import note_stop
-from ttools.interpreter.runtime.support.native_runtime import (
-    Runner,
-    native_runtime,
-)
+from ttools.interpreter.runtime.support.native_runtime import Runner, native_runtime
 
 if TYPE_CHECKING:
     import numpy as np
@@ -341,8 +339,12 @@ class _Supervisor:
             self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
             for site, program in self._waits(snapshot):
                 self._needed.setdefault(site, program)
-        elif time.monotonic() - self._moved > _DEADLOCK_SECONDS:
+        elif time.monotonic() - self._moved > _DEADLOCK_SECONDS and not self._timed(snapshot):
             raise self._deadlock(snapshot, unstarted)
+
+    def _timed(self, snapshot: _Snapshot) -> bool:
+        """Return whether a wait of the launch ends when its time is over."""
+        return any(self._emitted.sites[site].text == TIMED for site, _ in self._waits(snapshot))
 
     def _start(self, number: int) -> int:
         unstarted = self._crew.count - self._crew.started()
@@ -353,9 +355,6 @@ class _Supervisor:
         """(site, program) of the waiting programs, lowest program first."""
         pairs = zip(snapshot.program.tolist(), snapshot.site.tolist(), strict=True)
         return [(site, program) for program, site in sorted(pairs) if program >= 0 and site >= 0]
-
-    def _location(self, site: int) -> SourceLocation | None:
-        return self._emitted.sites[site].location
 
     def _deadlock(self, snapshot: _Snapshot, unstarted: int) -> KernelError:
         waits = self._waits(snapshot)
@@ -375,7 +374,7 @@ class _Supervisor:
         message = "\n".join(
             [f"deadlock in kernel `{self._emitted.name}`: {why}", *(f"      {w}" for w in where)]
         )
-        location = self._location(waits[0][0]) if waits else None
+        location = self._emitted.sites[waits[0][0]].location if waits else None
         first = self._callbacks.coordinates(waits[0][1]) if waits else None
         return KernelError(message, location, advice, kind="deadlock", program=first)
 
@@ -383,7 +382,7 @@ class _Supervisor:
         shown = ", ".join(str(self._callbacks.coordinates(p)) for p in programs[:4])
         more = f" and {len(programs) - 4} more" if len(programs) > 4 else ""
         noun = "program" if len(programs) == 1 else "programs"
-        location = self._location(site)
+        location = self._emitted.sites[site].location
         return f"{noun} {shown}{more} at {location if location else 'an unknown line'}"
 
     def warnings(self) -> tuple[LaunchWarning, ...]:
@@ -394,7 +393,7 @@ class _Supervisor:
                 f"requires co-residency: program {self._callbacks.coordinates(program)} of kernel "
                 f"`{self._emitted.name}` waits for a program that starts after it; with fewer "
                 "programs running at once than that needs, it deadlocks",
-                self._location(site),
+                self._emitted.sites[site].location,
                 self._callbacks.coordinates(program),
             )
             for site, program in self._needed.items()

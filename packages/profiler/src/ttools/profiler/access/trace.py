@@ -126,6 +126,8 @@ def traffic(
         own = footprints.take(np.flatnonzero(operations == operation))
         site = monitor.sites[int(np.flatnonzero(operation_of == operation)[0])]
         kind = stand_ins.get(operation, site.kind)
+        if kind == "atomic" and operation not in atomics:
+            kind = "store"  # an atomic one
         # Programs share tiles: what is left of their footprints is far less.
         every = distinct(own)
         few = int(every.count.sum()) <= _MOST_RUNS

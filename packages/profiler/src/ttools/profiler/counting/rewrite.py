@@ -114,7 +114,7 @@ def kind_of(op: Operation) -> Kind | None:
     """The kind of an access through pointers; None for anything else."""
     if op.operand("ptr") is None or not op.has(READS, WRITES):
         return None
-    if op.has(ATOMIC):
+    if op.has(ATOMIC) and op.has(READS) and op.has(WRITES):
         return "atomic"
     return "store" if op.has(WRITES) else "load"
 
@@ -205,7 +205,7 @@ def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> Non
             continue
         plan.reads = True
         sources = provenance.of(op.operands[0])
-        if op.name != "tt.load" or None in sources or -1 in written or sources & written:
+        if op.has(WRITES, ATOMIC) or None in sources or -1 in written or sources & written:
             plan.depends_on_writes = True
 
 

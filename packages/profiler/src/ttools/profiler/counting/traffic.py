@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ttools.interpreter.dialects.traits import ATOMIC
 from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, PointerType, Value
 from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.ir.dead_code import remove_dead_code
@@ -66,7 +65,7 @@ def rewrite_accesses(module: Module) -> Rewritten:
 
 def elements_of_atomics(module: Module) -> dict[int, str]:
     """MLIR's name of the element type of each atomic operation, by its index in the module."""
-    return {n: _accessed(op) for op, n in _numbered(module).items() if op.has(ATOMIC)}
+    return {n: _accessed(op) for op, n in _numbered(module).items() if kind_of(op) == "atomic"}
 
 
 def _accessed(op: Operation) -> str:

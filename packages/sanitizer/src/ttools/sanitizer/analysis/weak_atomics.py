@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import ATOMIC, WRITES
 from ttools.interpreter.ir import Module, Operation, shape_of
 from ttools.sanitizer.analysis.dataflow import constant_of
 
-_ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _COUNTING = ("add", "fadd", "umax", "max")
 _ACQUIRING = ("acquire", "acq_rel")
 _RELEASING = ("release", "acq_rel")
@@ -44,9 +44,9 @@ def weak_atomics(module: Module) -> tuple[WeakAtomic, ...]:
     atomics = [
         op
         for op in module.kernel.walk()
-        if (op.name in _ATOMICS or _is_volatile(op)) and not shape_of(op.operands[0].type)
+        if (op.has(ATOMIC) or _is_volatile(op)) and not shape_of(op.operands[0].type)
     ]
-    looked_at = {root for op in atomics if op.result.uses for root in provenance.of(op.operands[0])}
+    looked_at = {root for op in atomics if _is_used(op) for root in provenance.of(op.operands[0])}
     found = []
     for op in atomics:
         if _is_volatile(op):
@@ -60,6 +60,10 @@ def weak_atomics(module: Module) -> tuple[WeakAtomic, ...]:
     return tuple(found)
 
 
+def _is_used(op: Operation) -> bool:
+    return any(result.uses for result in op.results)
+
+
 def _is_volatile(op: Operation) -> bool:
     return op.name == "tt.load" and bool(op.attributes.get("isVolatile"))
 
@@ -67,9 +71,10 @@ def _is_volatile(op: Operation) -> bool:
 def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:
     """What an atomic would have to do, too; `""` if nothing."""
     wanted = []
-    if op.result.uses and order not in _ACQUIRING:
+    if _is_used(op) and order not in _ACQUIRING:
         wanted.append("acquire")
-    if is_looked_at and order not in _RELEASING and (not op.result.uses or _counts(op)):
+    signals = op.has(WRITES) and (not _is_used(op) or _counts(op))
+    if is_looked_at and order not in _RELEASING and signals:
         wanted.append("release")
     return " and ".join(wanted)
 

@@ -186,7 +186,7 @@ def _swaps_waited_for(module: Module) -> set[object]:
         for loop in module.kernel.walk()
         if loop.name == "scf.while"
         for op in loop.walk()
-        if op.name == "tt.atomic_cas"
+        if op.operand("cmp") is not None
     }
 
 

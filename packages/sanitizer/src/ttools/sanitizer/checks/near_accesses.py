@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ttools.core.process.phases import tick
-from ttools.interpreter.abi.probe_layout import IS_LOCAL, LOOKS, REPEATED
+from ttools.interpreter.abi.probe_layout import IS_LOCAL, IS_STRONG, LOOKS, REPEATED
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.sanitizer.races import (
     ACCESS,
@@ -92,7 +92,7 @@ def _sites(monitor: Monitor) -> list[Site]:
             size=max(1, probe.size),
             shape=tuple(probe.shape[axis] for axis in probe.walk),
             order=probe.order,
-            volatile=probe.kind == "load" and bool(probe.flags & LOOKS),
+            volatile=probe.kind == "load" and bool(probe.flags & (LOOKS | IS_STRONG)),
             local=probe.kind == "atomic" and bool(probe.flags & IS_LOCAL),
         )
         for probe in monitor.sites

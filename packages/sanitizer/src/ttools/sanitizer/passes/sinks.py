@@ -9,6 +9,8 @@ from ttools.interpreter.ir import Operation, Value
 from ttools.sanitizer.analysis.dataflow import is_access
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 
+#: What an atomic compares memory with, or changes it by.
+_COMPUTED_WITH = ("cmp", "val", "value")
 #: Asserts that Triton makes itself, also for lanes that are not used.
 _OVERFLOW_ASSERT = "overflow detected for operation"
 
@@ -58,5 +60,6 @@ def _accessed(op: Operation) -> Iterator[Sink]:
     if op.name == "tt.store":
         yield Sink(op, op.operands[1], "they reach what is stored", mask, allows_copies=True)
     elif not loads:
-        for value in op.operands[1 : 3 if op.name == "tt.atomic_cas" else 2]:
-            yield Sink(op, value, "an atomic uses them", mask)
+        for value in map(op.operand, _COMPUTED_WITH):
+            if value is not None:
+                yield Sink(op, value, "an atomic uses them", mask)

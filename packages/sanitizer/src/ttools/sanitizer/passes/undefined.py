@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.dialects.traits import STRUCTURED
+from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED
 from ttools.interpreter.ir import Module, Operation, PointerType, Value, shape_of
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
@@ -49,14 +49,9 @@ _ORIGINS = {
     "memory": f"{UNWRITTEN} are read",
     "behind": f"{UNWRITTEN} are read through a computed pointer",
 }
-#: What to do about undefined lanes, by the access that leaves them so.
-_FILL = {
-    "tt.load": "give the load an `other` (or a `padding_option`)",
-    **dict.fromkeys(
-        ("tt.atomic_rmw", "tt.atomic_cas"),
-        "use the result only where the mask holds, for example with tl.where",
-    ),
-}
+#: What to do about undefined lanes that a load, or an atomic, leaves.
+_FILL = "give the load an `other` (or a `padding_option`)"
+_CHOOSE = "use the result only where the mask holds, for example with tl.where"
 #: GPUs give zeros there today, which much code relies on.
 _PAD = 'give the load `padding_option="zero"`; without one the lanes need not be zero'
 
@@ -296,8 +291,8 @@ class _Instrument:
             present = [shadow for shadow in shadows if shadow is not None]
             undefined = b.any_of(present) if present else None
         else:
-            exchanges = op.attributes.get("atomic_rmw_op") == "exch"
-            if not exchanges or op.results[0].uses:
+            exchanges = op.attributes.get("atomic_rmw_op") == "exch" or not op.has(READS)
+            if not exchanges or any(result.uses for result in op.results):
                 self._check_atomic(b, op, mask)
             if not exchanges:
                 return  # still undefined, so that every program that adds to it is counted
@@ -314,6 +309,10 @@ class _Instrument:
         )
         condition = b.any_of([m.load(b, op.operands[0], mask) for m in self.memories[op]])
         insert_check(b, condition, defect, list(address_shown(op, op, condition)))
+
+
+def _help_masked(op: Operation) -> str:
+    return _CHOOSE if op.has(ATOMIC) else _FILL
 
 
 def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect:
@@ -334,6 +333,6 @@ def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect
         message=f"{_ORIGINS[source.kind]}, and {use}{where}",
         location=source.op.location,
         argument=source.argument,
-        help=_PAD if is_unpadded else _FILL[source.op.name] if source.kind == "masked" else "",
+        help=_PAD if is_unpadded else _help_masked(source.op) if source.kind == "masked" else "",
         severity="warning" if is_unpadded else "",
     )

@@ -7,8 +7,8 @@ import numpy as np
 from ttools.sanitizer.races.records import Bools, Ints, Site
 
 LOAD, STORE, ATOMIC, POLL, LOCAL = 1, 2, 4, 8, 16
-"""Plain load, plain store, atomic, volatile load, atomic of one program's threads: bits, so that a
-set of them is a number."""
+"""Plain load, plain store, atomic, volatile or atomic load, atomic of one program's threads: bits,
+so that a set of them is a number."""
 
 ALONE = STORE | LOCAL
 """What conflicts with every other access, itself included."""

@@ -18,7 +18,9 @@ from ttools.sanitizer.races.records import (
     ACQUIRE,
     BLIND,
     LOOKS,
+    OVERWRITES,
     RELEASE,
+    RMW,
     Bools,
     Ints,
     Records,
@@ -52,7 +54,7 @@ class Clocks:
 
     @cached_property
     def _locations(self) -> Ints:
-        return _locations(self.syncs)
+        return _since_overwritten(_locations(self.syncs), self.syncs, self._seen)
 
     @cached_property
     def _history(self) -> Published:
@@ -226,3 +228,38 @@ def _locations(syncs: Records) -> Ints:
     location = np.empty(len(syncs), np.int64)
     location[order] = np.cumsum(number) - 1
     return location
+
+
+def _since_overwritten(location: Ints, syncs: Records, seen: Mapping[int, int]) -> Ints:
+    """Number a word anew from where a store that releases nothing replaces what it held.
+
+    Such a store publishes nothing of what others have released there. What its own program has
+    released there it publishes again: PTX's release pattern is a release and a later strong write
+    of one thread (PTX ISA, memory consistency model).
+
+    Args:
+        location: Of each access, in memory order.
+        syncs: The accesses.
+        seen: See `Clocks`; an access that sees what was there before belongs to the word of then.
+    """
+    flags = syncs["flags"]
+    if not np.any((flags & (OVERWRITES | RELEASE)) == OVERWRITES):
+        return location
+    renumbered, following = location.copy(), int(location.max(initial=-1)) + 1
+    numbers: dict[int, list[tuple[int, int]]] = {}
+    releasing: dict[int, set[int]] = {}
+    columns = location.tolist(), column(syncs, "program").tolist(), flags.tolist()
+    for moment, (word, program, flag) in enumerate(zip(*columns, strict=True)):
+        known = releasing.setdefault(word, set())
+        if flag & RELEASE:
+            if not flag & RMW:
+                known.clear()
+            known.add(program)
+        elif flag & OVERWRITES and program not in known:
+            known.clear()
+            numbers.setdefault(word, []).append((moment, following))
+            following += 1
+        bound = moment if flag & RELEASE else seen.get(moment, moment)
+        earlier = [number for since, number in numbers.get(word, ()) if since <= bound]
+        renumbered[moment] = earlier[-1] if earlier else word
+    return renumbered

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ttools.interpreter.abi.probe_layout import REREADS
 from ttools.interpreter.abi.rereads import Synchronised
-from ttools.sanitizer.races.records import ACQUIRE, BLIND, RELEASE
+from ttools.sanitizer.races.records import ACQUIRE, BLIND, OVERWRITES, RELEASE
 
 #: Accesses of a launch that are looked at, and words of what programs know that are passed on.
 _MOST_ACCESSES, _MOST_KNOWN = 1 << 14, 1 << 20
@@ -175,9 +175,9 @@ class EarliestReads:
                 self._learn(word.passed_on, known)
             return
         value = _read(access)
-        if value == word.values[-1] and not access.flags & RELEASE:
+        if value == word.values[-1] and not access.flags & (RELEASE | OVERWRITES):
             return
-        published = dict(word.published[-1])
+        published = {} if access.flags & OVERWRITES else dict(word.published[-1])
         self._learn(published, word.passed_on)
         word.add(value, access.seq, published)
         known[access.address] = word.latest

@@ -39,6 +39,7 @@ SYNC = sync_dtype()
 
 ACQUIRE, RELEASE = probe_layout.ACQUIRES, probe_layout.RELEASES
 LOOKS, BLIND = probe_layout.LOOKS, probe_layout.BLIND
+OVERWRITES = probe_layout.OVERWRITES
 RMW, SCALAR = probe_layout.READS_AND_WRITES, probe_layout.IS_SCALAR
 """Bits of `flags`; a failed compare-and-swap only reads, so it is not RMW. A BLIND access acquires
 if its program has looked at the word before."""
@@ -66,7 +67,7 @@ class Site:
             access.
         local: Whether an atomic is one only within its own program, as with the scope `cta`.
         order: Which axis of the tile each is; row-major if empty.
-        volatile: Whether a load is volatile: it never conflicts with an atomic then.
+        volatile: Whether a load is volatile or atomic: it never conflicts with an atomic then.
     """
 
     kind: AccessKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ttools.interpreter.dialects.traits import ATOMIC, WRITES
+from ttools.interpreter.dialects.traits import ATOMIC, READS, WRITES
 from ttools.interpreter.ir import (
     FloatType,
     IntegerType,
@@ -34,6 +34,12 @@ def range_of(op: Operation) -> tuple[int, int]:
     assert isinstance(start, int)
     assert isinstance(end, int)
     return start, end
+
+
+def is_modelled(op: Operation) -> bool:
+    """Return whether an access is one whose effect is followed: atomic loads and stores are not."""
+    changes = op.has(READS) and op.has(WRITES)
+    return op.operand("ptr") is not None and (changes or not op.has(ATOMIC))
 
 
 def access_kind(op: Operation) -> Literal["load", "store", "atomic"]:

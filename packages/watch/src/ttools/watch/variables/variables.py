@@ -107,9 +107,9 @@ def stored_by(op: Operation) -> str | None:
 
     What a statement stores has no name in the source, so this is how it is called.
     """
-    if op.has(ATOMIC):
-        return "tl.atomic"
-    return "tl.store" if op.has(WRITES) else None
+    if not op.has(WRITES):
+        return None
+    return "tl.atomic" if op.has(ATOMIC) else "tl.store"
 
 
 def _parameters(kernel: Operation, names: Sequence[str]) -> Iterator[Variable]:

@@ -19,8 +19,9 @@ from ttools.core.location import SourceLocation
 #: An operation that accesses global memory; the name of the group is the kind of access.
 _ACCESS = re.compile(
     r"""(?:=\ |^\s*)(?:
-        (?P<load>tt\.load|ttg\.async_copy_global_to_local|amdg\.buffer_load(?:_to_local)?)
-      | (?P<store>tt\.store|amdg\.buffer_store)
+        (?P<load>tt\.load|tt\.atomic_load|tt\.atomic_poll
+           |ttg\.async_copy_global_to_local|amdg\.buffer_load(?:_to_local)?)
+      | (?P<store>tt\.store|tt\.atomic_store|amdg\.buffer_store)
       | (?P<atomic>tt\.atomic_rmw|tt\.atomic_cas|amdg\.buffer_atomic_rmw)
     )\b""",
     re.VERBOSE,

@@ -17,19 +17,20 @@ from ttools.interpreter.abi.probe_layout import (
     IMPLIES_BARRIER,
     IS_LOCAL,
     IS_SCALAR,
+    IS_STRONG,
     LOOKS,
+    OVERWRITES,
     READS_AND_WRITES,
     RELEASES,
     REREADS,
 )
 from ttools.interpreter.analysis.effects import only_reads
+from ttools.interpreter.dialects.traits import ATOMIC, READS, WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import call
 from ttools.interpreter.ir import Module, Operation, shape_of
 from ttools.interpreter.llvm.value import SSAValue, integer
 from ttools.interpreter.tiles.chunk import Chunk
-
-_ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 
 _INTEGERS = ("i8", "i16", "i32", "i64")
 
@@ -53,18 +54,37 @@ def access_flags(op: Operation) -> int:
     scalar |= REREADS if only_reads(op) else 0
     if op.name == "tt.load":
         return scalar | (LOOKS if op.attributes.get("isVolatile") else 0)
-    if op.name not in _ATOMICS:
+    if not op.has(ATOMIC):
         return scalar
-    order, used = str(op.attributes["sem"]), bool(op.result.uses)
-    flags = scalar | READS_AND_WRITES
+    order, used = str(op.attributes["sem"]), any(result.uses for result in op.results)
+    changes = op.has(READS) and op.has(WRITES)
+    flags = scalar | (READS_AND_WRITES if changes else OVERWRITES if op.has(WRITES) else 0)
     if str(op.attributes.get("scope", "gpu")) == "cta":
         return flags | IS_LOCAL  # orders nothing between programs
+    flags |= 0 if op.has(WRITES) else IS_STRONG
     flags |= LOOKS if used else 0
     if order in ("acquire", "acq_rel"):
         flags |= ACQUIRES if used else BLIND
     flags |= RELEASES if order in ("release", "acq_rel") else 0
-    # A scalar's result reaches all threads of the program through a barrier.
-    return flags | (IMPLIES_BARRIER if scalar and used else 0)
+    # A scalar's result reaches all threads of the program through a barrier. Those of loads and
+    # stores are passed apart, see `has_barrier_before`.
+    return flags | (IMPLIES_BARRIER if changes and scalar and used else 0)
+
+
+def has_barrier_before(op: Operation) -> bool:
+    """Return whether an atomic load or store makes the program's threads wait for each other first.
+
+    Triton 3.9, the first with these operations, puts `bar.sync` before a release and behind an
+    acquire, and behind a load whose scalar result all threads need.
+    """
+    return op.attributes["sem"] == "release"
+
+
+def has_barrier_behind(op: Operation) -> bool:
+    """Return whether it does so afterwards; see `has_barrier_before`."""
+    scalar = not shape_of(op.operands[0].type)
+    used = any(result.uses for result in op.results)
+    return op.attributes["sem"] == "acquire" or (scalar and used)
 
 
 def synchronises_programs(module: Module) -> bool:
@@ -73,10 +93,13 @@ def synchronises_programs(module: Module) -> bool:
         (op.name, access_flags(op))
         for function in module.functions.values()
         for op in function.walk()
-        if op.name == "tt.load" or op.name in _ATOMICS
+        if op.name == "tt.load" or op.has(ATOMIC)
     }
-    # A volatile load orders nothing, but who waits by one waits.
-    if any(flags & ACQUIRES or (name == "tt.load" and flags & LOOKS) for name, flags in known):
+    # A volatile or relaxed load orders nothing, but who waits by one waits.
+    if any(
+        flags & ACQUIRES or (flags & LOOKS and (name == "tt.load" or flags & IS_STRONG))
+        for name, flags in known
+    ):
         return True
     polls = any(flags & LOOKS and flags & REREADS for _, flags in known)
     return polls and any(flags & BLIND and flags & IS_SCALAR for _, flags in known)

@@ -9,22 +9,40 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ttools.core.errors import UnsupportedError
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.probe_layout import READS_AND_WRITES, RELEASES
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.access import observed
-from ttools.interpreter.emit.instruments.synchronisation import access_flags, ordered
+from ttools.interpreter.emit.instruments.probe import call
+from ttools.interpreter.emit.instruments.synchronisation import (
+    access_flags,
+    has_barrier_before,
+    has_barrier_behind,
+    ordered,
+)
 from ttools.interpreter.emit.lane_access import guarded
 from ttools.interpreter.emit.lower.memory import zero_of
 from ttools.interpreter.emit.packed_atomic import (
+    BITWISE,
     PACK_BYTES,
+    bits_of,
     is_run,
     pack_width,
     swap_until_unchanged,
     together,
 )
 from ttools.interpreter.emit.translate import translated
-from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
+from ttools.interpreter.ir import (
+    FloatType,
+    IntegerType,
+    Operation,
+    PointerType,
+    Type,
+    Value,
+    element_type,
+    shape_of,
+)
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
 from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of, poison
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
@@ -40,6 +58,8 @@ _ORDERINGS = {
     "release": "release",
     "acq_rel": "acq_rel",
 }
+#: Bits of the narrowest float that is added.
+_NARROWEST_SUM = 16
 _RMW = {
     "and": "and",
     "or": "or",
@@ -56,8 +76,11 @@ _RMW = {
 
 @root("tt.atomic_rmw")
 def atomic_rmw(e: Emitter, op: Operation) -> None:
-    kind = _RMW[str(op.attributes["atomic_rmw_op"])]
-    ordering = _ORDERINGS[str(op.attributes["sem"])]
+    name = str(op.attributes["atomic_rmw_op"])
+    kind, ordering = _RMW[name], _ORDERINGS[str(op.attributes["sem"])]
+    element = element_type(op.result.type)
+    if not _has_operation(element, kind):
+        raise UnsupportedError(f"tt.atomic_rmw {name} of {element}", op.location)
 
     def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
         return _rmw(e, kind, ordering, address, operands[0], element)
@@ -70,6 +93,15 @@ def atomic_rmw(e: Emitter, op: Operation) -> None:
         _each_lane(e, op, op.operands[1:2], mask, one)
 
 
+def _has_operation(element: Type, kind: str) -> bool:
+    """Return whether elements of a type are changed so; text that Triton writes has no other."""
+    if kind in BITWISE or kind == "xchg":
+        return True
+    if kind == "fadd":
+        return isinstance(element, FloatType) and element.width >= _NARROWEST_SUM
+    return isinstance(element, IntegerType)
+
+
 @root("tt.atomic_cas")
 def atomic_cas(e: Emitter, op: Operation) -> None:
     ordering = _ORDERINGS[str(op.attributes["sem"])]
@@ -79,6 +111,49 @@ def atomic_cas(e: Emitter, op: Operation) -> None:
         return from_memory(e.b, _cmpxchg(e.b, address, compare, value, ordering), element)
 
     _each_lane(e, op, op.operands[1:3], None, one)
+
+
+@root("tt.atomic_load")
+def atomic_load(e: Emitter, op: Operation) -> None:
+    ordering = _ORDERINGS[str(op.attributes["sem"])]
+
+    def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
+        return from_memory(e.b, _read(e.b, address, element, ordering), element)
+
+    _between_barriers(e, op, (), one, "load")
+
+
+@root("tt.atomic_store")
+def atomic_store(e: Emitter, op: Operation) -> None:
+    ordering = _ORDERINGS[str(op.attributes["sem"])]
+    logged = e.prober is not None and e.prober.instruments.synchronised
+
+    def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
+        # The log wants what was there; nobody else comes between while it is locked.
+        old = _read(e.b, address, element, _ORDERINGS["relaxed"]) if logged else None
+        stored = to_memory(e.b, operands[0], element)
+        size = SIZES[stored.type]
+        e.b.store(stored, address, size, op="store atomic", ordering=ordering)
+        return operands[0] if old is None else from_memory(e.b, old, element)
+
+    _between_barriers(e, op, op.operands[1:2], one, "atomic")
+
+
+def _read(b: Builder, address: SSAValue, element: Type, ordering: str) -> SSAValue:
+    stored = memory_type(element)
+    return b.load(stored, address, SIZES[stored], op="load atomic", ordering=ordering)
+
+
+def _between_barriers(
+    e: Emitter, op: Operation, operands: Sequence[Value], one: _OneLane, kind: str
+) -> None:
+    """Emit an atomic load or store of each lane, and log the barriers that come with it."""
+    logged = e.prober is not None and e.prober.instruments.footprints
+    if logged and has_barrier_before(op):
+        call(e.b, "pass_barrier")
+    _each_lane(e, op, operands, op.mask, one, kind)
+    if logged and has_barrier_behind(op):
+        call(e.b, "pass_barrier")
 
 
 def _flags_of_swap(
@@ -106,8 +181,10 @@ def _rmw(
 ) -> SSAValue:
     if kind == "fadd" and memory_type(element) == "i16":
         return _add_narrow_float(e, ordering, address, value, element)
-    old = e.b.change(kind, address, to_memory(e.b, value, element), ordering)
-    return from_memory(e.b, old, element)
+    stored = to_memory(e.b, value, element)
+    operand = e.b.bitcast(stored, bits_of(stored.type)) if kind in BITWISE else stored
+    old = e.b.change(kind, address, operand, ordering)
+    return from_memory(e.b, e.b.bitcast(old, stored.type), element)
 
 
 def _add_narrow_float(
@@ -209,11 +286,13 @@ def _each_lane(
     operands: Sequence[Value],
     mask: Value | None,
     one: _OneLane,
+    kind: str = "atomic",
 ) -> None:
-    """Runs an atomic on every element whose mask is set, keeping the old values."""
+    """Runs an atomic on every element whose mask is set, keeping the old values if it has them."""
     pointer = op.operands[0]
-    element = element_type(op.result.type)
-    slot = e.slot(op.result) if op.result.is_tensor else None
+    element = _pointee(pointer)
+    result = op.results[0] if op.results else None
+    slot = e.slot(result) if result is not None and result.is_tensor else None
 
     def body(at: Coords) -> None:
         with e.fresh_memo():
@@ -234,13 +313,19 @@ def _each_lane(
                 active = None if mask is None else e.vector(mask)
                 return _conditional(e, active, e.vector(chunk), values, element, logged)
 
-            old = observed(e, op, "atomic", chunk, chosen, at, perform, access_flags(op))
+            old = observed(e, op, kind, chunk, chosen, at, perform, access_flags(op))
             if slot is not None:
                 e.write_slot(slot, at, Vector(element, old))
-            else:
-                e.set_scalar(op.result, old)
+            elif result is not None:
+                e.set_scalar(result, old)
 
     for_each_chunk(e.b, traversal(shape_of(pointer.type), 1), body)
+
+
+def _pointee(pointer: Value) -> Type:
+    kind = element_type(pointer.type)
+    assert isinstance(kind, PointerType)
+    return kind.pointee
 
 
 def _conditional(

@@ -15,6 +15,7 @@ from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.analysis.effects import waits
 from ttools.interpreter.analysis.strides import tile_order
 from ttools.interpreter.dialects.traits import PURE
+from ttools.interpreter.dialects.ttools import TIMED
 from ttools.interpreter.emit.callback import call_back, leave_when_aborted
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.loop_iterations import end_iteration
@@ -173,7 +174,10 @@ def while_loop(e: Emitter, op: Operation) -> None:
     for n, phi in zip(scalars, phis, strict=True):
         e.set_scalar(before_block.arguments[n], phi.value)
     called = {name: callee.function for name, callee in e.callees.items()}
-    (_spin if waits(op, called) else _notice_abort)(e, op, iterations)
+    if waits(op, called):
+        _spin(e, op, iterations)
+    else:
+        _notice_abort(e, op, iterations)
     e.iterations.append((iterations, integer(1, "i32"), integer(1, "i32")))
     e.block(Block(before_block.arguments, before_block.operations[:-1]))
     condition, *passed = before_block.terminator.operands
@@ -203,7 +207,8 @@ def _spin(e: Emitter, op: Operation, iterations: SSAValue) -> None:
     """Tells the runtime, every 64th iteration, that this program waits on memory."""
     b = e.b
     with _now_and_then(b, iterations):
-        site = e.add_site(Site(CallbackKind.SPIN, op.location))
+        text = TIMED if op.attributes.get(TIMED) else ""
+        site = e.add_site(Site(CallbackKind.SPIN, op.location, text))
         # The iteration tells the runtime one long wait from many short ones at the same place.
         wide = b.cast("zext", iterations, "i64")
         call_back(e, CallbackKind.SPIN, site, b.cast("inttoptr", wide, "ptr"))

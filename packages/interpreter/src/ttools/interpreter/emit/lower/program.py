@@ -8,7 +8,7 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.emit.plain_slot import plain_slot
 from ttools.interpreter.ir import Operation, element_type, shape_of
-from ttools.interpreter.llvm.value import ARENA, PROGRAM_IDS
+from ttools.interpreter.llvm.value import ARENA, PROGRAM_IDS, integer
 from ttools.interpreter.tiles.chunk import Coords
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 
@@ -40,6 +40,19 @@ def assume(e: Emitter, op: Operation) -> None:
 @root("ttools.descriptor")
 def descriptor(e: Emitter, op: Operation) -> None:
     """Where a tensor descriptor was made; only passes look at what it was made of."""
+
+
+#: Of `clock_gettime`, and the bytes of what it fills: seconds and nanoseconds.
+_MONOTONIC, _TIMESPEC_BYTES = 1, 16
+
+
+@root("ttools.nanoseconds")
+def nanoseconds(e: Emitter, op: Operation) -> None:
+    b = e.b
+    place = b.offset(ARENA, e.allocate(_TIMESPEC_BYTES))
+    b.intrinsic("clock_gettime", "i32", integer(_MONOTONIC, "i32"), place)
+    seconds, rest = (b.load("i64", b.offset(place, at), 8) for at in (0, 8))
+    e.set_scalar(op.result, b.binary("add", b.binary("mul", seconds, 1_000_000_000), rest))
 
 
 @root("tt.print")

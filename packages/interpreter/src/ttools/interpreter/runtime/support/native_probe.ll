@@ -818,10 +818,12 @@ unlock:
   %marked = xor i32 %site, -1
   ; A poll that only reads replaces the same poll just before it. One that writes publishes nothing
   ; that the second of three did not: of more, only the last one's place in the order is kept.
-  %implied = lshr i32 %flags, 4
+  %implied.flag = and i32 %flags, IMPLIES_BARRIER
+  %implied.not = icmp eq i32 %implied.flag, 0
+  %implied = select i1 %implied.not, i32 0, i32 1
   %logged.at = getelementptr i8, ptr %probe, i64 PROBE_LOGGED
   %n = load i64, ptr %logged.at
-  %writes = and i32 %flags, 6
+  %writes = and i32 %flags, WRITING
   %reads = icmp eq i32 %writes, 0
   %kept = select i1 %reads, i64 1, i64 3
   %own.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM

@@ -15,7 +15,7 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.sanitizer.sizes.attributes import access_kind
+from ttools.sanitizer.sizes.attributes import access_kind, is_modelled
 from ttools.sanitizer.sizes.concrete.lanes import (
     Lanes,
     evaluate_array,
@@ -35,7 +35,7 @@ class Accesses(Races):
     """Computes accesses and what they load."""
 
     def _access(self, op: Operation) -> None:
-        if op.operand("ptr") is None:
+        if not is_modelled(op):
             raise NotModelledError(f"`{op.name}` of the kernel")
         pointer = self.get(op.address)
         shape = (self.count, *shape_of(op.address.type))

@@ -16,7 +16,7 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     as_poly,
     substitute,
 )
-from ttools.sanitizer.sizes.attributes import access_kind, width_of
+from ttools.sanitizer.sizes.attributes import access_kind, is_modelled, width_of
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
 from ttools.sanitizer.sizes.host.storage import INDEX
@@ -75,7 +75,7 @@ class Accesses(State):
     _recording = True
 
     def _access(self, op: Operation) -> None:
-        if op.operand("ptr") is None:
+        if not is_modelled(op):
             raise NotModelledError(f"`{op.name}` of the kernel")
         pointer = self.number(op.address)
         mask = None if op.mask is None else self.logic(op.mask)
