@@ -3,6 +3,7 @@
     python -m tools.fuzz --seconds 60 --processes 2     # a campaign
     python -m tools.fuzz --seed 4711                    # one kernel, in all variants
     python -m tools.fuzz --gpu --seconds 280 --processes 12
+    python -m tools.fuzz --mutate liger --seconds 280   # mutants of a package's kernels
 
 The exit status is 1 when a kernel did not do as it should, with `--gpu` when the engine stands
 alone.
@@ -14,6 +15,7 @@ import argparse
 import itertools
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,8 @@ from tools.fuzz.report import Campaign, as_json, markdown
 from ttools.cli.progress import State, ticking
 from ttools.fuzz.generate import generate
 from ttools.fuzz.generate.context import Features
+from ttools.fuzz.mutation.capture import capture_script
+from ttools.fuzz.mutation.trial import MutantTrial
 from ttools.fuzz.script import script
 from ttools.fuzz.self_test import smallest_script
 from ttools.fuzz.text import definitions
@@ -29,11 +33,17 @@ from ttools.fuzz.trial import Failure, Verdict
 from ttools.fuzz.variants import BY_NAME, VARIANTS, Variant, usable
 from ttools.fuzz.workers import Work, verdicts, verdicts_here
 
+#: Scripts that launch the kernels of packages.
+_PACKAGES = Path(__file__).parent / "packages"
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a campaign as the command line says."""
     options = _parser().parse_args(arguments)
     work = _work(options)
+    if options.print and work.script:
+        print(_mutant_text(options, work))
+        return 0
     if options.print:
         print(definitions(generate(options.seed or 0, work.features)))
         return 0
@@ -54,7 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
                 results.write(json.dumps(as_json(verdict)) + "\n")
                 results.flush()
             _tell(verdict, options)
-    _shrink(campaign, work, options)
+    if not work.script:  # mutants are made smaller where they fail
+        _shrink(campaign, work, options)
     report = markdown(campaign)
     print(report)
     if options.markdown:
@@ -85,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cpu", default="", help="TTOOLS_CPU of variants that name no CPU")
     parser.add_argument("--variants", type=_variants, help=", ".join(BY_NAME))
     parser.add_argument("--per-kernel", type=int, default=4, help="variants for each kernel")
+    parser.add_argument(
+        "--mutate",
+        type=_script_of,
+        help=f"a script that launches kernels, or {', '.join(_packages())}",
+    )
     parser.add_argument("--gpu", action="store_true", help="compare with the GPU, too")
     parser.add_argument("--device", default="cuda", help="of the tensors, with --gpu")
     parser.add_argument("--shrink", type=float, default=60, help="seconds for each cause; 0: none")
@@ -102,13 +118,36 @@ def _variants(text: str) -> list[Variant]:
     return [BY_NAME[name] for name in text.split(",")]
 
 
+def _packages() -> list[str]:
+    """The packages that have a script which launches their kernels."""
+    return sorted(path.stem for path in _PACKAGES.glob("[a-z]*.py"))
+
+
+def _script_of(text: str) -> str:
+    """The script that a package's name stands for, or the one that is named."""
+    known = _PACKAGES / f"{text}.py"
+    path = known if text in _packages() else Path(text)
+    if not path.is_file():
+        names = ", ".join(_packages())
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a script nor one of {names}")
+    return str(path.resolve())
+
+
+def _mutant_text(options: argparse.Namespace, work: Work) -> str:
+    with tempfile.TemporaryDirectory(prefix="ttools-fuzz-") as folder:
+        trial = MutantTrial(capture_script(work.script), Path(folder), work.cpu)
+        return trial.text(options.seed or 0)
+
+
 def _work(options: argparse.Namespace) -> Work:
     if options.gpu:
         return Work(variants=("native",), features=Features(gpu=True), device=options.device)
     found = usable(options.variants or VARIANTS)
+    if options.mutate:
+        found = [v for v in found if v.engine == "native" and not v.short]
     names = tuple(variant.name for variant in found if variant.name != "native")
     count = options.per_kernel if options.seed is None else len(names) + 1
-    return Work(variants=names, per_kernel=count, cpu=options.cpu)
+    return Work(variants=names, per_kernel=count, cpu=options.cpu, script=options.mutate or "")
 
 
 def _first_seed(options: argparse.Namespace) -> int:

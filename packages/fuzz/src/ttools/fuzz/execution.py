@@ -69,10 +69,10 @@ class Runner:
                 if buffer.name in limits:
                     made = _Cut(tensors[buffer.name], buffer.margin + limits[buffer.name])
                     cut[buffer.name], tensors[buffer.name] = made, made.beginning
-        with environment(variant, self._cpu), _context(variant) as run:
+        with environment(variant, self._cpu), running(variant) as run:
             self._launch(variant, tensors)
         if variant.checks:
-            _refuse_findings(run)
+            refuse_findings(run)
         tensors |= {name: each.whole() for name, each in cut.items()}
         return {b.name: to_numpy(tensors[b.name], b) for b in self._program.buffers}
 
@@ -99,8 +99,7 @@ class Runner:
         form = (variant.fusion, variant.simplified)
         compiled = self._compiled.get(form) if native else None
         if compiled is not None:
-            # The same TTIR under another environment: loaded again, emitted again.
-            compiled.module = compiled.function = compiled._run = None
+            load_again(compiled)
         with nullcontext() if variant.simplified else fewest_passes():
             made = self._start(tensors, **launch_options(variant))
         if native and compiled is None:
@@ -155,7 +154,13 @@ class _Cut:
         return torch.from_numpy(self._bytes.copy()).view(self._type)
 
 
-def _context(variant: Variant) -> AbstractContextManager[Any]:
+def load_again(compiled: Any) -> None:
+    """Has a kernel that Triton compiled emitted again, under another environment."""
+    compiled.module = compiled.function = compiled._run = None
+
+
+def running(variant: Variant) -> AbstractContextManager[Any]:
+    """The run of the engine, or of the sanitizer, that launches of a variant belong to."""
     from ttools.interpreter import interpret
 
     if variant.checks:
@@ -172,7 +177,8 @@ def _context(variant: Variant) -> AbstractContextManager[Any]:
     )
 
 
-def _refuse_findings(run: Any) -> None:
+def refuse_findings(run: Any) -> None:
+    """Raises an error for the first finding that is a defect of a kernel whatever its data."""
     found = [f for f in run.findings if f.check in _STRICT and f.severity == "error"]
     if found:
         first = found[0]

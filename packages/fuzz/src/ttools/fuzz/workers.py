@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ttools.fuzz.generate.context import Features
 from ttools.fuzz.program import Program
@@ -25,6 +25,13 @@ from ttools.fuzz.three_way import COMPILATION
 from ttools.fuzz.trial import Failure, Kind, Verdict
 from ttools.fuzz.variants import BY_NAME
 
+if TYPE_CHECKING:
+    from ttools.fuzz.mutation.trial import MutantTrial
+
+#: What a worker says it is about to do before its first mutant.
+CAPTURE = "capture"
+#: Seconds that a script may take.
+_CAPTURE_SECONDS = 900.0
 #: A worker's memory grows with the kernels that Triton and LLVM keep.
 _KERNELS_PER_WORKER = 250
 
@@ -50,6 +57,7 @@ class Work:
         features: which kernels are made.
         timeout: seconds that one variant may take.
         device: of the tensors, where the engine is compared with a GPU, too.
+        script: launches kernels of which mutants are made, instead of random kernels.
     """
 
     variants: tuple[str, ...]
@@ -58,6 +66,7 @@ class Work:
     features: Features = field(default_factory=usual_features)
     timeout: float = 60.0
     device: str = ""
+    script: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,8 @@ class _Worker:
     def receive(self, ready: bool) -> Verdict | None:
         """The verdict, once there is one."""
         if not ready:
-            if time.monotonic() - self._since < self._work.timeout:
+            limit = _CAPTURE_SECONDS if self._variant == CAPTURE else self._work.timeout
+            if time.monotonic() - self._since < limit:
                 return None
             if self._variant == COMPILATION:
                 text = f"Triton did not compile it in {self._work.timeout:.0f} s"
@@ -176,7 +186,7 @@ class _Worker:
                 self.end(kill=True)  # it has lost its GPU and reports that
             return said
         self._variant = said
-        if said != COMPILATION:
+        if said not in (COMPILATION, CAPTURE):
             self._ran.append(said)
         return None
 
@@ -240,6 +250,10 @@ def _examine(announce: Callable[[str], None], task: Task, work: Work, folder: Pa
     from ttools.fuzz.variants import chosen
 
     try:
+        if work.script:
+            return _mutants(work, folder, announce).examine(
+                task.seed, [BY_NAME[name] for name in work.variants], work.per_kernel, announce
+            )
         program = task.program or generate(task.seed, work.features)
         if work.device:
             return examine_three_ways(program, folder, work.device, announce=announce)
@@ -252,6 +266,20 @@ def _examine(announce: Callable[[str], None], task: Task, work: Work, folder: Pa
         text = f"{type(error).__name__}: {error}"
         failure = Failure(task.seed, "error", "generator", text)
         return Verdict(task.seed, (), (failure,), 0.0)
+
+
+#: What was captured in this process, by its script.
+_trials: dict[str, MutantTrial] = {}
+
+
+def _mutants(work: Work, folder: Path, announce: Callable[[str], None]) -> MutantTrial:
+    if work.script not in _trials:
+        from ttools.fuzz.mutation.capture import capture_script
+        from ttools.fuzz.mutation.trial import MutantTrial
+
+        announce(CAPTURE)
+        _trials[work.script] = MutantTrial(capture_script(work.script), folder, work.cpu)
+    return _trials[work.script]
 
 
 def _prepare(folder: str) -> None:

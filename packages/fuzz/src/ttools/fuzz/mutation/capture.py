@@ -1,0 +1,204 @@
+"""Launches of a script, captured with the memory that they found, to be made again.
+
+What is captured is a `@triton.jit` function, which has its source, and the arguments of one launch:
+tensors as views of storages, so that aliases survive. `ttools record` keeps TTIR, which nobody can
+mutate as a text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ttools.core import launch_path
+from ttools.core.patches import Patches
+
+#: Launches of one kernel that differ in what is compiled for them.
+_MOST_OF_A_KERNEL = 3
+#: Larger launches take too long to be made some hundred times.
+_MOST_BYTES, _MOST_PROGRAMS = 4 << 20, 1024
+_NUMBERS = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A tensor of a launch.
+
+    Attributes:
+        storage: index of its storage.
+        offset: of its first element, in elements.
+    """
+
+    storage: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedLaunch:
+    """One launch of a kernel.
+
+    Attributes:
+        function: of Triton.
+        arguments: by name; tensors as `View`.
+        storages: the bytes of each, as tensors.
+        grid: three extents.
+        options: `num_warps` and the like.
+    """
+
+    function: Any
+    arguments: Mapping[str, Any]
+    storages: tuple[Any, ...]
+    grid: tuple[int, int, int]
+    options: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.function.__name__)
+
+    def start(
+        self,
+        function: Any,
+        *,
+        grid: tuple[int, int, int] | None = None,
+        more: Mapping[str, Any] | None = None,
+        storages: tuple[Any, ...] | None = None,
+        **options: Any,
+    ) -> tuple[tuple[Any, ...], Any]:
+        """Makes the launch with another function, or the same.
+
+        Args:
+            function: the kernel or a mutant of it.
+            grid: another one.
+            more: further arguments, or other values of some.
+            storages: memory to run on; copies of what was captured by default.
+            options: further ones.
+
+        Returns:
+            The storages, as the launch left them, and the compiled kernel.
+        """
+        made = storages or tuple(storage.clone() for storage in self.storages)
+        given = {name: _argument(value, made) for name, value in self.arguments.items()}
+        given |= more or {}
+        options = {**self.options, **options, "grid": grid or self.grid, "warmup": False}
+        return made, function.run(**given, **options)
+
+
+@dataclass
+class Captured:
+    """What was captured of a script.
+
+    Attributes:
+        launches: those that can be made again.
+        left_out: why others were not captured, by the kernel's name.
+    """
+
+    launches: list[CapturedLaunch] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    _forms: dict[str, set[object]] = field(default_factory=dict)
+
+    def add(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Captures a launch unless enough of its kernel are known."""
+        if kwargs.get("warmup"):
+            return
+        name = str(getattr(function, "__name__", function))
+        forms = self._forms.setdefault(name, set())
+        if len(forms) >= _MOST_OF_A_KERNEL:
+            return
+        try:
+            launch = _captured(function, args, kwargs)
+        except _LeftOutError as why:
+            self.left_out[name] = str(why)
+            return
+        form = (str(launch.options), str([_form(v) for v in launch.arguments.values()]))
+        if form not in forms:
+            forms.add(form)
+            self.launches.append(launch)
+
+
+class _LeftOutError(Exception):
+    """A launch cannot be made again, or takes too long."""
+
+
+def capture(run: Callable[[], object]) -> Captured:
+    """Captures the launches that a function makes, on the engine and on CPU tensors."""
+    from ttools.interpreter import interpret
+
+    captured = Captured()
+    with Patches() as patches, interpret():
+        launch_path.observe(patches, launch_path.CALL, before=captured.add)
+        run()
+    return captured
+
+
+def capture_script(path: str | Path) -> Captured:
+    """Captures the launches of a script."""
+    return capture(lambda: runpy.run_path(str(path), run_name="__main__"))
+
+
+def _captured(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CapturedLaunch:
+    names = list(function.arg_names)
+    bound: dict[str, Any] = dict(zip(names, args, strict=False))
+    bound |= {name: value for name, value in kwargs.items() if name in names}
+    for name, parameter in function.signature.parameters.items():
+        if name not in bound and parameter.default is not inspect.Parameter.empty:
+            bound[name] = parameter.default
+    options = {k: v for k, v in kwargs.items() if k not in names and k not in ("grid", "warmup")}
+    grid = _grid(kwargs["grid"], bound)
+    if prod(grid) > _MOST_PROGRAMS or not prod(grid):
+        raise _LeftOutError(f"{prod(grid):,} programs")
+    storages: dict[int, int] = {}
+    held: list[Any] = []
+    arguments = {name: _described(bound[name], storages, held) for name in names if name in bound}
+    return CapturedLaunch(function, arguments, tuple(held), grid, options)
+
+
+def _grid(grid: Any, bound: Mapping[str, Any]) -> tuple[int, int, int]:
+    found = grid(dict(bound)) if callable(grid) else grid
+    extents = [int(n) for n in (found if isinstance(found, Iterable) else (found,))]
+    x, y, z = [*extents, 1, 1][:3]
+    return x, y, z
+
+
+def _described(value: Any, storages: dict[int, int], held: list[Any]) -> Any:
+    """A value of a launch as it is kept; new storages are added to those held."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        storage = value.untyped_storage()
+        address = storage.data_ptr()
+        if address not in storages:
+            if sum(s.numel() for s in held) + storage.nbytes() > _MOST_BYTES:
+                raise _LeftOutError("more memory than a mutant is tried on")
+            storages[address] = len(held)
+            whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(storage)
+            held.append(whole.detach().cpu().clone())
+        offset = int(value.storage_offset())
+        shape, strides = tuple(value.shape), tuple(value.stride())
+        return View(storages[address], offset, shape, strides, value.dtype)
+    kind = type(value)
+    if isinstance(value, _NUMBERS) or kind.__name__ in ("dtype", "constexpr", "JITFunction"):
+        return value
+    raise _LeftOutError(f"an argument of type {kind.__name__}")
+
+
+def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
+    import torch
+
+    if not isinstance(value, View):
+        return value
+    made = torch.empty(0, dtype=value.dtype)
+    storage = storages[value.storage].untyped_storage()
+    return made.set_(storage, value.offset, value.shape, value.strides)
+
+
+def _form(value: Any) -> object:
+    """What of an argument decides what is compiled, roughly."""
+    return (value.dtype, len(value.shape)) if isinstance(value, View) else value

@@ -1,0 +1,218 @@
+"""A kernel's text as a tree, what is known of its names, and functions of changed trees."""
+
+from __future__ import annotations
+import __future__ as future
+
+import ast
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ttools.fuzz.mutation.capture import View
+
+_FUTURE = future.annotations.compiler_flag
+#: Functions that mutants call, and that are made Triton's when a mutant is.
+HELPER = "_mutant_helper_"
+#: What makes a tile or a number that is known when a kernel runs only.
+_MAKERS = (
+    "program_id", "num_programs", "arange", "load", "zeros", "full", "zeros_like", "dot", "sum",
+    "max", "min", "cumsum", "rand", "randn", "atomic_add", "cdiv", "where",
+)  # fmt: skip
+#: What changes memory, or what others may see.
+_EFFECTS = ("store", "atomic", "print", "barrier", "assert", "inline_asm", "assume", "poll")
+
+Statements = list[ast.stmt]
+
+
+class NotMutableError(Exception):
+    """A kernel's text is not such that it can be changed."""
+
+
+class KernelText:
+    """A kernel's source, to be changed.
+
+    Attributes:
+        module: its tree: the kernel last, helpers before it.
+        dynamic: names of values that are known when the kernel runs only.
+        integers: names of integers and of tiles of them.
+    """
+
+    def __init__(self, function: Any, arguments: Mapping[str, Any]) -> None:
+        if getattr(function.fn, "__closure__", None):
+            raise NotMutableError("it has a closure")
+        try:
+            tree = ast.parse(textwrap.dedent(function.src))
+        except (SyntaxError, AttributeError) as error:
+            raise NotMutableError("its source is not known") from error
+        (kernel,) = tree.body
+        if not isinstance(kernel, ast.FunctionDef):
+            raise NotMutableError("it is no plain function")
+        kernel.decorator_list = []
+        self.module = ast.Module([kernel], [])
+        self._arguments = arguments
+        self._numbers = 0
+        self.refresh()
+
+    @property
+    def kernel(self) -> ast.FunctionDef:
+        last = self.module.body[-1]
+        assert isinstance(last, ast.FunctionDef)
+        return last
+
+    @property
+    def parameters(self) -> list[str]:
+        arguments = self.kernel.args
+        return [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+    def new_name(self, stem: str) -> str:
+        self._numbers += 1
+        return f"{stem}{self._numbers}"
+
+    def refresh(self) -> None:
+        """Finds out again what is known of names."""
+        self.dynamic, self.integers = self._known()
+
+    def text(self) -> str:
+        ast.fix_missing_locations(self.module)
+        return ast.unparse(self.module) + "\n"
+
+    def locals(self) -> set[str]:
+        """The parameters, and the names that are assigned."""
+        nodes = (n for n in ast.walk(self.kernel) if isinstance(n, ast.Name))
+        return {n.id for n in nodes if isinstance(n.ctx, ast.Store)} | set(self.parameters)
+
+    # ---- what is known of names
+    def _known(self) -> tuple[set[str], set[str]]:
+        dynamic, integers = set(), set()
+        for argument in (*self.kernel.args.args, *self.kernel.args.kwonlyargs):
+            value = self._arguments.get(argument.arg)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            annotated = ast.unparse(argument.annotation) if argument.annotation else ""
+            if whole:
+                integers.add(argument.arg)
+            # What is 1 or None is a constant to Triton.
+            if "constexpr" not in annotated and value is not None and not (whole and value == 1):
+                dynamic.add(argument.arg)
+        assigned = list(self._assignments())
+        for _ in range(8):
+            before = len(dynamic), len(integers)
+            dynamic |= {name for name, value in assigned if self._is_dynamic(value, dynamic)}
+            if before == (len(dynamic), len(integers)):
+                break
+        doubtful: set[str] = set()
+        while True:
+            candidates = {name for name, _ in assigned} - doubtful
+            known = integers | candidates
+            wrong = {n for n, v in assigned if n in candidates and not _is_integer(v, known)}
+            if not wrong:
+                return dynamic, known - (set(self.parameters) - integers) - doubtful
+            doubtful |= wrong
+
+    def _assignments(self) -> Iterator[tuple[str, ast.expr]]:
+        for node in ast.walk(self.kernel):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+                    yield from ((name, node.value) for name in names)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                yield node.target.id, node.value
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                yield node.target.id, node.value or ast.Constant(0.5)
+            elif isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+                yield node.target.id, node.iter
+
+    def _is_dynamic(self, value: ast.expr, dynamic: set[str]) -> bool:
+        for node in ast.walk(value):
+            if isinstance(node, ast.Name) and node.id in dynamic:
+                return True
+            if isinstance(node, ast.Call) and _called(node) in _MAKERS:
+                return True
+        return False
+
+    def is_dynamic(self, value: ast.expr) -> bool:
+        """Return whether a value is known when the kernel runs only."""
+        return self._is_dynamic(value, self.dynamic)
+
+    def is_integer(self, value: ast.expr) -> bool:
+        """Return whether a value is known to be an integer, or a tile of them."""
+        return _is_integer(value, self.integers)
+
+    def is_pointer(self, value: ast.expr) -> bool:
+        """Return whether a value is a pointer of the launch, moved by integers at most."""
+        if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Sub)):
+            return self.is_pointer(value.left) and self.is_integer(value.right)
+        return isinstance(value, ast.Name) and isinstance(self._arguments.get(value.id), View)
+
+    def statement_lists(self) -> Iterator[Statements]:
+        """The lists of statements of the kernel, inner ones too; its docstring is in none."""
+        pending: list[ast.AST] = [self.kernel]
+        while pending:
+            node = pending.pop()
+            for name in ("body", "orelse"):
+                block = getattr(node, name, None)
+                if isinstance(block, list) and block:
+                    yield block
+                    pending += block
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def calls(node: ast.AST) -> set[str]:
+    """The last names of what a piece of text calls."""
+    return {_called(each) for each in ast.walk(node) if isinstance(each, ast.Call)}
+
+
+def has_effect(node: ast.AST) -> bool:
+    """Return whether a piece of text may do more than compute."""
+    return any(effect in name for name in calls(node) for effect in _EFFECTS)
+
+
+def _is_integer(value: ast.expr, known: set[str]) -> bool:
+    match value:
+        case ast.Constant():
+            return isinstance(value.value, int) and not isinstance(value.value, bool)
+        case ast.Name():
+            return value.id in known
+        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod()):
+            return _is_integer(value.left, known) and _is_integer(value.right, known)
+        case ast.Subscript():
+            return _is_integer(value.value, known)
+        case ast.Call(func=ast.Name(id="range")):
+            return all(_is_integer(argument, known) for argument in value.args)
+        case ast.Call():
+            if _called(value) == "to":
+                function = value.func
+                text = ast.unparse(value.args[0]) if value.args else ""
+                holds = isinstance(function, ast.Attribute) and _is_integer(function.value, known)
+                return holds and "int" in text and "int1" not in text.replace("int16", "")
+            return _called(value) in ("program_id", "num_programs", "arange")
+        case _:
+            return False
+
+
+def make_function(original: Any, text: str, folder: Path) -> Any:
+    """A `@triton.jit` function of changed text, with the names that the original one has.
+
+    Args:
+        folder: where the text goes: Triton reads it from its file.
+    """
+    import triton
+
+    name = f"mutant_{abs(hash((text, original.fn.__module__, original.fn.__qualname__))):x}"
+    path = folder / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    names = {**original.fn.__globals__, "__name__": name, "__file__": str(path)}
+    exec(compile(text, str(path), "exec", flags=_FUTURE), names)
+    for helper in [each for each in names if each.startswith(HELPER)]:
+        names[helper] = triton.jit(names[helper])
+    options = {
+        option: getattr(original, option, None)
+        for option in ("do_not_specialize", "do_not_specialize_on_alignment")
+    }
+    return triton.jit(names[original.fn.__name__], **{k: v for k, v in options.items() if v})

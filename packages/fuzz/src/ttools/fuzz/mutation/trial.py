@@ -1,0 +1,301 @@
+"""Mutants of captured launches, compared bit by bit with the launches that they were made of.
+
+A mutant and its base run in the same variants, so that what legally differs between targets (sums
+per lane, contractions) is the same in both. The base must do the same each time, and leave no
+finding of the checks: a kernel that reads out of bounds promises nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ttools.fuzz.execution import FindingsError, load_again, refuse_findings, running
+from ttools.fuzz.mutation.capture import Captured, CapturedLaunch, View
+from ttools.fuzz.mutation.launches import Part, halved_block, split_grid
+from ttools.fuzz.mutation.mutators import MUTATORS
+from ttools.fuzz.mutation.source import KernelText, NotMutableError, make_function
+from ttools.fuzz.passes import fewest_passes
+from ttools.fuzz.trial import Failure, Kind, Verdict, is_refusal
+from ttools.fuzz.variants import BASELINE, Variant, chosen, environment, launch_options
+
+#: Where bases must give what they give as usual: nothing of these changes what is computed. A
+#: kernel with atomics may do otherwise in another order of its programs.
+_SAME_AS_USUAL = ("materialised", "memcheck", "all checks", "opt 0", "opt 1", "opt 3", "guarded")
+_IN_ANY_ORDER = ("two threads", "reverse order", "random order")
+_CHECKED = Variant(name="base checks", checks="memcheck,racecheck")
+_MOST_MUTATIONS = 5
+#: How a launch is changed instead of the kernel's text.
+_SPLIT, _HALVED = "split grid", "halved block"
+_LAUNCHES = (_SPLIT, _HALVED)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change: a name of `MUTATORS`, or of a change of the launch, and the seed of its place."""
+
+    name: str
+    seed: int
+
+
+@dataclass(eq=False)
+class _Mutant:
+    """A changed kernel and the launches that it is made in."""
+
+    text: str
+    function: Any
+    parts: Sequence[Part]
+    applied: tuple[Mutation, ...]
+
+
+class _Runner:
+    """Runs one function in any variant, each time on the memory that was captured."""
+
+    def __init__(self, launch: CapturedLaunch, function: Any, parts: Sequence[Part], cpu: str):
+        self._launch, self._function, self._parts, self._cpu = launch, function, parts, cpu
+        self._compiled: dict[object, Any] = {}
+
+    def run(self, variant: Variant) -> tuple[Any, ...]:
+        storages: tuple[Any, ...] | None = None
+        with environment(variant, self._cpu), running(variant) as run:
+            for number, part in enumerate(self._parts):
+                form = (variant.fusion, variant.simplified, number)
+                if form in self._compiled:
+                    load_again(self._compiled[form])
+                with nullcontext() if variant.simplified else fewest_passes():
+                    storages, compiled = self._launch.start(
+                        self._function,
+                        grid=part.grid,
+                        more=part.more,
+                        storages=storages,
+                        **launch_options(variant),
+                    )
+                self._compiled[form] = compiled
+        if variant.checks:
+            refuse_findings(run)
+        assert storages is not None
+        return storages
+
+
+@dataclass(eq=False)
+class _Base:
+    """A captured launch, what it gives by variant, and why it cannot be mutated."""
+
+    launch: CapturedLaunch
+    cpu: str
+    results: dict[str, Any] = field(default_factory=dict)
+    unfit: str | None = None
+
+    def __post_init__(self) -> None:
+        whole = Part(self.launch.grid, {})
+        self._runner = _Runner(self.launch, self.launch.function, [whole], self.cpu)
+        self.has_atomics = "atomic" in str(self.launch.function.src)
+        try:
+            KernelText(self.launch.function, self.launch.arguments)
+            first, again = (self._runner.run(BASELINE) for _ in range(2))
+            self.results[BASELINE.name] = first
+            if difference(self.launch, first, again):
+                self.unfit = "it does something else each time"
+            self._runner.run(_CHECKED)
+        except FindingsError as finding:
+            self.unfit = f"the checks find {finding}"
+        except Exception as error:  # noqa: BLE001 - whatever it is, the kernel is left out
+            self.unfit = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+
+    def result(self, variant: Variant) -> Any:
+        """Memory after the launch in a variant."""
+        found = self.results.get(variant.name)
+        if found is None:
+            found = self.results[variant.name] = self._runner.run(variant)
+        return found
+
+
+class MutantTrial:
+    """Makes mutants of what was captured, each from a seed.
+
+    Args:
+        folder: where sources go.
+        cpu: what code is made for in variants that name no CPU.
+
+    Attributes:
+        unfit: why launches cannot be mutated, by the kernel's name.
+    """
+
+    def __init__(self, captured: Captured, folder: Path, cpu: str = "") -> None:
+        self._launches = captured.launches
+        self._folder, self._cpu = folder, cpu
+        self._bases: dict[int, _Base] = {}
+        self.unfit: dict[str, str] = dict(captured.left_out)
+
+    def examine(
+        self,
+        seed: int,
+        variants: Sequence[Variant],
+        per_kernel: int,
+        announce: Callable[[str], None] = lambda _: None,
+    ) -> Verdict:
+        """Makes a mutant and compares it in some variants, the usual one first."""
+        start = time.process_time()
+        rng = random.Random(f"ttools-mutants-{seed}")
+        base = self._base(rng)
+        if base is None:
+            why = "; ".join(f"{name}: {text}" for name, text in list(self.unfit.items())[:5])
+            failure = Failure(seed, "error", "capture", f"no launch can be mutated: {why}")
+            return Verdict(seed, (), (failure,), time.process_time() - start)
+        wanted = _mutations(rng)
+        mutant = self._made(base, wanted)
+        runner = _Runner(base.launch, mutant.function, mutant.parts, self._cpu)
+        ran: list[str] = []
+        failures: list[Failure] = []
+        for variant in chosen(seed, variants, per_kernel):
+            announce(variant.name)
+            ran.append(variant.name)
+            found = self._compared(seed, base, mutant, runner, variant)
+            if found is not None:
+                failures.append(self._smaller(seed, base, wanted, variant, found))
+                break
+        return Verdict(seed, tuple(ran), tuple(failures), time.process_time() - start)
+
+    def text(self, seed: int) -> str:
+        """The mutant of a seed, as a text."""
+        rng = random.Random(f"ttools-mutants-{seed}")
+        base = self._base(rng)
+        return "" if base is None else self._made(base, _mutations(rng)).text
+
+    def _base(self, rng: random.Random) -> _Base | None:
+        """Any launch that can be mutated."""
+        for index in rng.sample(range(len(self._launches)), len(self._launches)):
+            base = self._bases.get(index)
+            if base is None:
+                base = self._bases[index] = _Base(self._launches[index], self._cpu)
+                if base.unfit:
+                    self.unfit[base.launch.name] = base.unfit
+            if not base.unfit:
+                return base
+        return None
+
+    def _made(self, base: _Base, mutations: Sequence[Mutation]) -> _Mutant:
+        launch = base.launch
+        text = KernelText(launch.function, launch.arguments)
+        parts: Sequence[Part] = [Part(launch.grid, {})]
+        applied = []
+        for mutation in mutations:
+            rng = random.Random(mutation.seed)
+            if mutation.name in MUTATORS:
+                if MUTATORS[mutation.name](text, rng):
+                    applied.append(mutation)
+                    text.refresh()
+                continue
+            changed = KernelText(launch.function, launch.arguments)
+            split = mutation.name == _SPLIT
+            found = split_grid(changed, launch, rng) if split else halved_block(changed, launch)
+            if found is not None:
+                # Changes of launches come first: they know the text as it was.
+                text, parts = changed, found
+                applied.append(mutation)
+        written = text.text()
+        function = make_function(launch.function, written, self._folder)
+        return _Mutant(written, function, parts, tuple(applied))
+
+    def _compared(
+        self, seed: int, base: _Base, mutant: _Mutant, runner: _Runner, variant: Variant
+    ) -> Failure | None:
+        try:
+            expected = base.result(variant)
+        except Exception as error:  # noqa: BLE001 - it ran as usual, so this is a defect
+            return Failure(seed, "error", variant.name, f"the kernel as it is: {_words(error)}")
+        names = _SAME_AS_USUAL + (() if base.has_atomics else _IN_ANY_ORDER)
+        if variant.name in names:
+            wrong = difference(base.launch, base.results[BASELINE.name], expected)
+            if wrong:
+                text = f"{base.launch.name} as it is: {wrong}"
+                return Failure(seed, "wrong", variant.name, text)
+        try:
+            actual = runner.run(variant)
+        except Exception as error:  # noqa: BLE001 - whatever happens is the mutant's verdict
+            kind: Kind = "rejected" if is_refusal(error) else "error"
+            if isinstance(error, FindingsError):
+                kind = "finding"
+            return Failure(seed, kind, variant.name, _words(error))
+        wrong = difference(base.launch, expected, actual)
+        return Failure(seed, "wrong", variant.name, wrong) if wrong else None
+
+    def _smaller(
+        self,
+        seed: int,
+        base: _Base,
+        mutations: Sequence[Mutation],
+        variant: Variant,
+        failure: Failure,
+    ) -> Failure:
+        """The failure of as few mutations as show it, with what they change."""
+        if " as it is: " in failure.message:
+            return failure
+        left, latest = list(mutations), failure
+        for mutation in mutations:
+            fewer = [each for each in left if each is not mutation]
+            mutant = self._made(base, fewer)
+            runner = _Runner(base.launch, mutant.function, mutant.parts, self._cpu)
+            found = self._compared(seed, base, mutant, runner, variant)
+            if found is not None and found.kind == failure.kind:
+                left, latest = fewer, found
+        mutant = self._made(base, left)
+        original = KernelText(base.launch.function, base.launch.arguments).text()
+        lines = difflib.unified_diff(
+            original.splitlines(), mutant.text.splitlines(), "kernel", "mutant", lineterm="", n=1
+        )
+        names = ", ".join(mutation.name for mutation in mutant.applied) or "written anew"
+        parts = "" if len(mutant.parts) == 1 else f" in {len(mutant.parts)} launches"
+        head = f"{base.launch.name}{parts} ({names}): {latest.message}"
+        return Failure(seed, failure.kind, variant.name, "\n".join([head, *lines]))
+
+
+def _mutations(rng: random.Random) -> list[Mutation]:
+    names = [rng.choice(list(MUTATORS)) for _ in range(rng.randint(0, _MOST_MUTATIONS))]
+    if rng.random() < 0.4:
+        names.insert(0, rng.choice(_LAUNCHES))
+    return [Mutation(name, rng.getrandbits(32)) for name in names]
+
+
+def difference(launch: CapturedLaunch, expected: Any, actual: Any) -> str:
+    """The first element that differs, in words; empty if no bit does."""
+    import torch
+
+    for number, (one, other) in enumerate(zip(expected, actual, strict=True)):
+        if torch.equal(one, other):
+            continue
+        at = int((one != other).nonzero()[0])
+        count = int((one != other).sum())
+        name, view = _owner(launch.arguments, number)
+        if view is None:
+            return f"byte {at} of {name} differs"
+        size = view.dtype.itemsize
+        element = at // size
+        whole = one.numel() // size * size
+        values = [each[:whole].view(view.dtype)[element].item() for each in (one, other)]
+        return (
+            f"`{name}`, element {element} of its storage, is {values[1]!r}, must be {values[0]!r}; "
+            f"{count} bytes differ"
+        )
+    return ""
+
+
+def _owner(arguments: Mapping[str, Any], storage: int) -> tuple[str, View | None]:
+    for name, value in arguments.items():
+        if isinstance(value, View) and value.storage == storage:
+            return name, value
+    return f"storage {storage}", None
+
+
+def _words(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return text if error.__cause__ is None else f"{text}\n{error.__cause__}"
+
+
+__all__ = ["MutantTrial", "Mutation", "NotMutableError", "difference"]

@@ -1,0 +1,1 @@
+"""Scripts that launch the kernels of packages, for `python -m tools.fuzz --mutate NAME`."""
