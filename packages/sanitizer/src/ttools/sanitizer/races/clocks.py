@@ -245,7 +245,8 @@ def _since_overwritten(location: Ints, syncs: Records, seen: Mapping[int, int]) 
     flags = syncs["flags"]
     if not np.any((flags & (OVERWRITES | RELEASE)) == OVERWRITES):
         return location
-    renumbered, following = location.copy(), int(location.max(initial=-1)) + 1
+    renumbered: Ints = location.copy()
+    following = int(location.max(initial=-1)) + 1
     numbers: dict[int, list[tuple[int, int]]] = {}
     releasing: dict[int, set[int]] = {}
     columns = location.tolist(), column(syncs, "program").tolist(), flags.tolist()
