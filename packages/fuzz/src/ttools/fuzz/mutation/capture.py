@@ -194,7 +194,7 @@ def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
 
     if not isinstance(value, View):
         return value
-    made = torch.empty(0, dtype=value.dtype)
+    made = torch.empty(0, dtype=value.dtype, device="cpu")
     storage = storages[value.storage].untyped_storage()
     return made.set_(storage, value.offset, value.shape, value.strides)
 
