@@ -23,6 +23,12 @@ PARENT = os.getpid()
 
 
 @pytest.fixture(autouse=True)
+def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets kernels crash the process, which guards keep them from."""
+    monkeypatch.setenv("TTOOLS_UNSAFE", "1")
+
+
+@pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (CUDA, HIP, "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)

@@ -22,6 +22,12 @@ from ttools.tuner.workers.worker_pool import WorkerPool, local_workers, start_po
 from ttools.tuner.workers.worker_slot import Job
 
 
+@pytest.fixture(autouse=True)
+def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets kernels crash the process, which guards keep them from."""
+    monkeypatch.setenv("TTOOLS_UNSAFE", "1")
+
+
 @triton.jit
 def shift_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, KIND: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -26,6 +26,12 @@ from ttools.tuner.workers.worker_slot import WorkerEndedError, WorkerSlot
 SCALE = tl.constexpr(2.0)
 
 
+@pytest.fixture(autouse=True)
+def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets kernels crash the process, which guards keep them from."""
+    monkeypatch.setenv("TTOOLS_UNSAFE", "1")
+
+
 @triton.jit
 def scaled(x):
     return x * SCALE
