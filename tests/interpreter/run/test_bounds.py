@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from ttools.core.buffers import as_argument
+from ttools.core.triton_versions import triton_version
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.run import notices
@@ -80,6 +81,21 @@ def wrapping_kernel(out_ptr, far, BLOCK: tl.constexpr):
 def described_kernel(out_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     described = tl.make_tensor_descriptor(out_ptr, [rows, columns], [columns, 1], [ROWS, COLUMNS])
     described.store([tl.program_id(0) * ROWS, 0], tl.full((ROWS, COLUMNS), 1.0, tl.float32))
+
+
+@triton.jit
+def block_pointer_kernel(out_ptr, rows, columns, BLOCK: tl.constexpr):
+    block = tl.make_block_ptr(
+        out_ptr,
+        (rows, columns),
+        (columns, 1),
+        (tl.program_id(0) * BLOCK, 0),
+        (BLOCK, BLOCK),
+        (1, 0),
+    )
+    for _ in range(0, columns, BLOCK):
+        tl.store(block, tl.full((BLOCK, BLOCK), 1.0, tl.float32), boundary_check=(0, 1))
+        block = tl.advance(block, (0, BLOCK))
 
 
 def inside(size: int, before: int = 64, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -249,6 +265,18 @@ def test_descriptors_are_inside_by_their_shape() -> None:
         described_kernel[(4,)](out, 8, 10, ROWS=4, COLUMNS=16)
     assert not around(whole, out).any()
     assert [each.lanes for each in run.skipped] == [20]
+
+
+@pytest.mark.skipif(triton_version() >= (3, 8), reason="Triton gave block pointers up")
+def test_block_pointers_are_inside_by_their_shape() -> None:
+    out, whole = inside(60)
+    with interpret() as run:
+        block_pointer_kernel[(2,)](out, 6, 10, BLOCK=4)
+        assert out.tolist() == [1.0] * 60
+        assert run.skipped == []
+        block_pointer_kernel[(2,)](out, 8, 10, BLOCK=4)
+    assert not around(whole, out).any()
+    assert sum(each.lanes for each in run.skipped) == 20
 
 
 def test_unsafe_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
