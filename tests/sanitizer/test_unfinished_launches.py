@@ -19,6 +19,7 @@ from triton.compiler.compiler import ASTSource
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.core.findings.findings import Finding
+from ttools.core.process.interruptible import stop_other_threads
 from ttools.core.process.phases import current_work, tick
 from ttools.interpreter import interpret
 from ttools.interpreter.runtime import cache, packed_log, parking
@@ -244,6 +245,35 @@ def test_other_checks_go_on_where_one_takes_too_long(late: Callable[[Any, str], 
     assert sorted(f.kind for f in report.findings) == ["not_checked", "oob_store"]
     (entry,) = report.launches
     assert entry.unfinished[0].checks == ("racecheck",)
+
+
+def test_an_analysis_in_another_thread_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    analyses, asked = threading.Event(), threading.Event()
+    near = near_accesses.near_accesses
+
+    def waits(monitor: Any) -> Any:
+        analyses.set()
+        assert asked.wait(60)
+        tick()
+        return near(monitor)
+
+    def launch() -> None:
+        with pytest.raises(SystemExit):  # of which a thread says nothing
+            counts[(2,)](torch.zeros(1, dtype=torch.int32), torch.zeros(8))
+
+    monkeypatch.setattr(racecheck, "near_accesses", waits)
+    with sanitize() as report:
+        thread = threading.Thread(target=launch)
+        thread.start()
+        assert analyses.wait(60)
+        stop_other_threads()  # as after Ctrl-C
+        asked.set()
+        thread.join()
+    (found,) = report.findings
+    assert (found.kind, found.severity) == ("interrupted", "note")
+    assert found.message.startswith("race analysis of launch 1 of kernel `counts` interrupted ")
+    (entry,) = report.launches
+    assert (entry.checked, entry.unfinished[0].reason) == (0, "interrupted")
 
 
 def test_a_launch_that_raises_is_not_checked() -> None:

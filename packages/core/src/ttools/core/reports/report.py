@@ -130,10 +130,12 @@ def summary(report: Report) -> str:
     if report.launches:
         if partly := configs_text(report.launches):
             hidden += f"; {partly}"
-        hidden += _rest(report)
         if any(entry.checked for entry in report.launches):
-            return f"{found or 'no finding'} in {launches_summary(report.launches)}{hidden}"
-        return f"{found or 'no launch was checked to its end'}{hidden}"
+            found = f"{found or 'no finding'} in {launches_summary(report.launches)}"
+        elif not found:
+            unfinished = unfinished_text(report.launches)
+            return f"no launch was checked to its end: {unfinished}{hidden}{_interrupted(report)}"
+        return f"{found}{hidden}{_rest(report)}"
     return f"{found or no_launch(report)}{hidden}{_rest(report)}"
 
 
@@ -141,9 +143,13 @@ def _rest(report: Report) -> str:
     """What was not checked because something ended before its time."""
     unfinished = unfinished_text(report.launches)
     text = f"; not checked to the end: {unfinished}" if unfinished else ""
-    if report.is_interrupted:
-        text += "; the run was interrupted, and what it had not done by then was not checked"
-    return text
+    return text + _interrupted(report)
+
+
+def _interrupted(report: Report) -> str:
+    if not report.is_interrupted:
+        return ""
+    return "; the run was interrupted, and what it had not done by then was not checked"
 
 
 def unfinished_text(launches: Iterable[LaunchEntry]) -> str:
