@@ -138,3 +138,41 @@ def test_a_script_that_handles_the_refusal_goes_on() -> None:
         except RuntimeError:
             first_kernel[(65_536, 1)](x, out)
         assert out[0] == 1
+
+
+@triton.jit
+def staged_product_kernel(a_ptr, b_ptr, c_ptr, K, B: tl.constexpr, BK: tl.constexpr):
+    r, k = tl.arange(0, B), tl.arange(0, BK)
+    acc = tl.zeros((B, B), tl.float32)
+    for k0 in range(0, K, BK):
+        a = tl.load(a_ptr + r[:, None] * K + (k0 + k)[None, :])
+        b = tl.load(b_ptr + (k0 + k)[:, None] * B + r[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + r[:, None] * B + r[None, :], acc)
+
+
+@pytest.mark.parametrize(
+    ("device", "capability", "stages", "said"),
+    [
+        ("cuda", None, 8, "needs 262,144 bytes of shared memory, 232,448 available"),
+        ("cuda", None, 7, None),
+        ("cuda", "9.0", 8, "needs 262,144 bytes of shared memory, 232,448 available"),
+        ("cuda", "8.6", 5, "needs 131,072 bytes of shared memory, 101,376 available"),
+        ("cuda", "8.6", 2, None),
+        ("cpu", None, 8, None),  # no GPU takes part
+    ],
+)
+def test_shared_memory_of_the_gpu_that_is_stood_in_for(
+    device: str, capability: str | None, stages: int, said: str | None
+) -> None:
+    named = {} if capability is None else {"capability": capability}
+    with map_devices({**CUDA, **named}):
+        a = torch.ones(128, 512, dtype=torch.float16, device=device)
+        b = torch.ones(512, 128, dtype=torch.float16, device=device)
+        out = torch.zeros(128, 128, device=device)
+        with sanitize(checks=["launch"]) as report:
+            for _ in range(2):
+                staged_product_kernel[(1,)](a, b, out, 512, B=128, BK=64, num_stages=stages)
+    assert out[0, 0] == 512
+    found = [f.message for f in report.findings]
+    assert [said in each for each in found] == [True] if said else found == []

@@ -178,6 +178,7 @@ class CPULauncher:
             eager_twin=self._eager_twin(),
             warps=int(self._metadata.num_warps),
             blocks=int(getattr(self._metadata, "num_ctas", 1)),
+            stages=int(getattr(self._metadata, "num_stages", 1)),
             cooperative=bool(getattr(self._metadata, "launch_cooperative_grid", False)),
         )
         function.variants = variants

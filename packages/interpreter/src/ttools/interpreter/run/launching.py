@@ -47,6 +47,7 @@ class LaunchableKernel:
         eager_twin: the same as Python; None where there is no Python source.
         warps: of a program, as the launch asks for them.
         blocks: of a program, as the launch asks for them: `num_ctas`.
+        stages: of the loops of a program, as the launch asks for them: `num_stages`.
         cooperative: whether it asks for all programs at once (`launch_cooperative_grid`).
         record: the file that it comes from if it is a stranger's, which is never let out of the
             memory of its arguments.
@@ -64,6 +65,7 @@ class LaunchableKernel:
     eager_twin: EagerTwin | None = None
     warps: int = 4
     blocks: int = 1
+    stages: int = 1
     cooperative: bool = False
     record: Path | None = None
     finder: FactFinder = field(init=False, repr=False)
@@ -203,6 +205,8 @@ def _observed(
         eagerly=None if twin is None else partial(twin, grid, arguments.unflattened, values),
         source=kernel.source,
         warps=kernel.warps,
+        blocks=kernel.blocks,
+        stages=kernel.stages,
         cooperative=kernel.cooperative,
         on_gpu=arguments.on_gpu,
         violations=arguments.violations,

@@ -81,6 +81,8 @@ class ObservedLaunch:
         source: what Triton compiled: signature, constants, attributes; None of a file's kernel.
         host_line: `file:line` of the launch, where it is known.
         warps: of a program, on a GPU.
+        blocks: of a program, on a GPU.
+        stages: of the loops of a program, on a GPU.
         cooperative: whether a GPU runs all programs at once, or refuses the launch.
         record: the file that the launch comes from, if it comes from one: its accesses outside of
             the arguments are never made, whoever observes.
@@ -106,6 +108,8 @@ class ObservedLaunch:
     source: Any = None
     host_line: str | None = None
     warps: int = 4
+    blocks: int = 1
+    stages: int = 1
     cooperative: bool = False
     record: Path | None = None
     guards: LaunchGuards | None = None

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from ttools.core.findings.findings import Finding
+from ttools.core.gpus.launch_rules import LaunchNeeds, Violation, broken_rules
+from ttools.core.gpus.targets import ARCHITECTURES, read_target
+from ttools.interpreter.run.launch_rules import limits_in_force
 from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.sanitizer.analysis.shared_memory import shared_memory, tile_bytes
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
+
+#: Kernels are compiled for this GPU if none is named: none has more shared memory.
+_LARGEST = "sm_90"
 
 
 class LaunchRules(Check):
-    """The rules of CUDA and Triton for a launch: its grid, its options, the devices of its tensors.
+    """The rules of CUDA and Triton for a launch: its grid, options, devices of its tensors, memory.
 
     They are those of the table in `ttools.core.gpus.launch_rules`, for the GPU that a device map
     names. Without one they are those of CUDA that no GPU exceeds.
@@ -26,8 +35,24 @@ class LaunchRules(Check):
 
     def prepare(self, options: LaunchOptions) -> LaunchOptions:
         """Report the rules that the launch breaks before it is refused, if it is."""
-        for each in self.checked.launch.violations:
-            message = f"a GPU refuses this launch: {each.message}"
-            found = self.finding("refused_launch", message, help=each.help)
-            self.checked.findings.append(found)
+        self.checked.findings += map(self._refused, self.checked.launch.violations)
         return options
+
+    def remarks(self) -> Iterable[Finding]:
+        """Report a kernel that needs more shared memory than the GPU has that is stood in for."""
+        launch = self.checked.launch
+        if not launch.on_gpu or launch.source is None:
+            return ()
+        return map(self._refused, self.checked.kernel.remember(LaunchRules, self._of_memory))
+
+    def _of_memory(self) -> Sequence[Violation]:
+        limits, launch = limits_in_force(), self.checked.launch
+        loaded, once = self.checked.kernel.fact(tile_bytes)
+        if limits.shared is None or loaded * launch.stages + once <= limits.shared:
+            return ()
+        target = read_target(limits.gpu if limits.gpu in ARCHITECTURES else _LARGEST)
+        return broken_rules(LaunchNeeds(shared=shared_memory(launch, target)), limits)
+
+    def _refused(self, violation: Violation) -> Finding:
+        message = f"a GPU refuses this launch: {violation.message}"
+        return self.finding("refused_launch", message, help=violation.help, count=0)

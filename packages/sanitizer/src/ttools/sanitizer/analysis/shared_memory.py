@@ -1,0 +1,69 @@
+"""The shared memory of a block that a kernel needs on a GPU, found without the GPU.
+
+Triton's own compiler tells it, which takes a second for each kernel. So it is asked only where the
+tiles of a kernel could fill the memory at all.
+"""
+
+from __future__ import annotations
+
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.stages import allocate_for
+from ttools.core.errors import TtoolsError
+from ttools.core.gpus.targets import Target
+from ttools.interpreter.dialects.traits import READS
+from ttools.interpreter.ir import FloatType, IntegerType, Module, TensorType, Type
+from ttools.interpreter.run.observation import ObservedLaunch
+
+
+def shared_memory(launch: ObservedLaunch, target: Target) -> int | None:
+    """Return the bytes that a block needs on a GPU, as Triton's compiler allocates them.
+
+    Args:
+        launch: A launch of a function that Triton has compiled.
+        target: The GPU.
+
+    Returns:
+        None if the kernel does not compile for the GPU.
+    """
+    source = launch.source
+    options = {
+        "num_warps": launch.warps,
+        "num_stages": launch.stages,
+        "num_ctas": launch.blocks,
+    }
+    kernel = KernelSource(
+        name=launch.kernel,
+        function=source.fn,
+        signature=dict(source.signature),
+        constants=dict(source.constants),
+        hints=dict(source.attrs),
+        options=options,
+    )
+    try:
+        return allocate_for(kernel, target).shared
+    except TtoolsError:
+        return None
+
+
+def tile_bytes(module: Module) -> tuple[int, int]:
+    """Return the bytes of the tiles that stages of a loop are made of, and those of the others.
+
+    What is loaded may lie in shared memory once for each stage; operands of products and the
+    largest tile, on its way from one layout to another, once.
+    """
+    loaded = once = largest = 0
+    for op in module.kernel.walk():
+        for result in op.results:
+            largest = max(largest, _bytes(result.type))
+            loaded += _bytes(result.type) if op.has(READS) else 0
+        if op.name == "tt.dot":
+            once += sum(_bytes(operand.type) for operand in op.operands[:2])
+    return loaded, once + 2 * largest
+
+
+def _bytes(kind: Type) -> int:
+    if not isinstance(kind, TensorType):
+        return 0
+    element = kind.element
+    width = element.width if isinstance(element, (IntegerType, FloatType)) else 64
+    return kind.numel * max(1, width // 8)
