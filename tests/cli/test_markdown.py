@@ -13,7 +13,7 @@ def test_columns_of_numbers_are_right_and_empty_ones_left_out() -> None:
     table = new_table("Kernels", ("kernel", "config"), ("time", "share"))
     table.add_row("scale_kernel", "", "1.0 ms", "50%")
     table.add_row("a|b", "", "2.0 ms", "")
-    table.caption = "[dim]two[/] lines\nof it"
+    table.caption = "[red] two lines\nof it"
     assert markdown([table]) == (
         "**Kernels**\n\n"
         "| kernel | time | share |\n"
@@ -21,7 +21,7 @@ def test_columns_of_numbers_are_right_and_empty_ones_left_out() -> None:
         "| scale\\_kernel | 1.0 ms | 50% |\n"
         "| a\\|b | 2.0 ms |  |\n"
         "\n"
-        "two lines  \n"
+        "\\[red\\] two lines  \n"
         "of it  \n"
     )
 

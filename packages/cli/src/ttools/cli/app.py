@@ -35,7 +35,7 @@ from ttools.cli.tune.stores import (
 )
 from ttools.cli.verify.command import verify_command
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.process.ending import leave_if_interrupted
+from ttools.core.process.ending import leave_at_once, leave_if_interrupted
 from ttools.core.process.script import working_folder
 from ttools.core.settings import Settings, read_settings
 
@@ -114,6 +114,28 @@ def require_working_folder() -> None:
         raise UsageError("the working folder was deleted; change to another one")
 
 
+def _show(error: TtoolsError) -> None:
+    try:
+        show_error(error)
+    except OSError:  # standard error takes no more; the exit status says that something failed
+        console.drop_output(sys.stderr)
+
+
+def require_usable_umask() -> None:
+    """Makes sure that this process may use the files and folders that it makes.
+
+    Raises:
+        UsageError: The umask takes the owner's permissions away.
+    """
+    mask = os.umask(0)
+    os.umask(mask)
+    if mask & 0o700:
+        raise UsageError(
+            f"the umask {mask:03o} denies you the files that ttools and Triton make for you; "
+            f"run `umask {mask & 0o077:03o}` first"
+        )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits.
 
@@ -126,8 +148,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Not `app()`: that would replace sys.excepthook, which belongs to the user's script.
     command = typer.main.get_command(app)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    console.replace_closed_streams()
     try:
         require_working_folder()
+        require_usable_umask()
         commands = getattr(command, "commands", {})
         settings = read_settings()
         if settings is not None:
@@ -138,8 +162,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             default_map=defaults(commands, settings),
         )
     except TtoolsError as error:
-        show_error(error)
+        _show(error)
         raise SystemExit(exit_codes.of_error(error)) from None
+    except (OSError, RuntimeError) as error:
+        refusal = exit_codes.exhaustion(error)
+        if refusal is None:
+            raise
+        console.drop_output(sys.stdout)
+        _show(refusal)
+        # Modules that Python takes down would ask for more of what there is too little of.
+        leave_at_once(exit_codes.of_error(refusal))
     except SystemExit as leaving:
         if isinstance(leaving.code, int):
             leave_if_interrupted(leaving.code)

@@ -6,6 +6,7 @@ error. rich honours `NO_COLOR` and pipes; no text that arrives here holds colour
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -14,7 +15,7 @@ import traceback
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -30,6 +31,8 @@ from ttools.core.errors import (
 )
 from ttools.core.process.streams import standard_output_kept
 
+#: Names of files and values hold brackets and colons that are no markup of rich's.
+_PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
 # For output that no terminal shows; rich would take 80.
 _FILE_WIDTH = 160
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -80,7 +83,7 @@ def stderr() -> Console:
 
 
 def _console(stderr: bool) -> Console:
-    console = Console(file=None if stderr else _report, stderr=stderr, highlight=False)
+    console = Console(file=None if stderr else _report, stderr=stderr, **_PLAIN)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _FILE_WIDTH
     return console
@@ -159,6 +162,9 @@ def write_text(
         output: a file; None for a stream.
         stream: where to if not to a file.
         announces: whether a note says where the file is.
+
+    Raises:
+        UsageError: The system refuses the file, or the stream is closed or full.
     """
     if output is not None:
         try:
@@ -172,9 +178,51 @@ def write_text(
             say("note", f"the report is in {output}")
         return
     stream = stream or _report or sys.stdout
+    name = "standard error" if stream is sys.stderr else "standard output"
+    if stream is _nowhere:
+        raise UsageError(f"cannot write the report: {name} is closed")
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:  # whoever reads has seen enough, which ends the command in silence
+        raise
+    except OSError as error:
+        drop_output(stream)
+        raise UsageError(f"cannot write the report to {name}: {error.strerror}") from error
+
+
+#: Stands for standard streams that are closed.
+_nowhere: TextIO | None = None
+
+
+def replace_closed_streams() -> None:
+    """Puts a stream that holds nothing in the place of standard streams that are closed.
+
+    Their numbers are taken as well: a file would get one of them, and what native code prints would
+    go into that file.
+    """
+    global _nowhere
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            _nowhere = _nowhere or Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+            setattr(sys, name, _nowhere)
+
+
+def drop_output(stream: TextIO | None) -> None:
+    """Sends what a stream holds and will hold to nowhere, as its file takes no more.
+
+    Otherwise Python would try to write it once more at its end, and say what fails.
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, cast("TextIO", stream).fileno())
+        os.close(nowhere)
 
 
 def write_findings(text: str) -> None:
@@ -210,7 +258,7 @@ def write_tables(
         return
     file = io.StringIO()
     width = shown.width if shown else _FILE_WIDTH
-    plain = Console(file=file, width=width, force_terminal=False)
+    plain = Console(file=file, width=width, force_terminal=False, **_PLAIN)
     for table in tables:
         plain.print(table)
     # Without the spaces that fill lines up: the text is for other programs, or to be pasted.

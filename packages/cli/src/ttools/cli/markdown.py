@@ -59,13 +59,12 @@ def _escaped(text: str) -> str:
 
 
 def _plain(value: object) -> str:
-    """Without rich's markup, which tables take strings for."""
-    return value.plain if isinstance(value, Text) else Text.from_markup(str(value or "")).plain
+    return value.plain if isinstance(value, Text) else str(value or "")
 
 
 def _tree(tree: Tree) -> str:
     file = io.StringIO()
-    Console(file=file, width=_WIDTH).print(tree)
+    Console(file=file, width=_WIDTH, markup=False, emoji=False).print(tree)
     text = "\n".join(line.rstrip() for line in file.getvalue().splitlines())
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}\n{text}\n{fence}\n"

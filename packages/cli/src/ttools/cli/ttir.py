@@ -113,7 +113,9 @@ def show_outputs(
     if dump is not None:
         _save(outputs, dump)
     elif not quiet:
-        stdout().print(_table(outputs, title))
+        # Not as the table's title, which would be broken where the table ends.
+        stdout().print(title, style="italic", soft_wrap=True)
+        stdout().print(_table(outputs))
 
 
 def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
@@ -123,11 +125,11 @@ def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
         np.savez(file, **outputs)  # type: ignore[arg-type]
 
 
-def _table(outputs: Mapping[str, np.ndarray[Any, Any]], title: str) -> Table:
-    """The tensors after the launch, a line each."""
+def _table(outputs: Mapping[str, np.ndarray[Any, Any]]) -> Table:
+    """Return the tensors after the launch, a line each."""
     import numpy as np
 
-    table = Table("argument", "type", "shape", "values", title=title, title_justify="left")
+    table = Table("argument", "type", "shape", "values")
     for name, array in outputs.items():
         values = np.array2string(array.ravel(), threshold=8, edgeitems=3, precision=4)
         table.add_row(*map(Text, (name, str(array.dtype), str(list(array.shape)), values)))

@@ -173,13 +173,18 @@ def _remove(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+#: Bytes that Triton's cache must take; a kernel needs some tens of thousands.
+_LEAST_SPACE = 1 << 20
+
+
 def _provide_cache() -> None:
     """Gives Triton a folder for this run where it could not write to its own."""
     home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")  # noqa: PTH111 - as Triton
     chosen = os.environ.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton", "cache")  # noqa: PTH118
     try:
         os.makedirs(chosen, exist_ok=True)  # noqa: PTH103
-        with tempfile.TemporaryFile(dir=chosen):
+        with tempfile.TemporaryFile(dir=chosen) as file:
+            file.write(bytes(_LEAST_SPACE))  # a disk that is full still takes empty files
             return
     except (OSError, ValueError) as error:
         folder = tempfile.mkdtemp(prefix="ttools-triton-cache-")

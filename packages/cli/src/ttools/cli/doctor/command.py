@@ -110,8 +110,8 @@ def _tell(outcome: Outcome) -> None:
     if outcome.kernels == 0:
         console.print("no kernel ended in that time; give it more seconds", highlight=False)
     for failure, script in zip(outcome.failures, outcome.scripts, strict=True):
-        console.print(f"\n{failure.kind} ({failure.variant}): {failure.message}", markup=False)
-        console.print(f"\n{script}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"\n{failure.kind} ({failure.variant}): {failure.message}")
+        console.print(f"\n{script}", highlight=False, soft_wrap=True)
     if outcome.failures:
         console.print(
             "This is a defect of ttools. Please report the script and what it printed, with the "

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 
 from ttools.cli.blocks import block, paragraph, table
@@ -155,7 +154,7 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
     shown, problem = Shown(entry), entry.problem
     found = new_table(f"{problem} ({shown.counts()})", ("", "config"), shown.columns)
     for row in shown.able():
-        found.add_row(*map(escape, row))
+        found.add_row(*row)
     won = reason(entry)
     common = config_text(shown.common)
     said = [
@@ -164,12 +163,12 @@ def _tables(entry: TuningEntry) -> Iterator[Table]:
         f"in all: {common}" if common else "",
         f"{problem.device}; {problem.versions}",
     ]
-    found.caption = escape("\n".join(filter(None, said)))
+    found.caption = "\n".join(filter(None, said))
     yield found
     if unable := shown.unable():
         failed = new_table(None, ("config", "cannot win because"), ())
         for row in unable:
-            failed.add_row(*map(escape, row))
+            failed.add_row(*row)
         yield failed
 
 

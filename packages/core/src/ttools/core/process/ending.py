@@ -169,11 +169,16 @@ def leave_if_interrupted(status: int) -> None:
     background goes on.
     """
     if _interrupted.is_set():
-        atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(status)
+        leave_at_once(status)
+
+
+def leave_at_once(status: int) -> None:
+    """Ends the process after its exit functions, without taking down what it has imported."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def _call(function: Callable[[], object], title: str = "Exception ignored:") -> None:

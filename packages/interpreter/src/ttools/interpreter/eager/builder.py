@@ -7,7 +7,6 @@ NumPy's (`numpy_ops`) or, in modules of one operation, the native engine's (`mli
 from __future__ import annotations
 
 import ctypes
-import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -252,8 +251,8 @@ class EagerBuilder:
         )
         site = Site(CallbackKind.PRINT, None, prefix, operands)
         lines = printing.lines(site, self._session.program, ctypes.addressof(table))
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-        sys.stdout.flush()
+        text = "".join(f"{line}\n" for line in lines)
+        print(text, end="", flush=True)  # noqa: T201 - on behalf of the kernel
 
     def _assert(self, condition: Handle, message: str) -> None:
         if condition.data.all():

@@ -21,16 +21,14 @@ def announce_implicit_launch() -> None:
     """Prints that a launch came here because no GPU driver is active."""
     if _is_quiet():
         return
-    sys.stderr.write(
-        f"ttools: {_reason()}; Triton kernels run on the CPU (TTOOLS_QUIET=1 hides this)\n"
-    )
+    _write(f"ttools: {_reason()}; Triton kernels run on the CPU (TTOOLS_QUIET=1 hides this)\n")
 
 
 @lru_cache(maxsize=256)  # once a process for each place
 def announce_eager_kernel(kernel: str, what: str, location: SourceLocation) -> None:
     """Prints that a kernel runs as Python because it cannot be compiled."""
     if not _is_quiet():
-        sys.stderr.write(
+        _write(
             f"ttools: kernel `{kernel}` runs eagerly, as Python: it holds {what} "
             f"({location.file}:{location.line})\n"
         )
@@ -44,7 +42,12 @@ def announce_skipped(key: object, text: str) -> None:
     """Print a warning of accesses that were skipped, unless it was printed for this key before."""
     if key not in _skipped:
         _skipped.add(key)
-        sys.stderr.write(f"ttools: warning: {text}\n")
+        _write(f"ttools: warning: {text}\n")
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(text)
         sys.stderr.flush()
 
 

@@ -7,7 +7,6 @@ must not know how programs are scheduled.
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 
 from ttools.core.errors import KernelError
@@ -84,9 +83,9 @@ class Callbacks:
             f"{line}\n" for line in printing.lines(site, self.coordinates(program), payload)
         )
         with self._lock:
-            sys.stdout.write(text)
-            # A kernel may be about to crash the process; what it said must be out by then.
-            sys.stdout.flush()
+            # A kernel may be about to crash the process; what it said must be out by then. Unlike
+            # the method of a stream, `print` knows that standard output may be closed.
+            print(text, end="", flush=True)  # noqa: T201 - on behalf of the kernel
 
     def _fail(self, program: int, site: Site, payload: int) -> None:
         lane = ctypes.c_int64.from_address(payload).value if payload else 0

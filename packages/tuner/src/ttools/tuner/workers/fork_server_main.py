@@ -18,6 +18,7 @@ import os
 import signal
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Mapping
 from importlib import import_module
@@ -49,6 +50,18 @@ def main(descriptor: int, kind: str) -> None:
             number, of the process or its status, or the hash of Triton's files.
         kind: of the workers, see `IMPORTS`.
     """
+    try:
+        _serve_requests(descriptor, kind)
+    except (BlockingIOError, RuntimeError) as error:
+        is_limit = isinstance(error, BlockingIOError) or "can't start new thread" in str(error)
+        if not is_limit:
+            raise
+        sys.stderr.write("error: the limit of processes and threads is reached (`ulimit -u`)\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _serve_requests(descriptor: int, kind: str) -> None:
     gc.disable()  # nothing that is imported becomes garbage
     import_module("triton.compiler")  # first: it hashes its files meanwhile
     if kind == "compile":

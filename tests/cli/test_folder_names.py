@@ -1,0 +1,151 @@
+"""Commands say the same of a project whatever the folder is called that it lies in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from tests.forked_python import PYTHON
+
+pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
+pytestmark = pytest.mark.timeout(900)  # each runs several commands, one after another
+
+PROJECT = Path(__file__).with_name("folders")
+PLAIN = "plain"
+#: Looks like the folders of all packages whose code ttools tells from the user's, and is hard to
+#: write: blanks, brackets that rich and glob read, quotes, characters beyond ASCII.
+ODD = "ttools/torch dev/triton/language/site-packages/torch/größe [red] it's (1)"
+NAMES = ("ttools", "torch", "triton", "numpy", "site-packages", "dist-packages", "ttools/core")
+VERIFY = (
+    *("verify", "--cases", "2", "--seconds", "300", "--all-sizes-seconds", "60"),
+    *("--reference", "candidate.py:reference"),
+    *("--inputs", "candidate.py:inputs"),
+)
+#: Words of each command, run one after another: some read what earlier ones wrote.
+COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "interpret": (("interpret", "program.py"),),
+    "refused": (("interpret", "refused.py"), ("interpret", "refused.py", "incomplete")),
+    "eager": (("interpret", "--engine", "eager", "refused.py"),),
+    "watch": (("interpret", "--watch", "offsets", "--programs", "2", "program.py"),),
+    "sanitize": (("sanitize", "program.py"),),
+    "json": (("sanitize", "--format", "json", "--output", "found.json", "program.py"),),
+    "sarif": (("sanitize", "--format", "sarif", "--output", "found.json", "program.py"),),
+    "junit": (("sanitize", "--format", "junit", "--output", "found.xml", "program.py"),),
+    "baseline": (
+        ("sanitize", "--baseline", "known.json", "--update-baseline", "program.py"),
+        ("sanitize", "--baseline", "known.json", "program.py"),
+    ),
+    "sizes": (
+        ("sanitize", "--sizes", "n=1:1000", "sized.py:run"),
+        ("sanitize", "--sizes", "n=1:1000", "sized.py:unfollowed"),
+    ),
+    "all sizes": (("sanitize", "--all-sizes", "sized.py"),),
+    "profile": (
+        ("profile", "--device", "h100", "--no-line-times", "--lines", "program.py"),
+        ("profile", "--no-line-times", "--context", "python", "--tree", "program.py"),
+    ),
+    "inspect": (("inspect", "--target", "sm_90", "program.py"),),
+    "tune": (("tune", "tuned.py"),),
+    "verify": tuple((*VERIFY, f"candidate.py:{name}") for name in ("elsewhere", "failing")),
+    "record": (
+        ("record", "--output", "launches.tt", "program.py"),
+        ("interpret", "launches.tt"),
+        ("sanitize", "launches.tt"),
+    ),
+    "pytest": (("pytest", "-p", "no:cacheprovider", "--ttools-sanitize", "checked_by_pytest.py"),),
+}
+#: What is measured differs from run to run, and with it the width of columns.
+MEASURED = re.compile(
+    r"[-+]?\d[\d.,]*(?:e[-+]\d+)? ?(?:ns|us|ms|s\b|%|x\b)|time=\"[\d.]+\"|[\d,]+ bytes\n"
+)
+#: Digests of what a finding is about, its file among it.
+DIGEST = re.compile(r"\b[0-9a-f]{16,64}\b")
+
+
+def said(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str:
+    """Status, streams and written file of a command, with one word for the project's folder."""
+    module = "ttools_entry"
+    if words[0] == "pytest":
+        module, words = words[0], words[1:]
+    environment = {**os.environ, "COLUMNS": "300", "PYTHONHASHSEED": "0"}
+    done = PYTHON.run(["-m", module, *words], cwd=cwd, env=environment, timeout=600)
+    text = f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    for file in sorted(cwd.glob("found.*")):
+        written = file.read_text("utf-8")
+        if file.suffix == ".json":
+            written = unquote(json.dumps(json.loads(written), ensure_ascii=False, indent=1))
+        text += written
+        file.unlink()
+    for path in (f"{folder}/", f"{folder.resolve()}/", f"{name}/"):
+        text = text.replace(path, "FOLDER/")
+    text = DIGEST.sub("DIGEST", MEASURED.sub("#", text))
+    return re.sub(r"[ ─-]+", " ", text)
+
+
+def project(place: Path, name: str) -> Path:
+    folder = place / name
+    shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def compared(folder: Path, plain: Path, name: str, command: str, *, inside: bool) -> None:
+    """Compares what a command says of a project in a folder and in a plain one.
+
+    Args:
+        inside: If True, the command runs in the project's folder, else in the one above.
+    """
+    for words in COMMANDS[command]:
+        expected, found = (
+            said(each, _placed(words, each_name, inside), each if inside else above, each_name)
+            for each, each_name, above in (
+                (plain, PLAIN, plain.parent),
+                (folder, name, Path(str(folder).removesuffix(name))),
+            )
+        )
+        assert found == expected
+
+
+def _placed(words: tuple[str, ...], name: str, inside: bool) -> tuple[str, ...]:
+    """The words with the project's folder before its files."""
+    if inside:
+        return words
+    return tuple(f"{name}/{word}" if re.match(r"\w+\.py\b", word) else word for word in words)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_that_looks_like_a_package_s(tmp_path: Path, command: str) -> None:
+    plain, odd = project(tmp_path, PLAIN), project(tmp_path / "parent", ODD)
+    compared(odd, plain, ODD, command, inside=True)
+
+
+@pytest.mark.parametrize(
+    "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])]
+)
+def test_beside_a_folder_called_like_a_package(tmp_path: Path, name: str) -> None:
+    """The folder above is where Python looks first for `ttools`, `torch` and the like."""
+    plain, other = project(tmp_path, PLAIN), project(tmp_path / "parent", name)
+    for command in ("sanitize", "refused"):
+        compared(other, plain, name, command, inside=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_in_every_folder(tmp_path: Path, name: str, command: str) -> None:
+    plain, other = project(tmp_path, PLAIN), project(tmp_path / "parent", name)
+    compared(other, plain, name, command, inside=True)
+
+
+@pytest.mark.parametrize("name", ["torch", "steps/../triton"])
+def test_through_links_and_steps_upwards(tmp_path: Path, name: str) -> None:
+    plain, real = project(tmp_path, PLAIN), project(tmp_path / "ttools", "site-packages")
+    (tmp_path / "parent" / "steps").mkdir(parents=True)
+    link = tmp_path / "parent" / Path(name).name
+    link.symlink_to(real)
+    for command in ("sanitize", "verify"):
+        compared(tmp_path / "parent" / name, plain, name, command, inside=False)
