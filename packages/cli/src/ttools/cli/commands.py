@@ -99,5 +99,6 @@ def _reworded(message: str) -> str:
     found = _NO_CHOICE.match(message)
     if found is not None:
         choices = found["choices"].strip("'").split("', '")
-        message = message.removesuffix(".") + did_you_mean(found["value"], choices)
+        hint = did_you_mean(found["value"], choices)
+        message = message.removesuffix(".") + hint if hint else message
     return message
