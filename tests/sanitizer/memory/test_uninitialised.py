@@ -13,7 +13,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from hypothesis import example, given, strategies
+from hypothesis import example, given, settings, strategies
 
 from ttools.core.device_map.mapping import map_devices
 from ttools.sanitizer import sanitize
@@ -262,10 +262,14 @@ def test_tensors_of_a_device_map(memory: UninitialisedMemory, time: int) -> None
 
 @given(
     data=strategies.data(),
-    dtype=strategies.sampled_from([torch.float32, torch.float64, torch.int64, torch.int32]),
-    count=strategies.integers(1, 40),
+    dtype=strategies.sampled_from(
+        [torch.float32, torch.float64, torch.int64, torch.float16, torch.bfloat16, torch.uint8]
+    ),
+    count=strategies.integers(8, 40),
 )
-def test_written_is_what_differs(data: Any, dtype: torch.dtype, count: int) -> None:
+def test_operators_tell_of_each_element_that_they_write(
+    data: Any, dtype: torch.dtype, count: int
+) -> None:
     written = data.draw(strategies.lists(strategies.booleans(), min_size=count, max_size=count))
     with UninitialisedMemory() as memory:
         tensor = torch.empty(count, dtype=dtype)
@@ -273,6 +277,32 @@ def test_written_is_what_differs(data: Any, dtype: torch.dtype, count: int) -> N
             if value:
                 tensor[n] = n
         assert unwritten(memory, tensor) == [not value for value in written]
+
+
+@settings(max_examples=200)
+@given(
+    data=strategies.data(),
+    dtype=strategies.sampled_from([torch.float64, torch.int32, torch.float16, torch.uint8]),
+    count=strategies.integers(8, 60),
+)
+def test_what_unseen_writers_wrote_is_never_unwritten(
+    data: Any, dtype: torch.dtype, count: int
+) -> None:
+    written = np.array(
+        data.draw(strategies.lists(strategies.booleans(), min_size=count, max_size=count))
+    )
+    with UninitialisedMemory() as memory:
+        tensor = torch.empty(count, dtype=dtype)
+        own, item = tensor.view(torch.uint8).numpy(), tensor.element_size()
+        cells = np.repeat(written, item)
+        bits = data.draw(strategies.binary(min_size=own.size, max_size=own.size))
+        own[cells] = np.frombuffer(bits, np.uint8)[cells]
+        found = np.array(unwritten(memory, tensor))
+    assert not (found & written).any()
+    left = np.zeros(-(-cells.size // 8) * 8, np.bool_)
+    left[: cells.size] = ~cells
+    words = np.repeat(left.reshape(-1, 8).all(axis=1), 8)[: cells.size]
+    assert found[words.reshape(count, item).all(axis=1)].all(), "whole words are certain"
 
 
 SIZES = strategies.integers(0, 60) | strategies.integers((1 << 15) - 20, (1 << 15) + 60)

@@ -22,11 +22,11 @@ from ttools.sanitizer.races import Records
 #: Storages that a launch writes are not copied for a second run if they are larger, together.
 _LARGEST_SAVED = 1 << 32
 #: So little is copied in no time.
-_LITTLE = 1 << 24
+_LITTLE = 1 << 20
 #: Of larger storages only the part is searched that a launch was handed.
 _LARGEST_SEARCHED = 1 << 24
 #: For larger storages no launch is run again.
-_LARGEST_RUN_FOR = 1 << 26
+_LARGEST_RUN_FOR = 1 << 22
 
 
 class StoredBytes:

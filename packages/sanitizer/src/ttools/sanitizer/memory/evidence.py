@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 #: So many halves of words, each by itself, are no chance: one in four billion holds the pattern.
 _SEVERAL = 3
+_ALL_OF_A_HALF = np.uint32(0x01010101)
 
 
 def certain(marked: Bools, held: Bools) -> Bools:
@@ -53,16 +54,16 @@ def certain_by_words(kept: Bools) -> Bools:
     padded = np.zeros(count * WORD, np.bool_)
     padded[: len(kept)] = kept
     # The last word may be shorter: what there is of it counts, if it is half a word or more.
-    rest = len(kept) % WORD
-    if rest >= HALF:
+    if len(kept) % WORD >= HALF:
         padded[len(kept) :] = True
-    halves = np.logical_and.reduce(padded.reshape(-1, 2, HALF), axis=2)
-    sure = np.logical_and.reduce(halves, axis=1)
+    # Words and halves as integers, of which each byte is 1 if it is marked.
+    halves = (padded.view(np.uint32) == _ALL_OF_A_HALF).reshape(-1, 2)
+    sure = halves[:, 0] & halves[:, 1]
     alone = halves & ~sure[:, None]
     if alone.any():
         beside = np.zeros_like(halves)
         beside[1:, 0], beside[:-1, 1] = sure[:-1], sure[1:]
         if np.count_nonzero(alone) < _SEVERAL:
             alone &= beside
-    marks = np.repeat(sure[:, None] | alone, HALF, axis=1)
-    return np.asarray(marks.reshape(-1)[: len(kept)], np.bool_)
+    marks = (alone | sure[:, None]) * _ALL_OF_A_HALF
+    return np.asarray(marks.reshape(-1).view(np.bool_)[: len(kept)], np.bool_)

@@ -9,7 +9,7 @@ import numpy as np
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.evidence import certain
 from ttools.sanitizer.memory.missing import View
-from ttools.sanitizer.memory.pattern import WORD, Grain, holding, may_be_missing
+from ttools.sanitizer.memory.pattern import SMALL, WORD, Grain, holding, may_be_missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: it takes as much memory as the storage.
 _LARGEST_REMEMBERED = 1 << 28
 #: So many bytes are looked at before it is asked whether any of them may be unwritten.
-_LOOKED_THROUGH = 1 << 20
+_LOOKED_AT_FIRST, _LOOKED_THROUGH = 1 << 12, 1 << 20
 #: More ranges are written at once.
 _FEW_RANGES = 1 << 10
 
@@ -81,7 +81,7 @@ class UnwrittenStorage:
             end: The byte behind the last one.
         """
         if self.shadow is not None:
-            return bool(self.shadow[first:end].any())
+            return bool(self.shadow[first:end].view(np.bool_).any())
         if self.is_whole:
             return False
         first -= first % WORD
@@ -97,12 +97,14 @@ class UnwrittenStorage:
         """
         if self.shadow is None:
             return self.suspects(first, end)
-        if self.nbytes <= _LOOKED_THROUGH:
+        if self.nbytes <= SMALL:
             return bool(self.refresh()[first:end].any())
-        for at in range(first - first % WORD, end, _LOOKED_THROUGH):
-            marked = self.shadow[at : min(at + _LOOKED_THROUGH, end)].view(np.bool_)
+        at, size = first - first % WORD, _LOOKED_AT_FIRST
+        while at < end:
+            marked = self.shadow[at : min(at + size, end)].view(np.bool_)
             if marked.any() and (marked & self._held(at, at + len(marked))).any():
                 return True
+            at, size = at + size, min(2 * size, _LOOKED_THROUGH)
         return False
 
     def known(self) -> Bytes:
@@ -157,13 +159,12 @@ class UnwrittenStorage:
 
     def write(self, tensor: Any) -> None:
         """Take the elements of a tensor as written."""
-        view = View.of(tensor)
-        if view.end > self.nbytes or not tensor.numel():
-            return
-        if tensor.is_contiguous() and tensor.numel() * view.item == self.nbytes:
+        if tensor.nbytes == self.nbytes and tensor.is_contiguous():
             self.write_all()
         elif self.remembers_writes:
-            view.elements(self.known())[...] = 0
+            view = View.of(tensor)
+            if view.end <= self.nbytes:
+                view.elements(self.known())[...] = 0
 
     def write_some(self, tensor: Any, written: Bools) -> None:
         """Take some elements of a tensor as written."""
