@@ -70,7 +70,6 @@ _ALL_VALUES = frozenset(
 )
 #: Functions in which the engine is known to be less accurate than the GPU.
 _DEVIATIONS = {
-    ("cospi", "f32"): "the engine loses digits near the zeros: 2e-7 absolute",
     ("normcdf", "f64"): "the engine's argument of erfc is rounded: 30 ulp for large |x|",
     ("cyl_bessel_i0", "f64"): "the engine's series is within 10 ulp",
     ("cyl_bessel_i1", "f64"): "the engine's series is within 10 ulp",

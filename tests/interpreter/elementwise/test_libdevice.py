@@ -197,6 +197,26 @@ def test_special_functions(symbol: str, reference: Callable[..., Any], points: l
     np.testing.assert_allclose(call(f"{symbol}f", single[in_range]), exact, rtol=1.2e-7)
 
 
+@pytest.mark.parametrize("name", ["sinpi", "cospi"])
+@pytest.mark.parametrize(("suffix", "numbers"), [("f", np.float32), ("", np.float64)])
+def test_half_turns_near_their_zeros(name: str, suffix: str, numbers: Any) -> None:
+    """At most 2 units in the last place, as CUDA documents them, and 0 at the zeros themselves."""
+    mpmath = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(0)
+    zeros = np.arange(-6, 6) + (0.5 if name == "cospi" else 0.0)
+    away = 10.0 ** rng.uniform(-8, 0, (len(zeros), 20)) * rng.choice([-1, 1], (len(zeros), 20))
+    x = np.concatenate([zeros, (zeros[:, None] + away).ravel(), rng.uniform(-2, 2, 200)])
+    x = np.concatenate([x, np.nextafter(x, INF, dtype=numbers)]).astype(numbers)
+    x = x[(x == 0) | (np.abs(x) >= np.finfo(numbers).tiny)]  # libdevice takes others for 0
+    actual = call(f"__nv_{name}{suffix}", x)
+    assert not actual[: len(zeros)].any()
+    with mpmath.workprec(200):
+        for at, value in zip(x, actual, strict=True):
+            exact = getattr(mpmath, name)(mpmath.mpf(float(at)))
+            unit = float(np.spacing(numbers(abs(float(exact)))))
+            assert abs(mpmath.mpf(float(value)) - exact) <= 2 * unit, at
+
+
 def test_ends_of_inverses() -> None:
     assert call("__nv_erfinvf", [1.0, -1.0, 0.0, 2.0]).tolist()[:3] == [INF, -INF, 0.0]
     assert np.isnan(call("__nv_erfinvf", [2.0, NAN])).all()

@@ -183,7 +183,8 @@ def _of_half_turns(offset: float) -> Callable[[Vector], Vector]:
         # Modulo 2, exactly; then the nearest k + offset.
         turns = x - lanes.intrinsic("roundeven", x * 0.5) * 2.0
         k = lanes.intrinsic("roundeven", turns - offset)
-        r = (turns - offset - k).cast("fpext", "double") * _PI[0]
+        # One difference, which is exact near the zeros: turns - offset alone may be rounded.
+        r = (turns - (k + offset)).cast("fpext", "double") * _PI[0]
         if x.scalar == "double":
             value = call_doubles("sin", r)
         else:
