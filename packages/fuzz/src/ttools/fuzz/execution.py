@@ -28,7 +28,7 @@ from ttools.fuzz.variants import Variant, environment, launch_options
 _ALIGNMENT = 64
 #: Checks whose findings are defects of a kernel whatever its data; the others are about
 #: numbers that random kernels make on purpose, such as NaNs and sums that wrap.
-_STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
+STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
 
 
 class FindingsError(Exception):
@@ -179,7 +179,7 @@ def running(variant: Variant) -> AbstractContextManager[Any]:
 
 def refuse_findings(run: Any) -> None:
     """Raises an error for the first finding that is a defect of a kernel whatever its data."""
-    found = [f for f in run.findings if f.check in _STRICT and f.severity == "error"]
+    found = [f for f in run.findings if f.check in STRICT and f.severity == "error"]
     if found:
         first = found[0]
         raise FindingsError(f"{first.check}: {first.kind}: {first.message}")
