@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.tuner import TuningRun
+from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.space.candidate import candidates
 
 
@@ -56,3 +56,22 @@ def test_configurations_for_a_gpu_that_is_not_here() -> None:
     assert result.problem.device == "h100 (sm_90), predicted"
     assert result.winner is not None
     assert product_kernel.best_config is result.winner.config
+
+
+@triton.autotune([triton.Config({"BLOCK": block}) for block in (64, 1)], key=["n"])
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) * 2, mask=offs < n)
+
+
+def test_a_grid_that_the_gpu_refuses_is_over_its_limits() -> None:
+    x = torch.rand(70_000)
+    out = torch.empty_like(x)
+    with TuningRun(TuneOptions(workers=0), device="h100") as run:
+        double_kernel[lambda meta: (1, triton.cdiv(70_000, meta["BLOCK"]))](x, out, 70_000)
+    assert torch.equal(out, 2 * x)
+    (result,) = run.results
+    trials = {trial.values["BLOCK"]: trial for trial in result.trials.values()}
+    assert (trials[64].status, trials[1].status) == ("ok", "over_limit")
+    assert "axis 1 of the grid has 70,000 programs, 65,535 allowed" in trials[1].reason
