@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 
 from ttools.cli import console
 from ttools.cli.exit_codes import exhaustion
@@ -136,3 +138,56 @@ def test_output_that_is_dropped_ends_in_silence() -> None:
             console.write_text("text", None, stream)
         stream.write("more")
         stream.flush()
+
+
+# ---- mistakes in a script
+
+
+def said(folder: Path, script: str, *words: str) -> tuple[int, str]:
+    """Status and standard error of `ttools interpret` of a script, WORDS before it."""
+    (folder / "given.py").write_text(script)
+    done = PYTHON.run(["-m", "ttools_entry", *words, "interpret", "given.py"], cwd=folder)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("", ": `given.py` is empty"),
+        ("# a comment\n", ": `given.py` is empty"),
+        ('{"a": [1, -2, "x"]}', ": `given.py` is a value, not a program"),
+        ("print(1)", ""),
+        ("x = 1", ": `given.py` is a value, not a program"),
+    ],
+)
+def test_files_that_are_no_scripts(tmp_path: Path, script: str, what: str) -> None:
+    nothing = "note: no Triton kernel was launched, so nothing was interpreted"
+    assert said(tmp_path, script) == (0, f"{nothing}{what}\n")
+
+
+def test_a_device_that_the_map_has_not(tmp_path: Path) -> None:
+    status, errors = said(tmp_path, 'import torch\nx = torch.ones(1, device="cuda:1")\n', "--quiet")
+    assert status == 1
+    assert "invalid device ordinal 1; the device map has one device, cuda:0" in errors
+    assert re.findall(r'File "([^"]+)"', errors) == [str(tmp_path / "given.py")]
+
+
+@pytest.mark.parametrize(("value", "kind"), [("[1, 2]", "list"), ("'a'", "str"), ("{}", "dict")])
+def test_an_argument_that_triton_refuses_is_named(tmp_path: Path, value: str, kind: str) -> None:
+    for given in (f"x, N={value}", f"x, {value}"):
+        script = SCRIPT.replace("N: tl.constexpr", "N").replace("x, N=4", given)
+        status, errors = said(tmp_path, script.replace("tl.arange(0, N)", "tl.arange(0, 4)"))
+        assert status == 1
+        wanted = f"argument of type: {kind}; it is passed as `N` of `add_one`"
+        assert wanted in errors
+
+
+def test_a_folder_of_temporary_files_that_is_cleaned(tmp_path: Path) -> None:
+    cleaning = "import glob, os, tempfile\nfor file in glob.glob(tempfile.gettempdir() + '/*'):\n"
+    script = f"{SCRIPT}{cleaning}    os.path.isfile(file) and os.unlink(file)\n"
+    (tmp_path / "temporary").mkdir()
+    where = {"TMPDIR": str(tmp_path / "temporary")}
+    for command in ("interpret", "sanitize", "profile"):
+        status, errors = started(f"{command} script.py", tmp_path, script=script, **where)
+        assert status == 0, errors
+        assert "Traceback" not in errors

@@ -6,6 +6,7 @@ their stead. Must not know what the command does with the run.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import os
 import shutil
@@ -210,3 +211,20 @@ def devices_for(choice: str | None) -> Iterator[None]:
 
     with devices_by_default(choice, announce):
         yield
+
+
+def without_statements(work: Work) -> str:
+    """Return what to add to a note that nothing was launched, if a script could launch nothing.
+
+    A file of JSON is an expression of Python's, and an empty file is a program.
+    """
+    if not isinstance(work, Target) or work.kind != "script" or not Path(work.name).is_file():
+        return ""
+    try:
+        tree = ast.parse(Path(work.name).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    if any(isinstance(node, (ast.Call, ast.Import, ast.ImportFrom)) for node in ast.walk(tree)):
+        return ""
+    what = "is a value, not a program" if tree.body else "is empty"
+    return f": `{work.name}` {what}"

@@ -57,6 +57,10 @@ def file_errors(doing: str) -> Iterator[None]:
         raise UsageError(f"cannot {doing}: {error.strerror}") from error
 
 
+class StandInError(RuntimeError):
+    """An error that ttools raises in the place of torch or CUDA, about a line of the user's."""
+
+
 class _LocatedError(TtoolsError):
     """An error at a source location, reported as a compiler would."""
 

@@ -13,7 +13,13 @@ from ttools.cli.children import say_child_launches
 from ttools.cli.console import keep_stdout_for_report, require_folder, say, say_interrupted
 from ttools.cli.interpret import options as watch_options
 from ttools.cli.interpret import statistics, watching
-from ttools.cli.work import read_work, require_source, run_work, take_over_from_upstream
+from ttools.cli.work import (
+    read_work,
+    require_source,
+    run_work,
+    take_over_from_upstream,
+    without_statements,
+)
 from ttools.core.errors import UsageError
 from ttools.core.process.child_launches import child_launches
 
@@ -139,7 +145,8 @@ def interpret_command(
         say_child_launches(children.kernels, bool(run.stats), "the report")
     elif not run.stats and not pdb and not status:
         which = " that --only names" if chosen.launched else ""
-        say("note", f"no Triton kernel{which} was launched, so nothing was interpreted")
+        nothing = f"no Triton kernel{which} was launched, so nothing was interpreted"
+        say("note", nothing + without_statements(work))
     if watched is not None and run.stats:
         differs = watching.report(watched, wanted, str(work))
         if unmatched:

@@ -86,15 +86,19 @@ class ChildLaunches:
     def _lines(self) -> list[str]:
         if self._kept is not None:
             return self._kept
-        with open(self._path, encoding="utf-8") as file:  # noqa: PTH123 - as it was made
-            return file.read().splitlines()
+        try:
+            with open(self._path, encoding="utf-8") as file:  # noqa: PTH123 - as it was made
+                return file.read().splitlines()
+        except FileNotFoundError:  # somebody has cleaned the folder of temporary files
+            return []
 
     def close(self) -> None:
         """Keeps what was written and removes the file; a fork of the process leaves it alone."""
         if os.getpid() != self._owner:
             return
         self._kept = self._lines()
-        os.unlink(self._path)  # noqa: PTH108
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)  # noqa: PTH108
 
 
 @contextmanager

@@ -7,12 +7,39 @@ one where the error itself says where in the kernel it is.
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Any
 
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import StandInError, TtoolsError
 from ttools.core.ownership import Owner, owner_of_frame
 
 _OURS: Owner = "ttools"
 _TRITON: Owner = "triton"
+
+
+#: How Triton refuses an argument, of which it only says the type.
+_REFUSED_ARGUMENT = "failed to specialize argument of type: "
+
+
+def name_argument(error: BaseException) -> None:
+    """Adds the parameter to the message of an error with which Triton refuses an argument."""
+    text = str(error.args[0]) if error.args else ""
+    if not isinstance(error, TypeError) or not text.startswith(_REFUSED_ARGUMENT):
+        return
+    for entry in reversed(_entries(error)):
+        given = entry.tb_frame.f_locals
+        function: Any = given.get("self")
+        args = given.get("args")
+        if owner_of_frame(entry.tb_frame) != _TRITON or not hasattr(function, "arg_names"):
+            continue
+        if not isinstance(args, tuple):
+            continue
+        values = dict(zip(function.arg_names, args, strict=False)) | dict(given.get("kwargs") or {})
+        kind = text.removeprefix(_REFUSED_ARGUMENT)
+        named = [n for n in function.arg_names if type(values.get(n)).__name__ == kind]
+        if named:
+            names = " or ".join(f"`{name}`" for name in named)
+            error.args = (f"{text}; it is passed as {names} of `{function.__name__}`",)
+        return
 
 
 def hide_launch_frames(error: BaseException) -> None:
@@ -24,6 +51,7 @@ def hide_launch_frames(error: BaseException) -> None:
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
         seen.add(id(each))
+        name_argument(each)
         entries = _entries(each)
         # Where in our code Ctrl-C was noticed says nothing.
         users_only = _says_where(each) or not isinstance(each, Exception)
@@ -78,6 +106,6 @@ def _made_of(entries: list[TracebackType]) -> TracebackType | None:
 
 
 def _says_where(error: BaseException) -> bool:
-    """Whether an error names the place in the kernel itself."""
+    """Return whether an error needs no frame below the user's own to say what is wrong."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    return isinstance(error, TtoolsError) or "CompilationError" in kinds
+    return isinstance(error, TtoolsError | StandInError) or "CompilationError" in kinds

@@ -21,8 +21,8 @@ Number: TypeAlias = "float | tuple[float, ...]"
 
 #: Of a node, but nothing that adds up.
 PROPERTIES = ("device_id", "device_type", "name", "type")
-#: Python gives up at about twice as many levels.
-_DEEPEST = 400
+#: Readers of a tree call themselves up to three times a level, and Python allows 1,000 calls.
+_DEEPEST = 200
 _TOO_DEEP = "`{}` is nested too deeply to be read"
 _METADATA = "__proton_launch_metadata"
 _UNIT = re.compile(r"\s*\((?!exc\)|inc\))(\w+)\)")

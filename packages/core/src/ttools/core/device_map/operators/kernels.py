@@ -20,7 +20,7 @@ from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.device_map.memory import ask_for_device
 from ttools.core.device_map.operators.missing_types import with_missing_types
 from ttools.core.device_map.operators.sizes import resize, set_storage
-from ttools.core.errors import UnsupportedError
+from ttools.core.errors import StandInError, UnsupportedError
 
 _CPU = torch.device("cpu")
 #: Operands of these types, optional ones and lists of them, too, are passed on as they are.
@@ -255,7 +255,10 @@ class _Computation:
             return [convert(each, hosts) for each in value]
         if isinstance(value, torch.device):
             if value.type == "cuda" and value.index:
-                raise RuntimeError(f"CUDA error: invalid device ordinal {value.index}")
+                raise StandInError(
+                    f"CUDA error: invalid device ordinal {value.index}; the device map has one "
+                    f"device, cuda:0"
+                )
             return _CPU if value.type == "cuda" else value
         return value
 
