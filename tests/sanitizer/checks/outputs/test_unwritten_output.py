@@ -15,7 +15,6 @@ import triton.language as tl
 
 from ttools.core.findings.findings import Finding
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.launch.checked import CheckedLaunch
 
 N, BLOCK, WRITTEN = 1000, 128, 896
 
@@ -270,17 +269,3 @@ def test_what_we_read_for_a_launch_is_no_read_of_the_host() -> None:
         assert index[:3].tolist() == [0, 1, 2]
         assert out.tolist() == [16.0] * 3
     assert report.findings == []
-
-
-def test_memory_of_a_gpu_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    with sanitize() as report:
-        tail_left()
-    assert report.warnings == []
-    monkeypatch.setattr(CheckedLaunch, "is_given_device_memory", True)
-    with sanitize() as report:
-        tail_left()
-    (sentence,) = report.warnings
-    assert sentence.startswith("`twice`: memory of a GPU that was never written is not known")
-    with sanitize(checks="memcheck") as report:
-        tail_left()
-    assert report.warnings == []

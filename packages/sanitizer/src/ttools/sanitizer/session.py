@@ -10,7 +10,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,8 +84,6 @@ class Session:
         self._inside: Counter[str] = Counter()
         #: The run that this one began inside, and which would have checked its launches.
         self._around: Session | None = None
-        #: Kernels that were given memory of a GPU, where unwritten bytes are not known.
-        self._on_device: dict[str, None] = {}
         self.post_mortem: PostMortem | None = None
         #: How long launches of kernels may take that were stopped before.
         self._limits: dict[str, float] = {}
@@ -132,7 +130,6 @@ class Session:
         self.own_findings, self.maps = [], []
         self._tally = Tally(sorted(self.options.checks))
         self._beyond_torch.clear()
-        self._on_device.clear()
         self._inside.clear()
 
     @property
@@ -183,7 +180,8 @@ class Session:
         seconds = self._phase_limits.get(launch.kernel, self.options.timeout)
         work = self._tally.begin(launch.kernel, seconds, "preparation", checked)
         try:
-            self._checks.run(checked, work)
+            with self._lent(checked):
+                self._checks.run(checked, work)
             self._tally.end(work)
         except BaseException as error:
             self._tally.end(work)
@@ -211,14 +209,21 @@ class Session:
             limits = self._limits if checked.unfinished.phase == "run" else self._phase_limits
             spent = limits.get(launch.kernel, checked.seconds)
             limits[launch.kernel] = max(spent / 2, _LEAST_SECONDS)
-        if checked.is_given_device_memory:
-            self._on_device[checked.subject.kernel] = None
         if checked.reaches_foreign_memory:
             self._beyond_torch[checked.subject.kernel] = None
         self._count(launch, checked)
         if debugger is not None:
             debugger.look(checked, before)
         return checked.report
+
+    def _lent(self, checked: CheckedLaunch) -> AbstractContextManager[None]:
+        """Return what lets the copies of a GPU's memory be as unwritten as that memory."""
+        if not (self._watches_allocations and checked.is_given_device_memory):
+            return nullcontext()
+        from ttools.sanitizer.memory.device_storages import lent_to_host
+
+        launch = checked.launch
+        return lent_to_host(self._memory, launch.arguments, launch.values)
 
     def compile_kernel(self, kernel: str, compiles: Callable[[], Any]) -> Any:
         """Has Triton's front end compile a kernel for a launch.
@@ -287,7 +292,7 @@ class Session:
             "but where that memory ends is not known"
             for kernel in self._beyond_torch
         ]
-        return [*self._memory.warnings, *self._unseen(), *beyond, *self._checked_inside()]
+        return [*self._memory.warnings, *beyond, *self._checked_inside()]
 
     def _note_inside(self, kernel: str) -> None:
         with self._lock:
@@ -319,17 +324,6 @@ class Session:
             callers = host_callers()
             findings = [replace(each, launch_callers=callers) for each in findings]
         self._add(findings)
-
-    def _unseen(self) -> list[str]:
-        """That reads of unwritten memory of a GPU were not looked for: at most one sentence."""
-        if not self._on_device or not self._watches_allocations:
-            return []
-        names = ", ".join(f"`{kernel}`" for kernel in self._on_device)
-        sentence = (
-            f"{names}: memory of a GPU that was never written is not known here, so no read of it "
-            "was found; `ttools sanitize --on gpu` finds such reads"
-        )
-        return [sentence]
 
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -103,7 +104,7 @@ class _Copy:
                 target[changed.to(target.device)] = after[changed].to(target.device)
 
 
-class _RawMemory:
+class RawMemory:
     """A range of GPU memory that torch can make a tensor of without copying."""
 
     def __init__(self, start: int, size: int) -> None:
@@ -135,6 +136,10 @@ class HostCopies:
         Raises:
             KernelError: a table of addresses in GPU memory names no tensor at all.
         """
+        with _unseen():
+            return self._replaced(values)
+
+    def _replaced(self, values: Sequence[Any]) -> list[Any]:
         replaced = [self._argument(i, value) for i, value in enumerate(values)]
         if self._addresses.is_empty:
             return replaced
@@ -150,13 +155,15 @@ class HostCopies:
 
     def keep(self, effects: MemoryEffects) -> None:
         """Prepares `write_back`; call before the launch."""
-        for copy in self._written(effects):
-            copy.keep()
+        with _unseen():
+            for copy in self._written(effects):
+                copy.keep()
 
     def write_back(self, effects: MemoryEffects) -> None:
         """Copies what the launch changed back to the GPU."""
-        for copy in self._written(effects):
-            copy.write_back()
+        with _unseen():
+            for copy in self._written(effects):
+                copy.write_back()
 
     def _written(self, effects: MemoryEffects) -> Iterable[_Copy]:
         if effects.unknown_writes:
@@ -228,13 +235,23 @@ class HostCopies:
             if start <= address < start + size:
                 import torch
 
-                return self._add(torch.as_tensor(_RawMemory(start, size), device=device))
+                return self._add(torch.as_tensor(RawMemory(start, size), device=device))
         return None
 
     def _allocations(self) -> list[tuple[str, int, int]]:
         if self._live is None:
             self._live = list(_live_allocations())
         return self._live
+
+
+def _unseen() -> AbstractContextManager[Any]:
+    """Return a context in which no dispatch mode sees operators: copying is none of the program's.
+
+    Else a mode that looks for what the host reads would take the copies for such reads.
+    """
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()
 
 
 def _bytes_of(storage: Any) -> Any:

@@ -23,6 +23,7 @@ from ttools.interpreter.ir import Module
 from ttools.sanitizer.analysis.dataflow import is_read
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.launch.stored_bytes import StoredBytes, stores_to
+from ttools.sanitizer.memory.host_views import start_of
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.missing import Missing, View
 from ttools.sanitizer.memory.outputs import Handed
@@ -80,7 +81,10 @@ def watch_outputs(check: Check, shadows: LaunchShadows | None) -> None:
     launch, regions, outputs = checked.launch, checked.regions, checked.outputs
     outputs.handed({region.storage[0] for region in regions})
     if outputs.any:
-        outputs.consumed(regions[n].storage[0] for n in checked.kernel.fact(undefined.reads))
+        read = checked.kernel.fact(undefined.reads)
+        outputs.consumed(regions[n].storage[0] for n in read)
+        if checked.is_given_device_memory:
+            outputs.consumed(filter(None, (start_of(launch.arguments[n]) for n in read)))
     kept = frozenset[int]() if shadows is None else frozenset(shadows.kept)
     reads_unwritten = any(found.kind == "uninit_read" for found in checked.findings)
     for start in kept:
@@ -99,7 +103,7 @@ def watch_outputs(check: Check, shadows: LaunchShadows | None) -> None:
         storage = checked.memory.find(region.storage[0])
         if storage is None:
             continue
-        if not checked.is_trial:
+        if not checked.is_trial and not checked.is_given_device_memory:
             _watch_bystanders(check, index)
         if outputs.is_whole(region, is_trial=checked.is_trial):
             continue

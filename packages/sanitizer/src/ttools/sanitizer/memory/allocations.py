@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from ttools.core import replaced_kernels
 from ttools.core.patches import Patches
+from ttools.interpreter.run.device_copies import has_device_memory
 from ttools.sanitizer.memory.storages import see_storages
 from ttools.sanitizer.memory.subclasses import let_subclasses_be_made
 
@@ -63,6 +64,9 @@ class Watcher(Protocol):
             tensor: has it; in its place a `BareStorage` if no tensor does.
             first: 0 unless it grew.
         """
+
+    def allocated_on_device(self, tensor: Any) -> None:
+        """The storage of a tensor was made on a GPU, uninitialised."""
 
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
         """The storage of a tensor, or a bare one, had `nbytes` at `start` and became larger."""
@@ -146,6 +150,8 @@ def _replaced_kernels() -> Any:
         warnings.simplefilter("ignore", UserWarning)
         for name in _ALLOCATING:
             _replace(library, name, _allocating)
+            if has_device_memory():
+                _replace(library, name, _allocating_on_device, "CUDA")
         _replace(library, _GROWING, _growing)
         _replace(library, _ASSIGNING, _assigning)
         for name in _FILLING:
@@ -159,11 +165,13 @@ def _replaced_kernels() -> Any:
     return library
 
 
-def _replace(library: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+def _replace(
+    library: Any, name: str, make: Callable[[Any], Callable[..., Any]], key: str = "CPU"
+) -> None:
     import torch
 
-    kernel = torch.library.get_kernel(f"aten::{name}", "CPU").call_boxed
-    library.impl(name, make(kernel), "CPU", with_keyset=True, allow_override=True)
+    kernel = torch.library.get_kernel(f"aten::{name}", key).call_boxed
+    library.impl(name, make(kernel), key, with_keyset=True, allow_override=True)
 
 
 def _allocating(kernel: Any) -> Callable[..., Any]:
@@ -174,6 +182,15 @@ def _allocating(kernel: Any) -> Callable[..., Any]:
         if _watchers:
             with torch._C.DisableTorchFunction():
                 _watchers[-1].allocated(tensor)
+        return tensor
+
+    return allocate
+
+
+def _allocating_on_device(kernel: Any) -> Callable[..., Any]:
+    def allocate(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        tensor = kernel(keys, *args, **kwargs)
+        _tell(lambda watcher: watcher.allocated_on_device(tensor))
         return tensor
 
     return allocate

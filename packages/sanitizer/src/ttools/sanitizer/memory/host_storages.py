@@ -6,8 +6,13 @@ import functools
 import os
 from typing import Any
 
+import numpy as np
+
 from ttools.core.device_map.memory import on_host
-from ttools.sanitizer.memory.pattern import Grain, grain_of
+from ttools.interpreter.runtime.snapshot import memory
+from ttools.sanitizer.memory.evidence import certain_by_words
+from ttools.sanitizer.memory.pattern import HALF, Grain, grain_of, holding, word_in
+from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 #: The part of the free memory that one storage may take for it to be filled.
 _FREE_PART = 4
@@ -42,3 +47,20 @@ def plain_storage(tensor: Any) -> Any:
 def most_filled() -> int:
     """Return how large a storage may be for all its pages to be used, which torch would not do."""
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _FREE_PART
+
+
+def filled_elsewhere(tensor: Any) -> UnwrittenStorage | None:
+    """Return what is known of a tensor's storage that another watch filled; None if none did."""
+    storage = plain_storage(tensor)
+    if storage is None or storage.nbytes() < HALF:
+        return None
+    start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
+    own = memory(start, start + nbytes)
+    pattern = word_in(own)
+    left = None if pattern is None else certain_by_words(holding(own, pattern))
+    if pattern is None or left is None or not left.any():
+        return None
+    reference = weak_reference()(storage)
+    found = UnwrittenStorage(reference, start, nbytes, 0, pattern, grain_of(tensor))
+    found.known().view(np.bool_)[...] = left
+    return found

@@ -44,8 +44,8 @@ def depends_on(
         result: What the operator has made.
         again: Makes it once more.
     """
-    if not missing.any():
-        return False
+    if not missing.any() or not storage.is_on_host:
+        return False  # memory of a GPU is not changed under the program's hands
     own = memory(storage.start, storage.start + storage.nbytes)
     before, shadow = own[missing].copy(), storage.known().copy()
     # Other negative numbers: indices that were out of bounds stay so.

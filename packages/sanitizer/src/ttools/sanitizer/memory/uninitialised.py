@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ttools.interpreter.runtime.snapshot import memory
 from ttools.interpreter.runtime.support.native_offcuts import join_offcuts
 from ttools.sanitizer.memory import allocations
 from ttools.sanitizer.memory.bystanders import Bystander, Bystanders
-from ttools.sanitizer.memory.evidence import certain_by_words
 from ttools.sanitizer.memory.host_storages import (
+    filled_elsewhere,
     most_filled,
     plain_storage,
     smallest,
@@ -37,9 +36,7 @@ from ttools.sanitizer.memory.pattern import (
     Grain,
     fill,
     grain_of,
-    holding,
     new_word,
-    word_in,
 )
 from ttools.sanitizer.memory.storages import BareStorage
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
@@ -145,19 +142,9 @@ class UninitialisedMemory:
 
         Nothing happens unless it holds a word that marks unwritten memory.
         """
-        storage = plain_storage(tensor)
-        if storage is None or storage.nbytes() < HALF:
-            return
-        start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
-        own = memory(start, start + nbytes)
-        pattern = word_in(own)
-        if pattern is None:
-            return
-        left = certain_by_words(holding(own, pattern))
-        if left.any():
-            with self._lock:
-                adopted = self._remember(storage, start, nbytes, 0, pattern, grain_of(tensor))
-                adopted.known().view(np.bool_)[...] = left
+        with self._lock:
+            if (found := filled_elsewhere(tensor)) is not None:
+                self.put(found)
 
     def is_watched(self, start: int) -> bool:
         """Whether a storage was handed out uninitialised and may still be so in part.
@@ -227,7 +214,7 @@ class UninitialisedMemory:
         return storage
 
     # ---- allocation
-    def _new_pattern(self, tensor: Any) -> bytes:
+    def new_pattern(self, tensor: Any) -> bytes:
         """Return a word to mark unwritten bytes of a tensor's elements."""
         is_float = getattr(getattr(tensor, "dtype", None), "is_floating_point", False)
         return new_word(self._random, poison=self._poison and bool(is_float))
@@ -250,7 +237,7 @@ class UninitialisedMemory:
         if nbytes >= _LARGE:
             # The same memory again and again stays in the CPU's caches, and is filled faster.
             join_offcuts(start, nbytes)
-        pattern = pattern or self._new_pattern(tensor)
+        pattern = pattern or self.new_pattern(tensor)
         fill(start, nbytes, first, pattern)
         reference = self._remember(
             storage, start, nbytes, first, pattern, grain_of(tensor)
@@ -262,12 +249,27 @@ class UninitialisedMemory:
         self, storage: Any, start: int, nbytes: int, first: int, pattern: bytes, grain: Grain
     ) -> UnwrittenStorage:
         known = UnwrittenStorage(weak_reference()(storage), start, nbytes, first, pattern, grain)
-        with self._lock:
-            self._storages[start] = known
-            # What is left of a dead storage may keep the allocator from reusing its memory.
-            if nbytes >= _LARGE or len(self._storages) > self._limit:
-                self._forget_dead()
+        self.put(known)
         return known
+
+    def put(self, storage: UnwrittenStorage) -> None:
+        """Watch a storage."""
+        with self._lock:
+            self._storages[storage.start] = storage
+            # What is left of a dead storage may keep the allocator from reusing its memory.
+            if storage.nbytes >= _LARGE or len(self._storages) > self._limit:
+                self._forget_dead()
+
+    def take_away(self, start: int) -> None:
+        """Watch the storage at an address no longer."""
+        with self._lock:
+            self._storages.pop(start, None)
+
+    def allocated_on_device(self, tensor: Any) -> None:
+        """Fill the new storage of a tensor on a GPU, and remember it."""
+        from ttools.sanitizer.memory.device_storages import fill_on_device
+
+        fill_on_device(self, tensor)
 
     def _forget_dead(self) -> None:
         alive = {k: v for k, v in self._storages.items() if not v.reference.expired()}
@@ -369,7 +371,7 @@ class UninitialisedMemory:
         with self._lock:
             known = self._find(start)
             if known is None:
-                pattern = self._new_pattern(tensor)
+                pattern = self.new_pattern(tensor)
                 known = self._remember(storage, start, nbytes, 0, pattern, grain_of(tensor))
                 known.write_all()
             known.copy_to(tensor, marks)

@@ -68,6 +68,18 @@ class UnwrittenStorage:
         self.content: Bytes | None = None
         self.carried: Bools | None = None
 
+    #: Whether its memory is the host's.
+    is_on_host = True
+
+    def held_bytes(self, first: int, end: int) -> Bytes:
+        """Return what a range of bytes holds now."""
+        return memory(self.start + first, self.start + end)
+
+    def take_over(self, other: UnwrittenStorage) -> None:
+        """Take over what is known of another storage, of which this one is a copy."""
+        self.is_whole, self.content, self.carried = other.is_whole, other.content, other.carried
+        self.shadow = None if other.shadow is None else other.shadow.copy()
+
     @property
     def may_be_unwritten(self) -> bool:
         """Whether any byte may be unwritten, before its memory is looked at."""
@@ -85,8 +97,7 @@ class UnwrittenStorage:
         if self.is_whole:
             return False
         first -= first % WORD
-        own = memory(self.start + first, self.start + end)
-        return may_be_missing(own, self.pattern, self.grain)
+        return may_be_missing(self.held_bytes(first, end), self.pattern, self.grain)
 
     def may_hold_left(self, first: int, end: int) -> bool:
         """Return whether any byte of a range may be unwritten, by its memory and the shadow.
@@ -130,7 +141,7 @@ class UnwrittenStorage:
             end: The byte behind the last one; the end of the storage by default.
         """
         end = self.nbytes if end is None else end
-        own = memory(self.start + first, self.start + end)
+        own = self.held_bytes(first, end)
         if self.content is not None:
             return np.asarray(own == self.content[first:end], np.bool_)
         return holding(own, self.pattern)
@@ -202,7 +213,7 @@ class UnwrittenStorage:
         self.refresh()
         view.elements(self.known().view(np.bool_))[np.broadcast_to(marks, view.shape)] = True
         self.is_whole = False
-        self.content = memory(self.start, self.start + self.nbytes).copy()
+        self.content = self.held_bytes(0, self.nbytes).copy()
 
     def settle(self, *, carries: bool) -> None:
         """Take over what a kernel that kept the shadow has left.
@@ -220,7 +231,7 @@ class UnwrittenStorage:
             marked[changed] = False
             return
         self.carried, self.is_whole = changed, False
-        self.content = memory(self.start, self.start + self.nbytes).copy()
+        self.content = self.held_bytes(0, self.nbytes).copy()
 
 
 def all_written(nbytes: int) -> Bytes:
