@@ -24,8 +24,6 @@ _MOST_PROGRAMS = 16
 _MOST_ELEMENTS = 1 << 17
 #: Counting in more cells than this takes longer than sorting.
 _MOST_CELLS_PER_RUN = 8
-#: Sorting more runs takes longer than the launch.
-_MOST_RUNS = 1 << 19
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +53,7 @@ class AccessTrace:
         again: how often a program touches a byte that it touches, on average.
         reuse: how programs touch whole tiles again, which is all that they can keep: parts of tiles
             that overlap they cannot.
-        unique: bytes that any program touches; None where there are too many runs to unite them.
+        unique: bytes that any program touches.
         addresses: of the elements of some tiles in row-major order, a row each; -1 where masked.
         sampled: whether there are more tiles than those.
         follows_data: whether addresses follow what the kernel reads.
@@ -68,7 +66,7 @@ class AccessTrace:
     requested: int
     again: float
     reuse: TileReuse
-    unique: int | None
+    unique: int
     addresses: NDArray[np.int64]
     sampled: bool
     follows_data: bool = False
@@ -128,17 +126,14 @@ def traffic(
         kind = stand_ins.get(operation, site.kind)
         if kind == "atomic" and operation not in atomics:
             kind = "store"  # an atomic one
-        # Programs share tiles: what is left of their footprints is far less.
-        every = distinct(own)
-        few = int(every.count.sum()) <= _MOST_RUNS
-        spans = merged(*every.spans())
+        spans = merged(*own.spans())
         (loaded if kind == "load" else stored).append(spans)
-        if kind == "atomic" and few:
+        if kind == "atomic":
             often = _requested(own) / covered(spans)
             element = atomics[operation]
             updates[element] = max(updates.get(element, 0.0), often)
         if site.shape:
-            trace = _trace(kind, site, own, covered(spans) if few else None)
+            trace = _trace(kind, site, own, covered(spans))
             found.append(replace(trace, follows_data=operation in following))
     return Traffic(united(loaded), united(stored), tuple(found), updates)
 
@@ -147,7 +142,7 @@ def _requested(footprints: Footprints) -> int:
     return int((_size(footprints) * footprints.count).sum())
 
 
-def _trace(kind: str, site: ProbeSite, footprints: Footprints, unique: int | None) -> AccessTrace:
+def _trace(kind: str, site: ProbeSite, footprints: Footprints, unique: int) -> AccessTrace:
     records = footprints.records
     programs = footprints.take(np.flatnonzero(_chosen(records["program"]))).runs()
     programs = programs[np.lexsort((programs["site"], programs["program"]))]
@@ -202,18 +197,6 @@ def _size(footprints: Footprints) -> NDArray[np.int64]:
     records, rest = footprints.records, (footprints.count - 1) * footprints.stride
     size: NDArray[np.int64] = records["end"] - records["start"] - rest
     return size
-
-
-def distinct(footprints: Footprints) -> Footprints:
-    """Without most of the records that cover what another one covers: programs share tiles."""
-    start = np.ascontiguousarray(footprints.records["start"])
-    order = np.argsort(start, kind="stable")
-    new = np.ones(len(order), np.bool_)
-    new[1:] = False
-    for facts in (start, footprints.records["end"], footprints.count, footprints.stride):
-        facts = facts[order]
-        new[1:] |= facts[1:] != facts[:-1]
-    return footprints.take(order[new])
 
 
 #: Where runs of bytes begin, and where they end.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
+from math import prod
 from weakref import WeakKeyDictionary
 
 from ttools.core.errors import UnsupportedError
@@ -90,6 +91,8 @@ class LaunchCounter:
 
 
 def _reduced(launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
+    if plan.counters == 1:  # no loop, branch or mask: each program does the same
+        return evaluate(plan, [prod(launch.grid)], _traffic(launch))
     monitor = _observe(launch, "count", partial(_rewrite, whole=False))
     return evaluate(plan, _counters(monitor, plan), _traffic(launch))
 

@@ -55,7 +55,7 @@ def access_frame(
     `possible_bits`, what addresses would allow; `sectors_per_request` of 32 bytes and
     `ideal_per_request`, the fewest; `efficiency`, the share of the bytes moved that could not be
     left out; `active`, the share of the requests' lanes in use; `shared_by`, by how many programs
-    a byte is touched on average (NaN for very many runs of bytes), and `again`, how often a program
+    a byte is touched on average, and `again`, how often a program
     touches it; `layout` of the tile; `sampled`, whether only some tiles were looked at.
 
     Args:
