@@ -18,7 +18,7 @@ touches = st.builds(
     lambda start, size, program, writes: (start, start + size, program, writes),
     st.integers(-5, 60),
     st.integers(0, 20),
-    st.integers(0, 4),
+    st.integers(0, 12),
     st.booleans(),
 )
 
@@ -48,7 +48,7 @@ def naive_users(elements: int, per_cell: int, accesses: list[Touch]) -> list[set
     ]
 
 
-@given(elements=st.integers(0, 60), accesses=st.lists(touches, max_size=6), data=st.data())
+@given(elements=st.integers(0, 60), accesses=st.lists(touches, max_size=30), data=st.data())
 def test_cells_agree_with_elements(
     elements: int, accesses: list[Touch], data: st.DataObject
 ) -> None:
@@ -56,6 +56,7 @@ def test_cells_agree_with_elements(
     with pytest.MonkeyPatch.context() as patch:  # small limits, so that cells hold several elements
         patch.setattr(tensor_map, "ROWS", data.draw(limits))
         patch.setattr(tensor_map, "COLUMNS", data.draw(limits))
+        patch.setattr(tensor_map, "_CELLS_AT_ONCE", data.draw(st.sampled_from([1, 7, 1 << 20])))
         folded = fold("k", ARGUMENT, elements, np.array(accesses, TOUCH))
         assert len(folded.cells) <= tensor_map.ROWS
         assert all(len(row) <= tensor_map.COLUMNS for row in folded.cells)

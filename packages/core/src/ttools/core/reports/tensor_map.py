@@ -20,6 +20,8 @@ COLUMNS = 512
 #: Cells that are no program's id.
 UNTOUCHED, SHARED, COLLISION = -1, -2, -3
 _PROGRAMS_NAMED = 8
+#: Pairs of a cell and a program that are looked at together.
+_CELLS_AT_ONCE = 1 << 20
 
 Ints: TypeAlias = NDArray[np.int64]
 #: An array of `TOUCH`.
@@ -156,13 +158,27 @@ def _ranked(intervals: _Intervals, cuts: Ints) -> _Intervals:
 
 def _sharers(intervals: _Intervals, shared: NDArray[Any]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The lowest programs of each shared cell, in the order of cells."""
-    before = np.concatenate([[0], np.cumsum(shared)])
-    some = intervals.where(before[intervals.stop] > before[intervals.start])
     names = np.zeros((len(shared), _PROGRAMS_NAMED), np.int64)
     known = np.zeros(len(shared), np.int64)
-    for start, stop, program in zip(some.start, some.stop, some.program, strict=True):
-        cells = start + np.flatnonzero(shared[start:stop] & (known[start:stop] < _PROGRAMS_NAMED))
-        names[cells, known[cells]] = program
-        known[cells] += 1
-    for cell in np.flatnonzero(shared):
-        yield int(cell), tuple(names[cell, : known[cell]].tolist())
+    covered = np.cumsum(intervals.stop - intervals.start)
+    parts = np.searchsorted(covered, np.arange(_CELLS_AT_ONCE, covered[-1:].sum(), _CELLS_AT_ONCE))
+    for part in np.split(np.arange(len(covered)), parts):
+        wanted = shared & (known < _PROGRAMS_NAMED)
+        before = np.append(0, np.cumsum(wanted))
+        if not before[-1]:
+            break
+        start, stop, program = intervals.start[part], intervals.stop[part], intervals.program[part]
+        some = before[stop] > before[start]
+        start, length = start[some], (stop - start)[some]
+        owner = np.repeat(np.arange(len(start)), length)
+        cell = start[owner] + np.arange(len(owner)) - (np.cumsum(length) - length)[owner]
+        owner, cell = owner[wanted[cell]], cell[wanted[cell]]
+        # Programs ascend, and a stable sort keeps them so in each cell.
+        order = np.argsort(cell, kind="stable")
+        owner, cell = owner[order], cell[order]
+        place = known[cell] + np.arange(len(cell)) - np.searchsorted(cell, cell)
+        kept = place < _PROGRAMS_NAMED
+        names[cell[kept], place[kept]] = program[some][owner[kept]]
+        np.add.at(known, cell[kept], 1)
+    for index in np.flatnonzero(shared):
+        yield int(index), tuple(names[index, : known[index]].tolist())
