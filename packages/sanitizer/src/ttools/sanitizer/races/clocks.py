@@ -4,6 +4,7 @@ Answers the questions that are asked for many accesses at once. Nothing is compu
 question: most launches that synchronise share no bytes that could race.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -261,6 +262,7 @@ def _since_overwritten(location: Ints, syncs: Records, seen: Mapping[int, int]) 
             numbers.setdefault(word, []).append((moment, following))
             following += 1
         bound = moment if flag & RELEASE else seen.get(moment, moment)
-        earlier = [number for since, number in numbers.get(word, ()) if since <= bound]
-        renumbered[moment] = earlier[-1] if earlier else word
+        stores = numbers.get(word, ())
+        before = bisect_right(stores, bound, key=lambda store: store[0])
+        renumbered[moment] = stores[before - 1][1] if before else word
     return renumbered
