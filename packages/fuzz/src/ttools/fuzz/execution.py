@@ -121,7 +121,10 @@ class _Guarding:
     def launch(self, launch: Any) -> Any:
         from ttools.interpreter.run.bounds import GUARDS
 
-        return launch.execute(GUARDS, regions=launch.regions)
+        regions = launch.regions
+        # Pointers in functions that are not inlined may lead to any argument.
+        known = sorted({region.storage for region in regions if region.storage[1]})
+        return launch.execute(GUARDS, regions=regions, allocations=lambda: known)
 
 
 class _Cut:

@@ -74,6 +74,9 @@ def _load(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     cells, active = _cells(index, mask, buffer, frame)
     _refuse_foreign(cells[active], buffer, frame)
     loaded = frame.memory[buffer][cells]
+    if mask is not None and (np.broadcast_to(mask, index.shape) & ~active & (args[2] != 0)).any():
+        # Beyond the end a load gives `other`, but Triton drops it where the mask lets all through.
+        raise UndefinedError(f"a load beyond the end of {buffer} gives 0 or `other`")
     if mask is None:
         return np.where(active, loaded, np.zeros((), loaded.dtype)).astype(loaded.dtype)
     other = args[2].astype(loaded.dtype)
