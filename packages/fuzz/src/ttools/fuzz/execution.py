@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from ttools.fuzz.variants import Variant, environment, launch_options
 _ALIGNMENT = 64
 #: Checks whose findings are defects of a kernel whatever its data; the others are about
 #: numbers that random kernels make on purpose, such as NaNs and sums that wrap.
-STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
+_STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
 
 
 class FindingsError(Exception):
@@ -180,9 +180,9 @@ def running(variant: Variant) -> AbstractContextManager[Any]:
     )
 
 
-def refuse_findings(run: Any) -> None:
-    """Raises an error for the first finding that is a defect of a kernel whatever its data."""
-    found = [f for f in run.findings if f.check in STRICT and f.severity == "error"]
+def refuse_findings(run: Any, checks: Collection[str] = _STRICT) -> None:
+    """Raises an error for the first finding of some checks, by default those above."""
+    found = [f for f in run.findings if f.check in checks and f.severity == "error"]
     if found:
         first = found[0]
         raise FindingsError(f"{first.check}: {first.kind}: {first.message}")
