@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tools.fuzz_readers import documents, mutations
+from tools.fuzz_readers import documents, mutations, structure
 from tools.fuzz_readers.__main__ import run
-from tools.fuzz_readers.readers import READERS, Reader
+from tools.fuzz_readers.readers import READERS, Mutator, Reader
 from tools.fuzz_readers.worker import RIGHTS, outcome_of
 
 from ttools.core.errors import TtoolsError, UsageError
@@ -22,9 +22,10 @@ _COSTLY = {
 _SEED = 18
 
 
+@pytest.mark.parametrize("mutator", ["damage", "structure"])
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_inputs_are_taken_or_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, mutator: Mutator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TTOOLS_CACHE", "off")
@@ -33,7 +34,7 @@ def test_damaged_inputs_are_taken_or_refused(
     seeds = reader.seeds()
     for number in range(_COSTLY.get(name, 25)):
         path = tmp_path / f"input{reader.suffix}"
-        path.write_bytes(reader.inputs(seeds, number, _SEED))
+        path.write_bytes(reader.inputs(seeds, number, _SEED, mutator))
         outcome, shown = outcome_of(reader, path, number)
         assert outcome in RIGHTS, f"{name} {number}: {outcome}\n{shown}"
 
@@ -66,6 +67,19 @@ def test_inputs_are_equal_for_equal_numbers() -> None:
     assert made == [reader.inputs(reader.seeds(), number, 3) for number in range(50)]
     assert len(set(made)) > 40
     assert made != [reader.inputs(reader.seeds(), number, 4) for number in range(50)]
+
+
+def test_structures_change_and_stay_readable() -> None:
+    data = b'{"a": [1, {"b": "c"}], "d": (x < 2), "e": "]"}'
+    assert structure.parsed(data).text() == data
+    for text in (b"", b"]]", b"[[(", b'"', "ö".encode(), bytes(range(256))):
+        assert structure.parsed(text).text() == text
+    found = [structure.restructured(data, Random(n)) for n in range(300)]
+    assert len(set(found)) > 200
+    assert found == [structure.restructured(data, Random(n)) for n in range(300)]
+    keys = [text for text in found if text.count(b'"a"') > 1 and b'{"a": [' in text]
+    assert keys
+    assert any(b"[" * 98 in text for text in found)
 
 
 def test_hostile_values_reach_every_place() -> None:

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tools.fuzz_readers.readers import READERS
+from tools.fuzz_readers.readers import READERS, Mutator
 from tools.fuzz_readers.worker import RIGHTS
 
 #: Seconds for one input, the start of a worker included.
@@ -39,18 +39,18 @@ class Tally:
             self.defects.append((number, outcome, shown))
 
 
-def run(name: str, count: int, seed: int) -> Tally:
+def run(name: str, count: int, seed: int, mutator: Mutator = "damage") -> Tally:
     """Gives inputs to a reader, in as many processes as it takes."""
     tally, start = Tally(), 0
     while start < count:
-        start = _run_worker(name, seed, start, count, tally)
+        start = _run_worker((name, mutator), seed, start, count, tally)
     return tally
 
 
-def _run_worker(name: str, seed: int, start: int, count: int, tally: Tally) -> int:
+def _run_worker(words: tuple[str, str], seed: int, start: int, count: int, tally: Tally) -> int:
     """Runs a worker until it ends; returns the number of the next input."""
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "tools.fuzz_readers.worker", name]
+    command = [sys.executable, "-m", "tools.fuzz_readers.worker", *words]
     with subprocess.Popen(
         [*command, *map(str, (seed, start, count, writing))],
         stdout=subprocess.DEVNULL,
@@ -88,6 +88,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="inputs for each reader")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reader", action="append", choices=sorted(READERS))
+    parser.add_argument("--mutator", choices=("damage", "structure"), default="damage")
     parser.add_argument("--save", type=Path, help="a folder for the inputs that show defects")
     arguments = parser.parse_args()
     defects = 0
@@ -95,19 +96,20 @@ def main() -> int:
     print("|---|--:|--:|--:|--:|--:|--:|")
     for name in arguments.reader or READERS:
         start = time.monotonic()
-        tally = run(name, arguments.count, arguments.seed)
+        tally = run(name, arguments.count, arguments.seed, arguments.mutator)
         found = tally.outcomes
         numbers = [f"{found[word]:,}" for word in ("refused", "accepted", "unsupported")]
         cells = [f"{sum(found.values()):,}", *numbers, f"{len(tally.defects):,}"]
         seconds = f"{time.monotonic() - start:.0f}"
         print(f"| {name} | {' | '.join(cells)} | {seconds} |", flush=True)
         defects += len(tally.defects)
-        _show(name, tally, arguments.seed, arguments.save)
+        _show(name, tally, arguments)
     return min(defects, 1)
 
 
-def _show(name: str, tally: Tally, seed: int, folder: Path | None) -> None:
-    """Each kind of defect once, on standard error."""
+def _show(name: str, tally: Tally, arguments: argparse.Namespace) -> None:
+    """Prints each kind of defect once, on standard error."""
+    folder: Path | None = arguments.save
     reader = READERS[name]
     kinds: dict[str, list[tuple[int, str, str]]] = {}
     for number, outcome, shown in tally.defects:
@@ -120,7 +122,9 @@ def _show(name: str, tally: Tally, seed: int, folder: Path | None) -> None:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"{name.replace(' ', '_')}-{number}{reader.suffix}"
-            path.write_bytes(reader.inputs(reader.seeds(), number, seed))
+            path.write_bytes(
+                reader.inputs(reader.seeds(), number, arguments.seed, arguments.mutator)
+            )
 
 
 if __name__ == "__main__":

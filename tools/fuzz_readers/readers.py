@@ -13,13 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Literal
+from unittest.mock import patch
 
-from tools.fuzz_readers import documents, seeds
+from tools.fuzz_readers import documents, seeds, structure
 from tools.fuzz_readers.mutations import damaged_bytes
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 
 Damage = Callable[[bytes, Random], bytes]
+#: `damage` changes bytes, words and values; `structure` rearranges what is well formed.
+Mutator = Literal["damage", "structure"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,7 @@ class Reader:
         damage: the ways to damage them; half of all inputs by each, if there are two.
         suffix: of the file.
         read: the entry that the command line uses.
+        restructure: rearranges an input's structure, see `structure`.
     """
 
     name: str
@@ -39,11 +44,15 @@ class Reader:
     damage: Sequence[Damage]
     suffix: str
     read: Callable[[Path, int], int | None]
+    restructure: Damage = structure.restructured
 
-    def inputs(self, found: Sequence[bytes], number: int, seed: int) -> bytes:
-        """The input of a number; equal for equal numbers and seeds."""
+    def inputs(
+        self, found: Sequence[bytes], number: int, seed: int, mutator: Mutator = "damage"
+    ) -> bytes:
+        """Return the input of a number; equal for equal numbers, seeds and mutators."""
         random = Random(f"{self.name} {seed} {number}")
-        return random.choice(self.damage)(random.choice(found), random)
+        damage = self.damage if mutator == "damage" else (self.restructure,)
+        return random.choice(damage)(random.choice(found), random)
 
 
 def _command(*words: str) -> int:
@@ -247,6 +256,18 @@ _ARGUMENTS = (
 )
 
 
+def _settings(path: Path, number: int) -> int:
+    path.with_name("pyproject.toml").write_bytes(path.read_bytes())
+    with patch.dict(os.environ):
+        return _command("cache", "show")
+
+
+def _sarif(path: Path, number: int) -> int:
+    from ttools.cli.annotate import main
+
+    return main([str(path)])
+
+
 def _json(*made: Callable[[], bytes]) -> Callable[[], Sequence[bytes]]:
     return lambda: [each() for each in made]
 
@@ -282,6 +303,7 @@ READERS: dict[str, Reader] = {
             damage=(damaged_bytes, documents.damaged_archive, documents.damaged_archive),
             suffix=".tt",
             read=_record,
+            restructure=structure.restructured_archive,
         ),
         Reader(
             name="tuning stores",
@@ -289,6 +311,7 @@ READERS: dict[str, Reader] = {
             damage=(damaged_bytes, documents.damaged_store, documents.damaged_store),
             suffix=".sqlite",
             read=_store,
+            restructure=structure.restructured_store,
         ),
         Reader(
             name="Hatchet JSON",
@@ -303,6 +326,7 @@ READERS: dict[str, Reader] = {
             damage=_PACK,
             suffix=".hatchet_msgpack",
             read=_view,
+            restructure=structure.restructured_pack,
         ),
         Reader(
             name="Chrome trace",
@@ -345,6 +369,16 @@ READERS: dict[str, Reader] = {
             damage=(damaged_bytes, documents.damaged_trace),
             suffix=".trace",
             read=_trace,
+        ),
+        Reader(
+            name="settings",
+            seeds=lambda: [seeds.SETTINGS],
+            damage=_TEXT,
+            suffix=".toml",
+            read=_settings,
+        ),
+        Reader(
+            name="SARIF", seeds=lambda: [seeds.SARIF], damage=_BOTH, suffix=".json", read=_sarif
         ),
         Reader(name="--arg", seeds=lambda: _ARGUMENTS, damage=_TEXT, suffix=".txt", read=_argument),
         Reader(

@@ -325,3 +325,19 @@ def space() -> bytes:
 def suppressions() -> bytes:
     """A file for `--suppressions`."""
     return _SUPPRESSIONS.encode()
+
+
+SETTINGS = b"""\
+[tool.ttools]
+quiet = true
+cpu = "x86-64-v3"
+threads = 2
+[tool.ttools.sanitize]
+check = ["memcheck", "racecheck"]
+format = "json"
+"""
+SARIF = b"""\
+{"version": "2.1.0", "runs": [{"results": [{"ruleId": "oob_load", "level": "error",
+"message": {"text": "out of bounds"}, "locations": [{"physicalLocation": {"artifactLocation":
+{"uri": "src/k.py"}, "region": {"startLine": 3, "startColumn": 5, "endColumn": 9}}}]}]}]}
+"""

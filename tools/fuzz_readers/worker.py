@@ -15,8 +15,9 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
+from typing import cast
 
-from tools.fuzz_readers.readers import READERS, Reader
+from tools.fuzz_readers.readers import READERS, Mutator, Reader
 
 #: Address space of a worker; what asks for more is to be refused.
 MEMORY_BYTES = 12 << 30
@@ -50,11 +51,12 @@ def outcome_of(reader: Reader, path: Path, number: int) -> tuple[str, str]:
     return ("unsupported" if unsupported else f"exit {status}"), message
 
 
-def serve(name: str, seed: int, start: int, count: int, pipe: int) -> None:
+def serve(name: str, mutator: Mutator, seed: int, start: int, count: int, pipe: int) -> None:
     """Gives the inputs from `start` to `count` to a reader.
 
     Args:
         name: of the reader.
+        mutator: how inputs are made.
         seed: of the inputs.
         start: the first one's number.
         count: all of them.
@@ -73,10 +75,10 @@ def serve(name: str, seed: int, start: int, count: int, pipe: int) -> None:
         path = Path(folder, f"input{reader.suffix}")
         for number in range(start, count):
             print(json.dumps([number]), file=report)
-            path.write_bytes(reader.inputs(found, number, seed))
+            path.write_bytes(reader.inputs(found, number, seed, mutator))
             outcome, shown = outcome_of(reader, path, number)
             print(json.dumps([number, outcome, shown[-3000:]]), file=report)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], *map(int, sys.argv[2:6]))
+    serve(sys.argv[1], cast("Mutator", sys.argv[2]), *map(int, sys.argv[3:7]))
