@@ -8,6 +8,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from ttools.cli.annotate import main as annotate
+
 Run = Callable[..., "CompletedProcess[str]"]
 
 DEEP = 50_000
@@ -136,3 +138,22 @@ def test_a_home_that_nobody_can_write(ttools: Run, tmp_path: Path) -> None:
     done = ttools("interpret", "k.py", **nowhere)
     assert done.returncode == 0, done.stderr
     assert "Triton cannot write to its cache /proc/1/none/.triton/cache" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * DEEP, '{"runs": ' + "[" * 990 + "]" * 990 + "}", "\udcff", ""]
+)
+def test_sarif_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    path = tmp_path / "bad.sarif"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert annotate([str(path)]) == 2
+    assert capsys.readouterr().err == f"error: `{path}` is no SARIF\n"
+
+
+def test_sarif_with_text_that_no_stream_takes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result = '{"ruleId": "r", "message": {"text": "a \\ud800 b"}}'
+    (tmp_path / "found.sarif").write_text('{"runs": [{"results": [' + result + "]}]}")
+    assert annotate([str(tmp_path / "found.sarif")]) == 0
+    assert "a \\ud800 b" in capfd.readouterr().out

@@ -7,13 +7,13 @@ were suppressed are left out.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from ttools.core.json_document import parse_json
 from ttools.core.reports.github import workflow_command
 
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m ttools.cli.annotate FILE", file=sys.stderr)
         return 2
     try:
-        found = list(workflow_commands(json.loads(Path(arguments[0]).read_text("utf-8"))))
+        found = list(workflow_commands(parse_json(Path(arguments[0]).read_text("utf-8"))))
     except OSError as error:
         print(f"error: cannot read `{arguments[0]}`: {error.strerror}", file=sys.stderr)
         return 2
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: `{arguments[0]}` is no SARIF", file=sys.stderr)
         return 2
     for command in found:
-        print(command)
+        print(command.encode("utf-8", "backslashreplace").decode("utf-8"))
     return 0
 
 
