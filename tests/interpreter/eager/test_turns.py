@@ -166,3 +166,17 @@ def test_a_debugger_stops_in_programs_that_began_meanwhile() -> None:
         finally:
             sys.settrace(before)
     assert stops.seen == ["int32 2", "int32 1", "int32 0"]
+
+
+@triton.jit
+def storing_kernel(p_ptr, n):
+    for i in range(n):
+        tl.store(p_ptr, i)
+
+
+def test_who_stores_again_and_again_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_PATIENCE", 50)
+    p = torch.zeros(1, dtype=torch.int32)
+    with interpret(engine="eager"):
+        storing_kernel[(1,)](p, 200)
+    assert p.item() == 199

@@ -133,10 +133,10 @@ class Memory:
             KernelError: the same access gave the same result very often, nothing else was
                 accessed in between, and no other program can run.
         """
-        if pointer.data.size != 1:
-            self._repeated = 0
+        if pointer.data.size != 1 or result is None:  # who only stores waits for nobody
+            self._latest, self._repeated = (), 0
             return
-        found = b"" if result is None else result.data.tobytes()
+        found = result.data.tobytes()
         access = (name, int(pointer.data.reshape(())), found)
         self._repeated = self._repeated + 1 if access == self._latest else 0
         self._latest = access
