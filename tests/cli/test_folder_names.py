@@ -81,6 +81,7 @@ def said(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str:
             written = unquote(json.dumps(json.loads(written), ensure_ascii=False, indent=1))
         text += written
         file.unlink()
+    text = text.replace(f"{folder}\n", "FOLDER/\n")
     for path in (f"{folder}/", f"{folder.resolve()}/", f"{name}/"):
         text = text.replace(path, "FOLDER/")
     text = DIGEST.sub("DIGEST", MEASURED.sub("#", text))
