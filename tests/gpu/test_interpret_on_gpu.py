@@ -20,7 +20,7 @@ if not torch.cuda.is_available():
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-from ttools.core.errors import KernelError  # noqa: E402
+from ttools.core.errors import KernelError, UnsupportedError  # noqa: E402
 from ttools.interpreter import interpret  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -120,6 +120,16 @@ def test_pointers_in_cuda_memory_reach_the_tensors_they_name(engine: Engine) -> 
         through_table_kernel[(3,)](table, BLOCK=32)
     for n, tensor in enumerate(tensors):
         assert (tensor == n + 1).all()
+
+
+@each_engine
+def test_launches_captured_for_a_cuda_graph_are_refused(engine: Engine) -> None:
+    x = torch.zeros(16, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    refusal = pytest.raises(UnsupportedError, match="CUDA graph")
+    with interpret(engine=engine), refusal as refused, torch.cuda.graph(graph):
+        double_kernel[(1,)](x, 16, BLOCK=16)
+    assert "--device-map cuda=cpu" in str(refused.value)
 
 
 @each_engine

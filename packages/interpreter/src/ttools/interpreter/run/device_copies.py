@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from ttools.core.device_map.memory import on_host
-from ttools.core.errors import KernelError
+from ttools.core.errors import KernelError, UnsupportedError
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.analysis.address_sources import AddressSources
@@ -134,7 +134,8 @@ class HostCopies:
         """The launch's values, with host memory in place of all GPU memory they lead to.
 
         Raises:
-            KernelError: a table of addresses in GPU memory names no tensor at all.
+            KernelError: A table of addresses in GPU memory names no tensor at all.
+            UnsupportedError: The launch is captured for a CUDA graph.
         """
         with _unseen():
             return self._replaced(values)
@@ -222,6 +223,12 @@ class HostCopies:
         return next((copy for copy in self._copies if address in copy), None)
 
     def _add(self, device: Any) -> _Copy:
+        if _is_capturing():
+            raise UnsupportedError(
+                "running a launch on the CPU while a CUDA graph is captured on a GPU",
+                help="`--device-map cuda=cpu` (TTOOLS_DEVICE_MAP=cuda=cpu) runs the whole program "
+                "on the CPU, with its graphs",
+            )
         copy = _Copy(device)
         self._copies.append(copy)
         return copy
@@ -242,6 +249,13 @@ class HostCopies:
         if self._live is None:
             self._live = list(_live_allocations())
         return self._live
+
+
+def _is_capturing() -> bool:
+    """Return whether the GPU records work for a CUDA graph, of which nothing has run yet."""
+    import torch
+
+    return bool(torch.cuda.is_current_stream_capturing())
 
 
 def _unseen() -> AbstractContextManager[Any]:
