@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ttools.interpreter.analysis.launch_values import VIEWS, LaunchValues, Pointer
+from ttools.interpreter.analysis.launch_values import LaunchValues, Pointer, is_view
 from ttools.interpreter.analysis.linear import Linear
 from ttools.interpreter.ir import Block, Constant, Operation, PointerType, Value, element_type
 from ttools.interpreter.llvm.builder import SIZES, memory_type
@@ -138,7 +138,7 @@ class LaunchBounds:
                 pending += [(operand, negated, views) for operand in op.operands]
             elif op.name == "arith.xori" and _is_true(op.operands[1]):
                 pending.append((op.operands[0], not negated, views))
-            elif op.name in VIEWS:
+            elif is_view(op):
                 pending.append((op.operands[0], negated, (*views, op)))
             elif op.name == "arith.constant" and not negated and _is_false(value):
                 found.append(Linear(1))
@@ -182,7 +182,7 @@ class LaunchBounds:
 
 def _splat_of(value: Value, wanted: int) -> bool:
     op = value.defining_op
-    while op is not None and op.name in VIEWS:
+    while op is not None and is_view(op):
         op = op.operands[0].defining_op
     data = op.attributes.get("value") if op is not None else None
     return isinstance(data, Constant) and {bool(bits) for bits in data.bits} == {bool(wanted)}

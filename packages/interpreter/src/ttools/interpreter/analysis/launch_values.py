@@ -14,6 +14,7 @@ from ttools.interpreter.analysis.linear import Atom, Bounds, Linear
 from ttools.interpreter.analysis.regularity import Regularity
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.integer_ranges import Interval, full, hull
+from ttools.interpreter.dialects.traits import RESIZES, SPREADS
 from ttools.interpreter.ir import (
     Block,
     Constant,
@@ -27,13 +28,10 @@ from ttools.interpreter.ir import (
 )
 from ttools.interpreter.llvm.builder import byte_size
 
-#: Operations that show an operand's lanes at other coordinates.
-VIEWS = ("tt.splat", "tt.expand_dims", "tt.broadcast", "tt.trans", "tt.reshape")
 #: Kinds of unknowns that differ from lane to lane.
 _MOVING = ("axis", "lane")
 _SHIFTS = ("arith.shrsi", "arith.shrui")
 _DIVISIONS = ("arith.divsi", "arith.divui", *_SHIFTS)
-_SAME = ("arith.extsi", "arith.trunci", "arith.index_cast")
 
 
 class Pointer(NamedTuple):
@@ -100,11 +98,12 @@ class LaunchValues:
         """Return an exact expression, or an interval, as far as one is known."""
         if op is None:
             return self._argument(value)
-        if op.name in VIEWS or op.name in _SAME:
+        resizes = op.has(RESIZES)
+        if resizes or is_view(op):
             inner = self._known[op.operands[0]]
             if not isinstance(inner, Linear):
                 return None
-            return inner if op.name in _SAME else self.viewed(op, inner)
+            return inner if resizes else self.viewed(op, inner)
         if op.name == "arith.extui":
             inner = self._known[op.operands[0]]
             if isinstance(inner, Linear) and self.bounds.interval(inner)[0] >= 0:
@@ -234,7 +233,7 @@ class LaunchValues:
         inner = self._known.get(op.operands[0]) if op.operands else None
         if not isinstance(inner, Pointer):
             return None
-        if op.name in VIEWS:
+        if is_view(op):
             moved = self.viewed(op, inner.distance)
             return None if moved is None else Pointer(inner.parameter, moved)
         if op.name == "tt.bitcast":
@@ -352,9 +351,14 @@ class LaunchValues:
         return hull([self.bounds.interval(each) for each in numbers])
 
 
+def is_view(op: Operation) -> bool:
+    """Return whether an operation shows the lanes of its one operand at other coordinates."""
+    return op.has(SPREADS) or op.name == "tt.trans"
+
+
 def _inputs(op: Operation) -> Iterable[Value]:
     """Return the operands that an integer or pointer result is computed from lane by lane."""
-    if op.regions or (op.name not in VIEWS and not op.name.startswith(("arith.", "tt.addptr"))):
+    if op.regions or not (is_view(op) or op.name.startswith(("arith.", "tt.addptr"))):
         return op.operands[:1] if op.name == "tt.bitcast" else ()
     return [v for v in op.operands if isinstance(element_type(v.type), IntegerType | PointerType)]
 
