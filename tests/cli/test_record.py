@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -11,8 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ttools.cli.replay import Replay
+from ttools.cli.ttir import read_launch
+from ttools.cli.work import run_work
+from ttools.core.errors import KernelError
 from ttools.core.records.launch_record import LaunchRecord, Record
+from ttools.core.records.reading import read_record
 from ttools.core.records.writing import write_record
+from ttools.interpreter.records import time_limit
 
 Run = Any
 
@@ -48,6 +55,16 @@ sums[(2,)](x, out, 10, BLOCK=4)
 for n in range(3):
     double[(1,)](x[1], BLOCK=8)
 print(x[1].tolist())
+"""
+
+TTIR = """\
+module {
+  tt.func public @touch(%p: !tt.ptr<f32>) {
+    %one = arith.constant 1.0 : f32
+    tt.store %p, %one : !tt.ptr<f32>
+    tt.return
+  }
+}
 """
 
 
@@ -110,6 +127,47 @@ def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:
     assert "error: nothing was recorded: --launch names none of 4 launches" in done.stderr
     done = ttools("record", "--only", "other", "script.py")
     assert "nothing was recorded: no Triton kernel was launched that --only names" in done.stderr
+
+
+def _make_huge(path: Path) -> None:
+    """Give the launches of a record more programs than anybody waits for."""
+    recorded = read_record(path)
+    huge = tuple(replace(each, grid=(2**31 - 1, 1, 1)) for each in recorded.launches)
+    write_record(replace(recorded, launches=huge), path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("interpret",),
+        ("interpret", "--watch", "offsets"),
+        ("profile",),
+        ("profile", "--no-counts"),
+    ],
+)
+def test_a_launch_without_end_is_stopped(
+    recorded: CompletedProcess[str], ttools: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    _make_huge(tmp_path / "a.tt")
+    done = ttools(*command, "--only", "double", "--timeout", "0.3", "a.tt")
+    assert done.returncode == 1, done.stderr
+    assert "error: kernel `double` was stopped after " in done.stderr
+    assert "of 2,147,483,647 programs had begun; its grid is (2147483647, 1, 1)" in done.stderr
+    assert "--timeout SECONDS" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_files_have_a_limit_of_time_by_default(
+    recorded: CompletedProcess[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _make_huge(tmp_path / "a.tt")
+    monkeypatch.setattr(time_limit, "DEFAULT_TIMEOUT", 0.2)
+    with pytest.raises(KernelError, match="was stopped after"):
+        run_work(Replay(path=str(tmp_path / "a.tt")), None, quiet=True, advice=None)
+    (tmp_path / "a.ttir").write_text(TTIR)
+    launch = read_launch(str(tmp_path / "a.ttir"), "2147483647", ["p=zeros:f32[4]"])
+    with pytest.raises(KernelError, match="was stopped after"):
+        run_work(launch, None, quiet=True, advice=None)
 
 
 @pytest.mark.parametrize(

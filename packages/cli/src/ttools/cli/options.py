@@ -97,6 +97,16 @@ DeviceMapOption = Annotated[
 FirstConfigOption = Annotated[
     bool, _launch("--first-config", help="Autotuned kernels take their first config, untimed.")
 ]
+TimeoutOption = Annotated[
+    float | None,
+    _launch(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="Stop a launch that takes longer, as an error; by default a launch of a script may "
+        "take any time, one of a record or a .ttir file 600 seconds. 0 for any time.",
+    ),
+]
 StatsOption = Annotated[
     bool, _report("--stats", help="Report the launches and times of each kernel.")
 ]

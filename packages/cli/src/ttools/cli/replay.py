@@ -19,19 +19,23 @@ class Replay:
         return self.path
 
 
-def run_replay(work: Replay, dump: Path | None = None, quiet: bool = False) -> int:
+def run_replay(
+    work: Replay, dump: Path | None = None, quiet: bool = False, timeout: float | None = None
+) -> int:
     """Makes the launches again and saves or shows their tensors; returns the exit status.
 
     Args:
         dump: where to save the tensors; they are listed on standard output without it.
         quiet: whether not to list them.
+        timeout: seconds after which a launch is stopped; None for the default, 0 for any time.
 
     Raises:
         UsageError: the file is no record, or `dump` cannot be written.
     """
     from ttools.interpreter.records.replay import replay
+    from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT
 
-    made = replay(work.path)
+    made = replay(work.path, DEFAULT_TIMEOUT if timeout is None else timeout)
     if dump is not None:
         several = len(made) > 1
         saved = {

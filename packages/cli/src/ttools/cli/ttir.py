@@ -82,19 +82,24 @@ def read_launch(path: str, grid: str | None, arguments: Sequence[str]) -> Launch
     return Launch(path=path, grid=parse_grid(grid), arguments=parse_arguments(arguments))
 
 
-def run_launch(launch: Launch, dump: Path | None = None, quiet: bool = False) -> int:
+def run_launch(
+    launch: Launch, dump: Path | None = None, quiet: bool = False, timeout: float | None = None
+) -> int:
     """Launches the kernel of a file and saves or shows its tensors; returns the exit status.
 
     Args:
         dump: where to save the tensors; they are listed on standard output without it.
         quiet: whether not to list them.
+        timeout: seconds after which it is stopped; None for the default, 0 for any time.
 
     Raises:
         UsageError: An argument does not fit the kernel, or `dump` cannot be written.
     """
+    from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT
     from ttools.interpreter.records.ttir_file import run_ttir_file
 
-    outputs = run_ttir_file(launch.path, launch.grid, launch.arguments)
+    limit = DEFAULT_TIMEOUT if timeout is None else timeout
+    outputs = run_ttir_file(launch.path, launch.grid, launch.arguments, limit)
     show_outputs(outputs, dump, quiet)
     return exit_codes.OK
 

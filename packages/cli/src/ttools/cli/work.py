@@ -88,6 +88,7 @@ def run_work(
     debug: bool = False,
     advice: str | None = ADVICE,
     on_error: OnError | None = None,
+    timeout: float | None = None,
 ) -> int:
     """Runs it and returns its exit status.
 
@@ -100,13 +101,15 @@ def run_work(
         advice: what finds wild accesses, which may kill the process, which then says so; None
             where they are found and suppressed.
         on_error: called with an exception that a script lets pass.
+        timeout: seconds after which a launch from a file is stopped, unless the active run has a
+            limit of its own; None for the default, 0 for any time.
     """
     if advice is not None:
         write_crash_notes(advice)
     if isinstance(work, Launch):
-        return run_launch(work, dump_outputs, quiet)
+        return run_launch(work, dump_outputs, quiet, timeout)
     if isinstance(work, Replay):
-        return run_replay(work, dump_outputs, quiet)
+        return run_replay(work, dump_outputs, quiet, timeout)
     import_quickly("torch")
     if on_error is None and advice == ADVICE:
         on_error = _note_broken_gpu

@@ -41,6 +41,7 @@ def profile(
     proton_file: Path | None = None,
     dot: DotMode | None = None,
     trials: bool = False,
+    timeout: float | None = None,
 ) -> Profile:
     """Measures what kernels do, how long that takes, and what bounds it.
 
@@ -75,6 +76,8 @@ def profile(
         dot: on the CPU, how products of f32 tiles are computed, see `interpret`.
         trials: on a GPU, whether trials of autotuners are profiled like other launches; by default
             they are left out of all figures. On the CPU the first configuration runs, untried.
+        timeout: on the CPU, seconds after which a launch, or its counting, is stopped and raises
+            `KernelError`; by default it may take any time.
 
     Raises:
         UsageError: an argument is not one of those, or there is no GPU.
@@ -117,8 +120,10 @@ def profile(
                 f"{wrong[0]} is Proton's, which times kernels on a GPU; on the CPU "
                 "every launch is timed"
             )
-        session = CpuSession(only, threads, context, repetition, line_times, dot)
+        session = CpuSession(only, threads, context, repetition, line_times, dot, timeout)
     else:
+        if timeout is not None:
+            raise UsageError("timeout is for launches on the CPU; on a GPU they cannot be stopped")
         if warmup and data == "tree":
             raise UsageError(
                 "data='tree' keeps sums, from which launches that warm up cannot be separated; "

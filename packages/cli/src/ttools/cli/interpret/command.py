@@ -22,6 +22,7 @@ from ttools.cli.work import (
 )
 from ttools.core.errors import UsageError
 from ttools.core.process.child_launches import child_launches
+from ttools.core.process.script import Target
 
 if TYPE_CHECKING:
     from ttools.interpreter.api import Interpretation
@@ -74,7 +75,7 @@ def interpret_command(
     compare: watch_options.CompareOption = None,
     rtol: watch_options.RtolOption = None,
     atol: watch_options.AtolOption = None,
-    timeout: watch_options.TimeoutOption = None,
+    timeout: options.TimeoutOption = None,
     unsafe: watch_options.UnsafeOption = False,
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
@@ -113,7 +114,7 @@ def interpret_command(
         )
     if unsafe and engine == "eager":
         raise UsageError("--unsafe is for native code; --engine eager refuses such accesses")
-    if timeout and (wanted.any or engine == "eager"):
+    if timeout and isinstance(work, Target) and (wanted.any or engine == "eager"):
         raise UsageError("--timeout is for native code that nothing watches")
     require_folder(output, dump_outputs, trace)
     if on_stdout or wanted.any:
@@ -136,7 +137,7 @@ def interpret_command(
         first_config=first_config, engine=engine, timeout=timeout or None, **how
     )
     with child_launches() as children, run:
-        status = run_work(work, device_map, dump_outputs, debug=pdb)
+        status = run_work(work, device_map, dump_outputs, debug=pdb, timeout=timeout)
     say_interrupted(status, "what is reported")
     unmatched = watched.unmatched if watched is not None else []
     _say_of(run, unmatched, chosen)

@@ -90,12 +90,3 @@ UnsafeOption = Annotated[
         rich_help_panel="Launch",
     ),
 ]
-TimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout",
-        min=0,
-        metavar="SECONDS",
-        help="Stop a launch that takes longer, as an error; any time by default.",
-    ),
-]

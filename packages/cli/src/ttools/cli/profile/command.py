@@ -16,6 +16,7 @@ from ttools.cli.progress import State, progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
 from ttools.core.environment import is_gpu_broken
 from ttools.core.process.child_launches import child_launches
+from ttools.core.process.script import Target
 
 if TYPE_CHECKING:
     from ttools.profiler import Profile
@@ -50,6 +51,7 @@ def profile_command(
     device_map: options.DeviceMapOption = None,
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
+    timeout: options.TimeoutOption = None,
 ) -> None:
     """Count what Triton kernels do, time them, and report what bounds them.
 
@@ -82,12 +84,13 @@ def profile_command(
         hook=hook,
         proton_file=proton_file,
         trials=trials,
+        timeout=timeout or None if isinstance(work, Target) else None,
     )
     seen = progress(
         lambda: State(what="profiled", done=profiled.seen, unit="launches", one="launch")
     )
     with child_launches() as children, seen, profiled:
-        status = run_work(work, device_map, quiet=True)
+        status = run_work(work, device_map, quiet=True, timeout=timeout)
     if status and is_gpu_broken():
         say("note", "the GPU cannot be used any more, so there is no profile")
         raise typer.Exit(status)

@@ -171,7 +171,7 @@ def sanitize_command(
             timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
         )
         advice = _UNCHECKED if only else None
-        run = partial(_run, work, checked, device_map, advice, quiet=pdb_on_finding)
+        run = partial(_run, work, checked, device_map, advice, timeout, quiet=pdb_on_finding)
     ending = SanitizeEnding(
         checked=checked,
         target=str(work),
@@ -200,13 +200,14 @@ def _run(
     checked: Sanitization,
     device_map: str | None,
     advice: str | None,
+    timeout: float | None,
     quiet: bool,
 ) -> tuple[int | None, TtoolsError | None]:
     """Runs it; a failure of ours must not lose what was found before it."""
     try:
         # Nothing may write between the prompts of a debugger.
         with checked, nullcontext() if quiet else progress(lambda: _state(checked)):
-            return run_work(work, device_map, quiet=True, advice=advice), None
+            return run_work(work, device_map, quiet=True, advice=advice, timeout=timeout), None
     except UsageError:
         raise
     except KernelError as error:

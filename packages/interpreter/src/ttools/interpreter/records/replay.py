@@ -1,7 +1,7 @@
 """Makes recorded launches again, on memory like that which they found.
 
-The kernel is a stranger's: nothing but it is executed, and it cannot leave the memory of its
-arguments, whoever observes it. Must not know the form of the file.
+The kernel is untrusted: nothing but it is executed, it cannot leave the memory of its arguments,
+whoever observes it, and its time is limited.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.api import interpret
 from ttools.interpreter.parser.foreign import foreign
 from ttools.interpreter.records.record_contents import make_storage, numpy_type
+from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_launch
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
-from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments, make_launch
+from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments
 from ttools.interpreter.run.variants import Variants
 
 if TYPE_CHECKING:
@@ -91,14 +92,20 @@ class Replayed:
     tensors: dict[str, np.ndarray[Any, Any]]
 
 
-def replay(path: str | Path) -> list[Replayed]:
+def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]:
     """Makes the launches of a record again, in their order.
 
     They belong to the active run of `interpret`, `sanitize` or `profile`, if there is one, and are
     those of the kernels that it selects.
 
+    Args:
+        path: The record.
+        timeout: Seconds after which a launch is stopped, unless the active run has a limit of its
+            own; 0 for any time.
+
     Raises:
         UsageError: the file is no record, damaged, or its kernel is not as Triton writes them.
+        KernelError: a launch took longer than it may (kind `timeout`).
         UnsupportedError: a kernel uses something that cannot be run.
     """
     path = Path(path)
@@ -111,12 +118,17 @@ def replay(path: str | Path) -> list[Replayed]:
             if run is None:
                 continue
             with during(f"making launch {number} of {path} again, of kernel `{launch.kernel}`"):
-                made.append(_make(path, record, launch, modules, run))
+                made.append(_make(path, record, launch, modules, run, timeout))
     return made
 
 
 def _make(
-    path: Path, record: Record, launch: LaunchRecord, modules: dict[str, Variants], run: Run
+    path: Path,
+    record: Record,
+    launch: LaunchRecord,
+    modules: dict[str, Variants],
+    run: Run,
+    timeout: float,
 ) -> Replayed:
     # Our parser and emitter trust what Triton writes; who wrote this is unknown.
     with foreign(launch.ttir, f"kernel `{launch.kernel}` of {path}"):
@@ -129,7 +141,7 @@ def _make(
         arguments = LaunchArguments(launch.grid, values)
         arguments.config = launch.config
         arguments.host_line = launch.host_line or str(path)
-        make_launch(kernel, arguments, run)
+        make_limited_launch(kernel, arguments, run, timeout)
     tensors = {
         name: value.numpy()
         for name, value in zip(kernel.plan.names, values, strict=True)

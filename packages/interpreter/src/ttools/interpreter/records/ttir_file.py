@@ -18,8 +18,9 @@ from ttools.interpreter.frontend.front import kernel_name, names_kernel
 from ttools.interpreter.ir import FloatType, IntegerType, Module, PointerType, Type
 from ttools.interpreter.parser import parse_foreign
 from ttools.interpreter.records.argument_text import make_array, make_scalar
+from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_launch
 from ttools.interpreter.run.interpretation import selecting_run
-from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments, make_launch
+from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments
 from ttools.interpreter.run.variants import Variants
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ class _HostArray:
 
 
 def run_ttir_file(
-    path: str | Path, grid: Sequence[int], arguments: Mapping[str, str]
+    path: str | Path,
+    grid: Sequence[int],
+    arguments: Mapping[str, str],
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> dict[str, Array]:
     """Launches the public function of a file once.
 
@@ -80,6 +84,8 @@ def run_ttir_file(
         path: of the `.ttir` file.
         grid: one to three extents.
         arguments: text for each parameter, see `argument_text.make_array`; scalars are numbers.
+        timeout: Seconds after which the launch is stopped, unless the active run has a limit of its
+            own; 0 for any time.
 
     Returns:
         The tensor arguments as the kernel left them, by name, in the order of the parameters.
@@ -87,6 +93,7 @@ def run_ttir_file(
     Raises:
         UsageError: the file cannot be read or is no TTIR; an argument is missing, unknown, of
             another type or does not read.
+        KernelError: the launch took longer than it may (kind `timeout`).
         UnsupportedError: the kernel uses something that cannot be run.
     """
     path = Path(path)
@@ -102,7 +109,7 @@ def run_ttir_file(
     plan.check(variants.parameters)
     kernel = LaunchableKernel(name=name, plan=plan, variants=variants, fp_fusion=True, debug=True)
     with during(f"running kernel `{name}` of {path} with grid {tuple(grid)}"):
-        make_launch(kernel, LaunchArguments(grid, values), run)
+        make_limited_launch(kernel, LaunchArguments(grid, values), run, timeout)
     return {
         p.name: v.array
         for p, v in zip(parameters, values, strict=True)

@@ -126,6 +126,18 @@ class Run:
         self._shared_with = (outer, shared)
         return shared
 
+    def limited(self, seconds: float | None) -> Run:
+        """Return this run with a time limit for each launch, unless it has one of its own.
+
+        Args:
+            seconds: Seconds after which a launch is stopped; None for any time.
+        """
+        if seconds is None or self.launch_options.seconds is not None:
+            return self
+        limited = copy(self)
+        limited.launch_options = replace(self.launch_options, seconds=seconds)
+        return limited
+
     @property
     def notes(self) -> list[str]:
         """What may surprise the user although it is as Triton has it."""

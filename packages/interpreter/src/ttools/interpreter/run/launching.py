@@ -105,6 +105,7 @@ class LaunchArguments:
         host_line: `file:line` of the launch, where it is known.
         on_gpu: Whether the launch is meant for a GPU, which the CPU stands in for.
         violations: The launch rules of a GPU that the arguments break.
+        options: How the programs run if the launch belongs to no run.
     """
 
     grid: Sequence[int]
@@ -117,6 +118,7 @@ class LaunchArguments:
     host_line: str | None = field(default=None, init=False)
     on_gpu: bool = field(default=False, init=False)
     violations: Sequence[Violation] = field(default=(), init=False)
+    options: LaunchOptions = field(default=_DEFAULT, init=False)
 
 
 def make_launch(
@@ -156,7 +158,7 @@ def _run(
     extents, params = kernel.finder.extents(values), kernel.plan.pack(values)
     facts = kernel.finder.facts_of(extents)
     statistics = None if run is None else run.statistics
-    how = _DEFAULT if run is None else run.launch_options
+    how = arguments.options if run is None else run.launch_options
     unsafe = unsafe_from_environment() if run is None else run.unsafe
     guards, regions = UNGUARDED
     if kernel.record is not None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import launched, source_by_kernel
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import KernelError, TtoolsError
 from ttools.core.reports.report import config_text
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import DotMode, Instruments
@@ -128,6 +128,7 @@ class CpuSession:
         repetition: how often launches are made, and which of them only warm up.
         line_times: whether to estimate how time spreads over lines.
         dot: how products of f32 tiles are computed, see `interpret`.
+        timeout: seconds after which a launch is stopped, see `interpret`.
     """
 
     timed_on = "the CPU"
@@ -140,6 +141,7 @@ class CpuSession:
         repetition: Repetition = ONCE,
         line_times: bool = True,
         dot: DotMode | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
@@ -149,7 +151,12 @@ class CpuSession:
         self._origin = Origin(context)
         self.scopes = self._origin.reported
         self._interpretation = interpret(
-            only=only, threads=threads, first_config=True, observer=self, dot=dot
+            only=only,
+            threads=threads,
+            first_config=True,
+            observer=self,
+            dot=dot,
+            timeout=timeout,
         )
         self._counter = LaunchCounter()
         self._lock = threading.Lock()
@@ -269,6 +276,8 @@ class CpuSession:
         try:
             counts = self._counter.count(launch)
         except TtoolsError as error:
+            if isinstance(error, KernelError) and error.kind == "timeout":
+                raise  # the launch would take as long once more
             self.notes.setdefault(launch.kernel, getattr(error, "what", None) or str(error))
             return None
         for note in counts.notes:
