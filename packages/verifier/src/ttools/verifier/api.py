@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.process.hidden_modules import hiding_advice
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Failure, Verification
 
@@ -43,6 +44,8 @@ def verify(
 
     Raises:
         UsageError: a function is not in a file, cannot be loaded, or has no domain.
+        TtoolsError: the process that compares has failed, for instance because a file in the
+            current folder hides a package; the file is named.
 
     Examples:
         >>> verify(softmax, torch_softmax, inputs).verdict
@@ -67,7 +70,10 @@ def verify(
         answer = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         last = (done.stderr.strip() or "no output").splitlines()[-1]
-        raise TtoolsError(f"the process that compares has failed: {last}") from None
+        # `python -m` looks for modules in the current folder first.
+        advice = hiding_advice(Path.cwd())
+        why = f"{last}; {advice}" if advice else last
+        raise TtoolsError(f"the process that compares has failed: {why}") from None
     if "usage" in answer:
         raise UsageError(answer["usage"])
     return Verification.of_dict(answer)
