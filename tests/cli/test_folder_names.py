@@ -85,7 +85,9 @@ def said(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str:
     for path in (f"{folder}/", f"{folder.resolve()}/", f"{name}/"):
         text = text.replace(path, "FOLDER/")
     text = DIGEST.sub("DIGEST", MEASURED.sub("#", text))
-    return re.sub(r"[ ─-]+", " ", text)
+    text = re.sub(r"[ ─-]+", " ", text)
+    # The rows of a profile are in the order of measured times.
+    return "\n".join(sorted(text.splitlines())) if "profile" in words else text
 
 
 def project(place: Path, name: str) -> Path:

@@ -202,16 +202,21 @@ def replace_closed_streams() -> None:
     Their numbers are taken as well: a file would get one of them, and what native code prints would
     go into that file.
     """
-    global _nowhere
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            _nowhere = _nowhere or Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
-            setattr(sys, name, _nowhere)
+    # Python has None in their place.
+    sys.stdout = sys.stdout or _open_nowhere()
+    sys.stderr = sys.stderr or _open_nowhere()
+
+
+def _open_nowhere() -> TextIO:
+    """Return the stream that holds nothing; it stays open as long as the process."""
+    global _nowhere
+    _nowhere = _nowhere or Path(os.devnull).open("w")  # noqa: SIM115
+    return _nowhere
 
 
 def drop_output(stream: TextIO | None) -> None:

@@ -255,7 +255,8 @@ def _is_capturing() -> bool:
     """Return whether the GPU records work for a CUDA graph, of which nothing has run yet."""
     import torch
 
-    return bool(torch.cuda.is_current_stream_capturing())
+    cuda: Any = torch.cuda  # whose functions have no annotations
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def _unseen() -> AbstractContextManager[Any]:

@@ -147,10 +147,7 @@ class UninitialisedMemory:
                 self.put(found)
 
     def is_watched(self, start: int) -> bool:
-        """Whether a storage was handed out uninitialised and may still be so in part.
-
-        Copies of unwritten elements may be stored there unharmed: they stay unwritten.
-        """
+        """Return whether a storage may be unwritten in part; copies stored there then stay so."""
         with self._lock:
             return self._find(start) is not None
 
@@ -374,7 +371,8 @@ class UninitialisedMemory:
                 pattern = self.new_pattern(tensor)
                 known = self._remember(storage, start, nbytes, 0, pattern, grain_of(tensor))
                 known.write_all()
-            known.copy_to(tensor, marks)
+            poisoned = self._poison and tensor.is_floating_point()
+            known.copy_to(tensor, marks, self.new_pattern(tensor) if poisoned else b"")
 
     def computed(self, name: str, sources: Sequence[Any]) -> None:
         """Notes that an operator has computed with unwritten elements."""

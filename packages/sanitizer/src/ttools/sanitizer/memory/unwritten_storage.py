@@ -205,13 +205,24 @@ class UnwrittenStorage:
         np.add.at(steps, ends - lowest, -1)
         shadow[lowest:highest][np.cumsum(steps[:-1]) > 0] = 0
 
-    def copy_to(self, tensor: Any, marks: Bools) -> None:
-        """Take elements of a tensor as unwritten: copies of unwritten ones were put there."""
+    def copy_to(self, tensor: Any, marks: Bools, poison: bytes = b"") -> None:
+        """Take elements of a tensor as unwritten: copies of unwritten ones were put there.
+
+        Args:
+            tensor: A tensor of this storage.
+            marks: Which of its elements, in a shape that broadcasts to that of the tensor.
+            poison: A word to fill these elements with; by default they stay as they are. A copy to
+                another type holds an ordinary number.
+        """
         view = View.of(tensor)
         if view.end > self.nbytes:
             return
         self.refresh()
-        view.elements(self.known().view(np.bool_))[np.broadcast_to(marks, view.shape)] = True
+        marked = self.known().view(np.bool_)
+        view.elements(marked)[np.broadcast_to(marks, view.shape)] = True
+        if poison:
+            word = np.frombuffer(poison, np.uint8)
+            self.held_bytes(0, self.nbytes)[marked] = np.resize(word, self.nbytes)[marked]
         self.is_whole = False
         self.content = self.held_bytes(0, self.nbytes).copy()
 
