@@ -191,3 +191,18 @@ def test_a_folder_of_temporary_files_that_is_cleaned(tmp_path: Path) -> None:
         status, errors = started(f"{command} script.py", tmp_path, script=script, **where)
         assert status == 0, errors
         assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(("name", "command"), [("torch", "interpret"), ("mailbox", "profile")])
+def test_a_file_beside_the_script_that_hides_a_module(
+    tmp_path: Path, name: str, command: str
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / f"{name}.py").write_text("unrelated = 1\n")
+    (project / "script.py").write_text(f"import {name}\n{name}.ones(3)\n")
+    # A new interpreter, which has imported nothing yet.
+    words = [sys.executable, "-m", "ttools_entry", command, str(project / "script.py")]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert f"note: `{project / name}.py` hides `{name}`: rename the file" in done.stderr

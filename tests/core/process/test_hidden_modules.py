@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,17 @@ def test_only_some_of_many_are_named(tmp_path: Path) -> None:
     advice = hiding_advice(tmp_path)
     assert advice is not None
     assert "`, 2 more files hide modules: rename the files" in advice
+
+
+def test_only_the_module_that_an_error_is_about_counts(tmp_path: Path) -> None:
+    for name in ("json", "torch"):
+        (tmp_path / f"{name}.py").touch()
+    missing = ModuleNotFoundError("No module named 'torch._C'", name="torch._C")
+    lacking = AttributeError("no attribute", name="dumps", obj=json)
+    for error, name in ((missing, "torch"), (lacking, "json")):
+        assert (
+            hiding_advice(tmp_path, error)
+            == f"`{tmp_path / name}.py` hides `{name}`: rename the file"
+        )
+    others = (ImportError("x", name="absent"), AttributeError("x", obj=3), ValueError("torch"))
+    assert [hiding_advice(tmp_path, each) for each in others] == [None, None, None]

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from ttools.core.device_map.mapping import VARIABLE, devices_by_default
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import, import_quickly
+from ttools.core.process.hidden_modules import hiding_advice
 from ttools.core.process.script import OnError, Target, run_target
 
 if TYPE_CHECKING:
@@ -111,8 +113,8 @@ def run_work(
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet, timeout)
     import_quickly("torch")
-    if on_error is None and advice == ADVICE:
-        on_error = _note_broken_gpu
+    if on_error is None:
+        on_error = partial(_note_cause, work, advice)
     with devices_for(device_map):
         if not debug:
             return run_target(work, on_error=on_error)
@@ -121,10 +123,20 @@ def run_work(
         return debug_script(lambda execute: run_target(work, execute))
 
 
-def _note_broken_gpu(error: BaseException) -> None:
-    """Says after the traceback of a script that ends by such an error what finds its cause."""
+def _note_cause(work: Target, advice: str | None, error: BaseException) -> None:
+    """Says after the traceback of a script what the cause of the error is, or what finds it.
+
+    Args:
+        work: The script.
+        advice: As `run_work` has it.
+        error: The exception that ended the script.
+    """
+    folder = Path(work.name).parent if work.kind == "script" else Path()
+    hiding = hiding_advice(folder.absolute(), error)
+    if hiding is not None:
+        say("note", hiding)
     text = str(error)
-    if "CUDA error" in text and any(words in text for words in _WILD):
+    if advice == ADVICE and "CUDA error" in text and any(words in text for words in _WILD):
         say("note", "a kernel accessed memory that it must not: `ttools sanitize` finds where")
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
+from types import ModuleType
 
 _MOST_NAMED = 3
 
@@ -38,13 +39,31 @@ def hiding_files(folder: Path) -> dict[str, Path]:
     return hidden
 
 
-def hiding_advice(folder: Path) -> str | None:
-    """Return a sentence that names the files of a folder that hide modules; None without any."""
+def hiding_advice(folder: Path, error: BaseException | None = None) -> str | None:
+    """Return a sentence that names the files of a folder that hide modules; None without any.
+
+    Args:
+        folder: The folder where Python looks first.
+        error: If given, only a module that this exception says lacks something counts.
+    """
     hidden = hiding_files(folder)
+    if error is not None:
+        lacking = _lacking_module(error)
+        hidden = {name: file for name, file in hidden.items() if name == lacking}
     if not hidden:
         return None
     named = [f"`{file}` hides `{name}`" for name, file in list(hidden.items())[:_MOST_NAMED]]
     more = len(hidden) - len(named)
     named += [f"{more} more files hide modules"] if more else []
     file = "the file" if len(hidden) == 1 else "the files"
-    return f"{', '.join(named)}: rename {file}, or start Python in another folder"
+    return f"{', '.join(named)}: rename {file}"
+
+
+def _lacking_module(error: BaseException) -> str | None:
+    """Return the top-level module of which an exception says that it lacks something."""
+    name = None
+    if isinstance(error, ImportError):
+        name = error.name
+    elif isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        name = error.obj.__name__
+    return name and name.partition(".")[0]
