@@ -82,8 +82,10 @@ def said(folder: Path, words: tuple[str, ...], cwd: Path, name: str) -> str:
         text += written
         file.unlink()
     text = text.replace(f"{folder}\n", "FOLDER/\n")
-    for path in (f"{folder}/", f"{folder.resolve()}/", f"{name}/"):
+    for path in (f"{folder}/", f"{folder.resolve()}/"):
         text = text.replace(path, "FOLDER/")
+    # As a path from the folder above, not as a part of another path.
+    text = re.sub(rf"(?<![^\s\"'(=`]){re.escape(name)}/", "FOLDER/", text)
     text = DIGEST.sub("DIGEST", MEASURED.sub("#", text))
     text = re.sub(r"[ ─-]+", " ", text)
     # The rows of a profile are in the order of measured times.
