@@ -45,8 +45,12 @@ def called_ttools(
         for name, value in _environment(environment).items():
             monkeypatch.setenv(name, value)
         capfd.readouterr()
+        before = set(os.environ)
         with pytest.raises(SystemExit) as leaving:
             main(arguments)
+        # What `--quiet` sets for the command's children is not for other tests.
+        for name in set(os.environ) - before:
+            del os.environ[name]
         said = capfd.readouterr()
         status = leaving.value.code or 0
         assert isinstance(status, int)
