@@ -1,0 +1,54 @@
+"""A record that release 0.1 wrote is read and replayed, and is written in the same form today."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from ttools.core.records.reading import read_record
+from ttools.core.records.writing import write_record
+from ttools.interpreter.records.replay import replay
+
+#: Two launches of one kernel: views with a stride and an offset, a null pointer, two arguments that
+#: are one tensor, every kind of scalar, an infinity, an autotuner's configuration.
+RELEASE = Path(__file__).with_name("release_0.1.tt")
+
+
+def test_its_launches_are_made_again() -> None:
+    tuned, plain = replay(RELEASE)
+    x = np.arange(3, 40, 5).astype(np.float32)
+    np.testing.assert_array_equal(tuned.tensors["out_ptr"], -x * np.float32(0.1))
+    assert np.isposinf(plain.tensors["out_ptr"]).all()
+
+
+def test_what_it_says_of_a_launch() -> None:
+    record = read_record(RELEASE)
+    data = json.loads(_document(RELEASE))
+    for launch, stored in zip(record.launches, data["launches"], strict=True):
+        assert launch.kernel == "shift"
+        assert launch.grid == (2, 1, 1)
+        assert [each.name for each in launch.parameters] == [
+            each["name"] for each in stored["parameters"]
+        ]
+    tuned, plain = record.launches
+    assert (tuned.host_line, plain.host_line) == ("shift.py:16", "shift.py:17")
+    assert tuned.config == {"BLOCK": 4, "num_warps": 4, "num_ctas": 1, "num_stages": 3}
+    values = {each.name: each.value for each in plain.parameters}
+    assert values["scale"] == math.inf
+    assert values["flag"] is False
+    assert values["out_ptr"] == values["bias"]
+    assert tuned.specialisation["bias"] == "constant None"
+
+
+def test_it_is_written_as_it_was(tmp_path: Path) -> None:
+    write_record(read_record(RELEASE), tmp_path / "again.tt")
+    assert json.loads(_document(tmp_path / "again.tt")) == json.loads(_document(RELEASE))
+
+
+def _document(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as file:
+        return file.read("record.json")
