@@ -1,14 +1,15 @@
-"""How near to the best a search comes on kernels that nothing of it was chosen on.
+"""Measures how close the guided search comes to the best on kernels it was not fitted to.
 
     python benchmarks/tuning/leave_one_out.py benchmarks/spaces/*.json [--seeds 3] [--jobs 2]
         [--budgets 16,24,32,48] [--only conv2d,adam] [--in-turn] [--hint kernel|family|all|none]
 
-Replays recorded spaces, a kernel's first three shapes each on its own (`--in-turn`: one after the
-other, as a program has them). What compilation lets expect is weighed by weights that were fitted
-without the kernel (`--hint family`: without those like it, `all`: by the tuner's own, `none`: not
-at all). A row per kernel and a column per budget: the shares of runs whose best is within
-2% and within 5% of the best of all, and the worst. A budget is a number of trials or a level of
-effort. A second table has a row per budget: trials and regret of all runs.
+Replays recorded spaces without a GPU: the search is sent the medians that were recorded. Each of a
+kernel's first three shapes is tuned on its own; with `--in-turn` one after the other, as a program
+launches them. The weights of the static cost were fitted without the kernel (`--hint family`:
+without similar kernels, `all`: they are the tuner's own, `none`: there are none). The first table
+has a row per kernel and a column per budget: the shares of runs whose best is within 2% and within
+5% of the best of all, and the worst run. A budget is a number of trials or a level of effort. The
+second table has a row per budget: trials and regret of all runs.
 """
 
 from __future__ import annotations
@@ -17,22 +18,57 @@ import argparse
 import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
-from replay_tuning import SHAPES, tried, weights_without
+from fit_static_cost import PROCESSORS, without
 from tuning_samples import Recorded, read_samples
 
+from ttools.tuner.cost.static_cost import WEIGHTS, Weights, expected_costs
 from ttools.tuner.options import EFFORTS, TuneOptions
-from ttools.tuner.search.guided import Known
+from ttools.tuner.search.guided import Known, guided
 from ttools.tuner.store.experience import distance
 
+#: Shapes of a kernel that are tuned.
+SHAPES = 3
 #: What is near, and what is too far.
 NEAR, FAR = 0.02, 0.05
 #: Of each budget by name, how far the best one found is from the best of all.
 Gaps = Mapping[str, float]
 #: Of the second table: the share of runs that are nearer than the figure.
 MOST = 0.95
+
+
+@cache
+def weights_without(files: tuple[Path, ...], kernel: str, hint: str) -> Weights | None:
+    """Fit the weights of the static cost without a kernel or its family."""
+    if hint == "none":
+        return None
+    rows = [row for file in files for row in read_samples(file)]
+    return WEIGHTS if hint == "all" else without(rows, kernel, hint)
+
+
+def tried(
+    row: Recorded, seed: int, trials: int, others: Sequence[Known], weights: Weights | None
+) -> Known:
+    """Return what the guided search tries, in its order, with the recorded cost of each."""
+
+    def hint() -> Mapping[str, float]:
+        return {} if weights is None else expected_costs(row.facts, PROCESSORS, weights)
+
+    search = guided(row.space, seed, others, hint)
+    # As in a tuning, the first configuration that runs is the reference.
+    found: dict[str, float | None] = {row.space[0].key: row.costs[row.space[0].key]}
+    try:
+        batch = next(search)
+        while True:
+            new = [each for each in batch if each.key not in found][: trials - len(found)]
+            found |= {each.key: row.costs[each.key] for each in new}
+            if len(found) >= trials:
+                return found
+            batch = search.send([found[each.key] for each in batch])
+    except StopIteration:
+        return found
 
 
 def trials_of(budget: str, space: int) -> int:
@@ -69,7 +105,7 @@ def curves(
         known.sort(key=lambda pair: distance(pair[0].shape, row.shape))
         others = [costs for _, costs in known]
         most = max(trials_of(each, len(row.space)) for each in budgets)
-        own = tried(row, row.costs, "guided", seed, most, others, weights)
+        own = tried(row, seed, most, others, weights)
         gaps.append((curve(row, own, budgets), tried_of(row, budgets)))
         if in_turn:
             budget = TuneOptions().budget(len(row.space))

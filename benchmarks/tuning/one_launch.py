@@ -1,9 +1,11 @@
-"""A program as users have them: an autotuned kernel of the problems, launched for one shape.
+"""Launches an autotuned kernel of the problems for one shape, as a user's program does.
 
     python benchmarks/tuning/one_launch.py NAME SHAPE OUTPUT
     ttools tune benchmarks/tuning/one_launch.py NAME SHAPE OUTPUT
+    ttools sanitize benchmarks/tuning/one_launch.py NAME small OUTPUT
 
-`SHAPE` is its number. The winner's values are written to a file as JSON.
+`SHAPE` is its number, or `small` for one that the CPU can launch. The winner's values are written
+to a file as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from tuning_problems import PROBLEMS
 def main() -> None:
     name, number, output = sys.argv[1:]
     problem = next(each for each in PROBLEMS if each.name == name)
-    arguments, grid = problem.inputs(**problem.shapes[int(number)])
+    shape = problem.small if number == "small" else problem.shapes[int(number)]
+    arguments, grid = problem.inputs(**shape)
     tuner = problem.autotuned()
     tuner[grid](**arguments)
     torch.cuda.synchronize()

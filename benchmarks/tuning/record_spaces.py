@@ -1,6 +1,6 @@
 """Times every configuration of the problems for all their shapes, for replays without a GPU.
 
-    python benchmarks/tuning/record_spaces.py --output FILE [--onto FILE] [--only gelu,softmax]
+    python benchmarks/tuning/record_spaces.py --output FILE [--onto FILE] [--only quantize,route]
         [--seconds 300] [--timeout 60]
 
 `--onto` keeps the rows of a file and adds the shapes that it lacks. Each kernel has an equal part
@@ -32,7 +32,7 @@ def record(problem: TuningProblem, file: SamplesFile, until: float, timeout: flo
     tuner = problem.autotuned()
     space = candidates(problem.configs())
     with TuningRun(TuneOptions(search="exhaustive", timeout=timeout), on="gpu") as run:
-        for shape in (*problem.shapes, *problem.more_shapes):
+        for shape in problem.shapes:
             if file.has(problem.name, shape):
                 continue
             if time.monotonic() > until:

@@ -1,240 +1,166 @@
-"""Compares the tuner with exhaustive `triton.autotune` on a GPU: wall time, and what wins.
+"""Times `ttools tune` against `triton.autotune` as whole processes, cold, by default options.
 
-    python benchmarks/tuning/tune_vs_autotune.py --samples benchmarks/spaces/h200.json --output FILE
-        [--only gelu,softmax] [--autotune gelu] [--seeds 3] [--seconds 165]
-        [--repeats 10 --repeated matmul_fp16,gelu --ways workers,process,lock]
+    python benchmarks/tuning/tune_vs_autotune.py --samples FILE --output FILE
+        [--only quantize,route] [--autotune quantize] [--shapes 1] [--seconds 300]
 
-Per kernel: a cold guided tuning of a quarter of the space for each of three shapes, the start of
-worker processes included; a cold exhaustive `triton.autotune` for the first one. Both winners and
-the best configuration of the samples (of `record_spaces.py`) are timed in turns. Cold means that
-nothing was compiled before; the disk caches of both are new. What both import and run was read from
-disk before, by a tuning that is not counted. `--seeds` repeats the cold tuning of the first shape
-with other seeds. `--repeats` tunes the second shape of some kernels so often anew, by the default
-budget: with worker processes, in this process, and with the lock file of the last; how often does
-the same win?
+For each shape of a problem `ttools tune one_launch.py` runs with caches and a store of its own;
+with `--autotune` so does the program by itself, which times all configurations, for the first
+shape. Then the winners of both and the best three configurations of the samples (of
+`record_spaces.py`) are timed in turns. What all of them read from disk is read once before. Ends
+with how many times less time the tuner takes, and how far its winners are from the best.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 import triton
 from tuning_problem import TuningProblem
 from tuning_problems import PROBLEMS
-from tuning_samples import read_samples
+from tuning_samples import Recorded, read_samples
 
-from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.gpu_bench import GpuBench
 from ttools.tuner.measure.gpu_launch import gpu_launch
 from ttools.tuner.space.candidate import candidates, config_key
 from ttools.tuner.store.problem import gpu_device
 
-SHARE = 4
-#: How repeated tunings are made: how many worker processes, whether by the lock file.
-WAYS: Mapping[str, tuple[int | None, bool]] = {
-    "workers": (None, False),
-    "process": (0, False),
-    "lock": (0, True),
+#: So many of the best of what was recorded are timed again.
+RIVALS = 3
+PROGRAM = str(Path(__file__).with_name("one_launch.py"))
+WAYS: Mapping[str, Sequence[str]] = {
+    "tuner": ("ttools", "tune"),
+    "autotune": (sys.executable,),
 }
 
 
-def autotuned(problem: TuningProblem) -> Any:
-    """The kernel as no process has compiled it."""
-    return problem.autotuned(triton.jit(problem.kernel.fn))
-
-
-def timed(work: Callable[[], Any]) -> float:
-    torch.cuda.synchronize()
+def cold(way: str, name: str, shape: int, folder: Path) -> tuple[float, dict[str, Any]]:
+    """Seconds of a process whose caches are in a new folder, and the winner."""
+    own = folder / way
+    own.mkdir()
+    caches = {"TRITON_CACHE_DIR": str(own / "triton"), "TTOOLS_CACHE_DIR": str(own / "ttools")}
+    store = ["--store", str(own / "store.sqlite")] if way == "tuner" else []
+    output = own / "winner.json"
+    command = [*WAYS[way], *store, PROGRAM, name, str(shape), str(output)]
     start = time.perf_counter()
-    work()
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
+    done = subprocess.run(command, env={**os.environ, **caches}, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    if not output.exists():
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
+    return seconds, json.loads(output.read_text())
 
 
-def values_of(config: Any) -> dict[str, Any]:
-    return {name: v for name, v in config.all_kwargs().items() if v is not None}
-
-
-def warm_up() -> None:
-    """Tunes a few configurations in both ways, so that all that they read from disk was read."""
-    softmax = next(each for each in PROBLEMS if each.name == "softmax")
-    small = replace(softmax, space={"BLOCK": (256, 512), "ROWS": (1,), "num_warps": (4, 8)})
-    inputs = small.inputs(**small.shapes[-1])
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TRITON_CACHE_DIR"] = folder
-        guided(small, [inputs])
-        exhaustive(small, *inputs)
-
-
-def guided(problem: TuningProblem, inputs: Sequence[Any], seed: int = 0) -> list[dict[str, Any]]:
-    """Seconds, winner and number of trials for each shape, in one run, as a program has.
-
-    The first one waits for the start of its processes.
-    """
-    tuner = autotuned(problem)
-    options = TuneOptions(trials=max(1, len(problem.configs()) // SHARE), seed=seed)
-    found = []
-    start = time.perf_counter()
-    with TuningRun(options, on="gpu") as run:
-        for arguments, grid in inputs:
-            tuner[grid](**arguments)
-            torch.cuda.synchronize()
-            now = time.perf_counter()
-            result = run.results[-1]
-            for note in result.notes:
-                print("   note:", note)
-            assert result.winner is not None
-            winner = dict(result.winner.values)
-            found.append({"seconds": now - start, "winner": winner, "tried": len(result.trials)})
-            start = now
-    return found
-
-
-def exhaustive(problem: TuningProblem, arguments: dict[str, Any], grid: Any) -> dict[str, Any]:
-    """Seconds and winner of `triton.autotune`."""
-    tuner = autotuned(problem)
-    seconds = timed(lambda: tuner[grid](**arguments))
-    return {"seconds": seconds, "winner": values_of(tuner.best_config)}
+def rivals(samples: Sequence[Recorded], kernel: str, shape: Mapping[str, int]) -> list[str]:
+    """Keys of the best of what was recorded, the best first."""
+    for row in samples:
+        if (row.kernel, row.shape) == (kernel, shape):
+            costs = {key: cost for key, cost in row.costs.items() if cost is not None}
+            return sorted(costs, key=lambda key: costs[key])[:RIVALS]
+    return []
 
 
 def in_turns(
     problem: TuningProblem, arguments: dict[str, Any], grid: Any, keys: set[str]
 ) -> dict[str, float]:
-    """The median of each of some configurations, in seconds."""
-    launch = gpu_launch(autotuned(problem), (), {**arguments, "grid": grid, "warmup": False})
+    """Time some configurations alternately; return the median of each in seconds."""
+    tuner = problem.autotuned(triton.jit(problem.kernel.fn))  # as no process has compiled it
+    launch = gpu_launch(tuner, (), {**arguments, "grid": grid, "warmup": False})
     wanted = [each for each in candidates(launch.configs) if each.key in keys]
-    turns = GpuBench(launch, Checks()).final(wanted)
-    return {key: statistics.median(samples) for key, samples in turns.items()}
+    timed = GpuBench(launch, Checks()).final(wanted)
+    return {key: statistics.median(samples) for key, samples in timed.items()}
 
 
 def compare(
-    problem: TuningProblem, best: Mapping[tuple[int, ...], str], autotunes: bool, seeds: int
-) -> list[dict[str, Any]]:
-    """A row per shape; the first has the seconds and winners of all seeds."""
-    inputs = [problem.inputs(**shape) for shape in problem.shapes]
-    rows = []
-    others = [cold(problem, inputs[0], seed) for seed in range(1, seeds)]
-    with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
-        os.environ["TRITON_CACHE_DIR"] = ours
-        own = guided(problem, inputs)
-        for shape, (arguments, grid), tuner in zip(problem.shapes, inputs, own, strict=True):
-            autotune = None
-            if autotunes and shape is problem.shapes[0]:
-                os.environ["TRITON_CACHE_DIR"] = theirs
-                autotune = exhaustive(problem, arguments, grid)
-                os.environ["TRITON_CACHE_DIR"] = ours
-            winners = {"tuner": tuner["winner"], "best": json.loads(best[tuple(shape.values())])}
-            winners |= {"autotune": autotune["winner"]} if autotune else {}
-            seeded = others if shape is problem.shapes[0] else []
-            winners |= {f"seed {n}": each["winner"] for n, each in enumerate(seeded, start=1)}
-            keys = {name: config_key(values) for name, values in winners.items()}
-            medians = in_turns(problem, arguments, grid, set(keys.values()))
-            row = {
-                "kernel": problem.name,
-                "shape": dict(shape),
-                "space": len(problem.configs()),
-                "tried": tuner["tried"],
-                "seconds": {"tuner": tuner["seconds"]}
-                | {f"seed {n}": each["seconds"] for n, each in enumerate(seeded, start=1)}
-                | ({"autotune": autotune["seconds"]} if autotune else {}),
-                "winners": winners,
-                "medians": {name: medians[key] for name, key in keys.items()},
-            }
-            least = min(medians.values())
-            told = ", ".join(f"{n} +{medians[k] / least - 1:.1%}" for n, k in keys.items())
-            taken = ", ".join(f"{n} {s:.1f} s" for n, s in row["seconds"].items())
-            print(f"{problem.name} {tuple(shape.values())}: {taken}; {told}", flush=True)
-            rows.append(row)
-    return rows
-
-
-def cold(problem: TuningProblem, inputs: Any, seed: int) -> dict[str, Any]:
-    """A tuning of one shape with a disk cache of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TRITON_CACHE_DIR"] = folder
-        return guided(problem, [inputs], seed)[0]
-
-
-def repeat(
-    problem: TuningProblem, shape: Mapping[str, int], times: int, ways: Sequence[str]
+    problem: TuningProblem, number: int, known: Sequence[str], autotunes: bool
 ) -> dict[str, Any]:
-    """How often each configuration wins, tuned anew each time and with a lock file.
+    """Seconds of both ways, and the winners timed in turns, for a shape."""
+    shape = problem.shapes[number]
+    seconds: dict[str, float] = {}
+    keys: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for way in ("tuner", "autotune") if autotunes else ("tuner",):
+            seconds[way], values = cold(way, problem.name, number, Path(folder))
+            keys[way] = config_key(values)
+        keys |= {f"best {place}": key for place, key in enumerate(known, start=1)}
+        os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "tuner" / "triton")
+        medians = in_turns(problem, *problem.inputs(**shape), set(keys.values()))
+    return {
+        "kernel": problem.name,
+        "shape": dict(shape),
+        "space": len(problem.configs()),
+        "seconds": seconds,
+        "winners": {name: json.loads(key) for name, key in keys.items()},
+        "medians": {name: medians[key] for name, key in keys.items()},
+    }
 
-    In this process the search does not know what compilation tells. The medians of the finalists
-    are told too, those of the last comparison.
-    """
-    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
-    lock = Path(tempfile.mkdtemp()) / "lock.json"
-    counts: dict[str, Any] = {}
-    medians: dict[str, Any] = {}
-    for name in ways:
-        workers, locked = WAYS[name]
-        found: Counter[str] = Counter()
-        for _ in range(times):
-            tuner = autotuned(problem)
-            arguments, grid = problem.inputs(**shape)  # memory of its own, as another program has
-            with TuningRun(TuneOptions(workers=workers), on="gpu", lock=lock, locked=locked) as run:
-                tuner[grid](**arguments)
-            found[config_key(values_of(tuner.best_config))] += 1
-            medians.setdefault(name, []).extend(
-                {key: statistics.median(samples) for key, samples in result.final.items()}
-                for result in run.results
-            )
-        counts[name] = found.most_common()
-    print(problem.name, tuple(shape.values()), counts, flush=True)
-    return {"kernel": problem.name, "shape": dict(shape), **counts, "finals": medians}
+
+def gap(row: Mapping[str, Any]) -> float:
+    """How much slower the tuner's winner is than the best."""
+    return float(row["medians"]["tuner"] / min(row["medians"].values()) - 1)
+
+
+def told(row: Mapping[str, Any]) -> str:
+    """A row as people read it."""
+    taken = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in row["seconds"].items())
+    return f"{row['kernel']} {tuple(row['shape'].values())}: {taken}; +{gap(row):.1%}"
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What all of it comes to."""
+    gaps = [gap(row) for row in rows]
+    times = [
+        row["seconds"]["autotune"] / row["seconds"]["tuner"]
+        for row in rows
+        if "autotune" in row["seconds"]
+    ]
+    near = [sum(each <= most for each in gaps) for most in (0.02, 0.05)]
+    lines = [f"within 2%: {near[0]} of {len(gaps)}, 5%: {near[1]}; the worst +{max(gaps):.1%}"]
+    if times:
+        mean = math.exp(statistics.fmean(map(math.log, times)))
+        lines.append(f"times less: {mean:.1f} on average (geometric), {min(times):.1f} at least")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--samples", type=Path, required=True)
+    parser.add_argument("--samples", type=Path, nargs="*", default=[])
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
     parser.add_argument("--autotune", default="", help="the same, of those that it tunes too")
-    parser.add_argument("--seeds", type=int, default=1, help="cold tunings of the first shape")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no kernel after so long")
-    parser.add_argument("--repeats", type=int, default=0)
-    parser.add_argument("--repeated", default="matmul_fp16", help="names of these problems")
-    parser.add_argument("--ways", default=",".join(WAYS), help="of these repeats")
+    parser.add_argument("--shapes", type=int, default=3, help="so many of each problem")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
     options = parser.parse_args()
     began = time.monotonic()
-    names = set(filter(None, options.only.split(",")))
+    names = list(filter(None, options.only.split(","))) or [each.name for each in PROBLEMS]
+    by_name = {each.name: each for each in PROBLEMS}
     autotunes = set(filter(None, options.autotune.split(",")))
-    best: dict[str, dict[tuple[int, ...], str]] = {}
-    for each in read_samples(options.samples):
-        costs = {key: cost for key, cost in each.costs.items() if cost is not None}
-        sizes = tuple(each.shape.values())
-        best.setdefault(each.kernel, {})[sizes] = min(costs, key=lambda key: costs[key])
-    data: dict[str, Any] = {"device": gpu_device(), "rows": [], "repeats": []}
-    warm_up()
-    for problem in PROBLEMS:
-        if names and problem.name not in names:
-            continue
-        if time.monotonic() - began > options.seconds:
-            print("out of time at", problem.name)
-            break
-        data["rows"] += compare(
-            problem, best[problem.name], problem.name in autotunes, options.seeds
-        )
-        options.output.write_text(json.dumps(data) + "\n")
-    repeated = set(options.repeated.split(",")) if options.repeats else set()
-    for problem in PROBLEMS:
-        if problem.name in repeated and time.monotonic() - began < options.seconds:
-            ways = options.ways.split(",")
-            data["repeats"].append(repeat(problem, problem.shapes[1], options.repeats, ways))
+    samples = [row for file in options.samples for row in read_samples(file)]
+    with tempfile.TemporaryDirectory() as folder:  # what is read from disk is read now
+        cold("tuner", "route", 1, Path(folder))
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        problem = by_name[name]
+        for number, shape in enumerate(problem.shapes[: options.shapes]):
+            if time.monotonic() - began > options.seconds:
+                print("out of time at", name, dict(shape))
+                break
+            known = rivals(samples, name, shape)
+            rows.append(compare(problem, number, known, number == 0 and name in autotunes))
+            print(told(rows[-1]), flush=True)
+            data = {"device": gpu_device(), "rows": rows}
             options.output.write_text(json.dumps(data) + "\n")
+    print(summary(rows))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""What tuners are compared on: a kernel, a space, shapes, and arguments for each.
-
-Must not know any kernel.
-"""
+"""What tuners are compared on: a kernel, a space, shapes, and arguments for each."""
 
 from __future__ import annotations
 
@@ -26,11 +23,8 @@ class TuningProblem:
         key: what is tuned apart.
         space: values by parameter; all combinations that `keeps` keeps are configurations.
         shapes: sizes by name, each a launch.
-        more_shapes: further ones, for rules and for searches that know other shapes.
         inputs: arguments by name, and the grid, of a shape.
         keeps: whether a combination is one that somebody would write down.
-        sizes: what the key calls the sizes of a shape, where that is not their names.
-        sums_into: parameters that a launch adds to, so that they must be zero before.
         small: a shape that the CPU can launch, to check the kernel with.
     """
 
@@ -39,17 +33,13 @@ class TuningProblem:
     key: Sequence[str]
     space: Values
     shapes: Sequence[Mapping[str, int]]
-    more_shapes: Sequence[Mapping[str, int]] = ()
     inputs: Callable[..., tuple[dict[str, Any], Callable[[Mapping[str, Any]], tuple[int, ...]]]]
     keeps: Callable[[Mapping[str, Any]], bool] = lambda values: True
-    sizes: Callable[..., Mapping[str, int]] = dict
-    sums_into: Sequence[str] = ()
-    small: Mapping[str, int] | None = None
+    small: Mapping[str, int]
 
     def key_of(self, shape: Mapping[str, int]) -> dict[str, int]:
         """The key of a shape's launch, without its dtypes."""
-        sizes = {name.lower(): size for name, size in self.sizes(**shape).items()}
-        return {name: sizes[name.lower()] for name in self.key}
+        return {name: shape[name.lower()] for name in self.key}
 
     def configs(self) -> list[Any]:
         """All configurations, the last parameter running fastest."""
@@ -59,9 +49,7 @@ class TuningProblem:
 
     def autotuned(self, kernel: Any = None) -> Any:
         """The kernel, or a copy of it, under `triton.autotune`."""
-        return triton.autotune(
-            self.configs(), list(self.key), reset_to_zero=list(self.sums_into) or None
-        )(kernel or self.kernel)
+        return triton.autotune(self.configs(), list(self.key))(kernel or self.kernel)
 
 
 def config_of(values: Mapping[str, Any]) -> Any:

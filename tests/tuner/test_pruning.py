@@ -16,50 +16,35 @@ from ttools.tuner.cost.limits import over_allocated, over_limit
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "tuning"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120", "gfx942")
-HALF, WORD, TABLE = "*fp16", "i32", "*i64"
-PRODUCT = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64}
+HALF, WORD, FLOATS = "*fp16", "i32", "*fp32"
 #: Parameters by kernel, then configurations: some fit everywhere, some on few targets.
 KERNELS: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {
-    "matmul_kernel": (
-        {"a_ptr": HALF, "b_ptr": HALF, "c_ptr": HALF, "M": WORD, "N": WORD, "K": WORD},
-        [
-            {
-                "BLOCK_M": 64,
-                "BLOCK_N": 64,
-                "BLOCK_K": 32,
-                "GROUP_M": 8,
-                "num_warps": 4,
-                "num_stages": 2,
-            },
-            dict(**PRODUCT, GROUP_M=8, num_warps=8, num_stages=3),
-            dict(**PRODUCT, GROUP_M=8, num_warps=8, num_stages=4),
-            dict(**PRODUCT, GROUP_M=8, num_warps=8, num_stages=6),
-        ],
-    ),
-    "grouped_matmul_kernel": (
+    "block_scaled_kernel": (
         {
-            "a_table": TABLE,
-            "b_table": TABLE,
-            "c_table": TABLE,
-            "heights": "*i32",
-            "groups": WORD,
+            "a_ptr": HALF,
+            "b_ptr": HALF,
+            "a_scale_ptr": FLOATS,
+            "b_scale_ptr": FLOATS,
+            "c_ptr": "*bf16",
             "M": WORD,
             "N": WORD,
             "K": WORD,
         },
         [
-            {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 3},
-            dict(**PRODUCT, num_warps=8, num_stages=3),
-            dict(**PRODUCT, num_warps=8, num_stages=6),
+            {"BLOCK_M": 64, "BLOCK_N": 64, "GROUP": 8, "num_warps": 4, "num_stages": 2},
+            {"BLOCK_M": 128, "BLOCK_N": 256, "GROUP": 8, "num_warps": 8, "num_stages": 2},
+            {"BLOCK_M": 128, "BLOCK_N": 128, "GROUP": 8, "num_warps": 8, "num_stages": 3},
+            {"BLOCK_M": 128, "BLOCK_N": 256, "GROUP": 8, "num_warps": 8, "num_stages": 4},
         ],
     ),
-    "attention_kernel": (
+    "window_attention_kernel": (
         {
             "q_ptr": HALF,
             "k_ptr": HALF,
             "v_ptr": HALF,
             "out_ptr": HALF,
             "length": WORD,
+            "window": WORD,
             "scale": "fp32",
         },
         [
@@ -68,18 +53,11 @@ KERNELS: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {
             {"HEAD": 128, "BLOCK_M": 128, "BLOCK_N": 128, "num_warps": 8, "num_stages": 5},
         ],
     ),
-    "softmax_kernel": (
-        {"x_ptr": HALF, "out_ptr": HALF, "rows": WORD, "columns": WORD},
+    "quantize_kernel": (
+        {"x_ptr": HALF, "out_ptr": "*i8", "scale_ptr": FLOATS, "rows": WORD, "columns": WORD},
         [
             {"BLOCK": 1024, "ROWS": 1, "num_warps": 4, "num_stages": 3},
             {"BLOCK": 4096, "ROWS": 4, "num_warps": 32, "num_stages": 3},
-        ],
-    ),
-    "gelu_kernel": (
-        {"x_ptr": HALF, "y_ptr": HALF, "out_ptr": HALF, "n": WORD},
-        [
-            {"BLOCK": 1024, "TURNS": 1, "num_warps": 4, "num_stages": 3},
-            {"BLOCK": 8192, "TURNS": 2, "num_warps": 32, "num_stages": 3},
         ],
     ),
 }
@@ -116,7 +94,7 @@ def reasons(source: KernelSource, target_name: str) -> tuple[str | None, str | N
 
 
 def test_allocation_alone_rejects_what_takes_too_much_shared_memory() -> None:
-    name = "matmul_kernel"
+    name = "block_scaled_kernel"
     for config in KERNELS[name][1][::3]:
         early, late = reasons(source_of(name, config), "sm_90")
         assert early == late
@@ -125,9 +103,9 @@ def test_allocation_alone_rejects_what_takes_too_much_shared_memory() -> None:
 
 
 def test_allocation_fails_with_the_compiler_s_reason() -> None:
-    config = {"BLOCK": 1000, "TURNS": 1, "num_warps": 4, "num_stages": 3}
+    config = {"BLOCK": 1000, "ROWS": 1, "num_warps": 4, "num_stages": 3}
     with pytest.raises(CompilationError, match="power of 2"):
-        over_allocated(source_of("gelu_kernel", config), read_target("sm_90"))
+        over_allocated(source_of("quantize_kernel", config), read_target("sm_90"))
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ _HOPPER = {
     "fp8_dot": 1978.9,
     "int8_dot": 1978.9,
 }
-#: No maker publishes these: measured by `benchmarks/profiling/atomics.py` on an H100 SXM. Integers
+#: No maker publishes these: measured by `benchmarks/atomics.py` on an H100 SXM. Integers
 #: are added up within a warp before they leave it, floats are not.
 _H100 = {
     **_HOPPER,

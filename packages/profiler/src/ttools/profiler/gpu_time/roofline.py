@@ -3,7 +3,7 @@
 The model: memory moves every byte that is touched once, at peak bandwidth; each unit does its
 operations at its peak rate, elementary functions at that of special-function units, integers at
 what a multiprocessor can issue; the last level of cache updates one element after the other where
-how fast it does was measured (`benchmarks/profiling/atomics.py`); all of them at the same time.
+how fast it does was measured (`benchmarks/atomics.py`); all of them at the same time.
 Real launches take longer: this is a bound, no prediction. It holds for launches that find their
 data in memory. What the last level of cache still holds of the launch before need not cross the
 memory bus, so that such a launch can be faster.

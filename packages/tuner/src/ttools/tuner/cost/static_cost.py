@@ -1,10 +1,9 @@
-"""What configurations should cost on a GPU by what is known of them before any is timed.
+"""Estimates what configurations cost on a GPU before any is timed.
 
 Compilation yields registers, spills and shared memory, the grid the number of programs. From
 these come a few numbers, and from the numbers an expectation: a polynomial fitted to recorded
-spaces of seven kernels (`benchmarks/tuning/fit_static_cost.py`; `replay_tuning.py` beside it tests
-it on kernels it was fitted without). It ranks configurations of one launch and is no time. Must not
-know how facts are found.
+spaces of seven kernels (`benchmarks/tuning/fit_static_cost.py`; `leave_one_out.py` beside it tests
+it on kernels it was fitted without). It ranks configurations of one launch and is not a time.
 """
 
 from __future__ import annotations

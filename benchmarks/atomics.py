@@ -1,7 +1,7 @@
 """How often a GPU updates one element, by atomic additions.
 
-    python benchmarks/profiling/atomics.py            # on an NVIDIA GPU, under a minute
-    python benchmarks/profiling/atomics.py --check    # anywhere: only that all updates are made
+    python benchmarks/atomics.py            # on an NVIDIA GPU, under a minute
+    python benchmarks/atomics.py --check    # anywhere: only that all updates are made
 
 No maker publishes this. Each row is a type and where all programs add: as scalars, one thread of a
 program at a time, or as tiles, all lanes of each warp; to one element, to several of one sector of
