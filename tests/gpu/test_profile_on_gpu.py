@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -300,6 +301,42 @@ def test_a_graph_of_kernels_that_never_ran_before_is_counted() -> None:
     (sample,) = [s for s in prof.samples if s.kernel == "add_kernel"]
     assert sample.counts is not None
     assert sample.counts.total.loaded == 8 * n
+
+
+@pytest.mark.parametrize("data", ["trace", "tree"])
+def test_copies_and_fills_of_the_program_are_shown_and_those_of_counting_are_not(data: Any) -> None:
+    n, count = 1 << 22, 3
+    host = torch.ones(n, pin_memory=True)
+    x, out = torch.empty(n, device="cuda"), torch.empty(n, device="cuda")
+    lengths = torch.full((4,), 4096, dtype=torch.int32, device="cuda")
+    driver = ctypes.CDLL("libcuda.so.1")
+    with profile(data=data) as prof:
+        for _ in range(count):
+            x.copy_(host, non_blocking=True)
+            # Memory decides what it does, so counting copies that on the GPU.
+            length_kernel[(4,)](lengths, x, out, BLOCK=1024)
+            out.copy_(x)
+            assert (
+                driver.cuMemsetD8Async(ctypes.c_uint64(out.data_ptr()), 0, ctypes.c_size_t(n), 0)
+                == 0
+            )
+            host.copy_(x, non_blocking=True)
+        torch.cuda.synchronize()
+    frame = prof.frame.set_index("kernel")
+    assert "copies and fills of memory are not timed" not in prof.unseen
+    expected = {"host to device": 4 * n, "device to device": 4 * n, "device to host": 4 * n}
+    for direction, nbytes in expected.items():
+        row = frame.loc[f"copy {direction}"]
+        assert (row["kind"], row["launches"], row["bytes"]) == ("copy", count, nbytes)
+        assert 0.1 < row["gbytes"] < 10_000
+    assert (frame.loc["fill", "kind"], frame.loc["fill", "launches"]) == ("fill", count)
+    assert frame.loc["fill", "bytes"] == n
+    assert (frame["kind"] == "kernel").sum() == 1
+    if data == "trace":
+        # All of one stream, in the order in which the program asked for them.
+        names = [each.kernel for each in sorted(prof.samples, key=lambda each: each.begin)]
+        one = ["copy host to device", "length_kernel", "copy device to device", "fill"]
+        assert names == [*one, "copy device to host"] * count
 
 
 def test_sums_have_no_launches_that_warm_up() -> None:

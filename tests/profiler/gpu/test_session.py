@@ -19,6 +19,7 @@ import triton.profiler as proton
 from ttools.core.errors import UsageError
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.gpu.copies import CopyRecorder
 from ttools.profiler.gpu.counted_launches import CountedLaunches
 from ttools.profiler.gpu.equal_launches import GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.graphs import GraphLaunches
@@ -157,19 +158,26 @@ def test_times_of_a_tree(tmp_path: Path) -> None:
     assert found[0].seconds == pytest.approx(3e-6)
 
 
-def test_time_without_kernels_is_said_since_copies_are_not_timed() -> None:
+def test_time_in_which_nothing_ran_is_reported() -> None:
     """Kernels on two streams overlap; a gap is where no stream has one."""
     timed = [
         KernelTime("a", 0.0, 1e-3, lane="x"),
         KernelTime("b", 0.5e-3, 1e-3, lane="y"),
         KernelTime("a", 3.5e-3, 0.5e-3, lane="x"),
     ]
-    said = said_of_copies(timed)
-    assert said.startswith("Proton does not time copies and fills of memory")
+    said = said_of_copies(timed, "no compiler")
+    assert said.startswith(
+        "copies and fills of memory are not timed, so they are in no figure (no compiler); from"
+    )
     assert "no kernel ran for 2 of 4 ms (50%)" in said
+    said = said_of_copies(timed, "")
+    assert said.startswith("from the first kernel, copy or fill to the last the GPU did nothing")
+    assert "for 2 of 4 ms (50%)" in said
     # Sums have no gaps.
-    assert "no kernel ran" not in said_of_copies([KernelTime("a", 0.0, 1e-3, launches=2)])
-    assert "no kernel ran" not in said_of_copies([])
+    for reason in ("", "why"):
+        sums = said_of_copies([KernelTime("a", 0.0, 1e-3, launches=2)], reason)
+        assert (" ms " in sums, "(why)" in sums) == (False, bool(reason))
+        assert said_of_copies([], reason) == sums
 
 
 def test_sums_take_the_counts_of_equal_launches() -> None:
@@ -284,7 +292,7 @@ def proton_writes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         ]
 
         @contextmanager
-        def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
+        def session(stem: Path, options: ProtonOptions, _: CopyRecorder) -> Iterator[None]:
             try:
                 yield
             finally:

@@ -221,7 +221,7 @@ def _kernels(profiled: Profile) -> Table:
         table.caption, table.caption_justify = f"Estimated: {said}", "left"
     for row in rows:
         table.add_row(
-            row["kernel"],
+            row["kernel"] if row["kind"] == "kernel" else f"{row['kernel']} (no kernel)",
             row["config"],
             f"{row['launches']:,}",
             *(seconds(row["total_s"]), f"{row['share']:.0%}"),
@@ -256,6 +256,8 @@ def _bounds(profiled: Profile) -> Table:
                 table.caption += f". *{row['kernel']}: {row['projected_outside']}"
     table.caption_justify = "left"
     for row in profiled.frame.to_dict("records"):
+        if row["kind"] != "kernel":
+            continue
         limit = row["bound_s"]
         known = isinstance(limit, float) and limit > 0
         rates = _rates(row, on_device)

@@ -39,7 +39,10 @@ def blocks(profiled: Profile, *, lines: bool) -> Iterator[RenderableType]:
     rows = profiled.frame.to_dict("records")
     total = sum(row["total_s"] for row in rows)
     launches = counted(profiled.launches, "launch", "launches")
-    title = f"Kernels on {profiled.timed_on}: {counted(len(rows), 'kernel')}, {launches}"
+    kernels = sum(row["kind"] == "kernel" for row in rows)
+    title = f"Kernels on {profiled.timed_on}: {counted(kernels, 'kernel')}, {launches}"
+    if operations := sum(row["launches"] for row in rows if row["kind"] != "kernel"):
+        title += f", {counted(operations, 'copy or fill', 'copies and fills')} of memory"
     yield paragraph(f"{title}, {seconds(total)}\n" if rows else title)
     if rows and profiled.unseen:
         yield paragraph(f"{profiled.unseen}.\n")
@@ -76,6 +79,8 @@ class _Blocks:
 
     def block(self, row: Row) -> RenderableType:
         """Of one row of the frame."""
+        if row["kind"] != "kernel":
+            return block(f"{row['kernel']} (no kernel)", [("time", _time(row)), _moved(row)])
         key = row["kernel"], row["config"]
         forms, own = self._forms.get(key, []), self._own(row)
         letters = _letters(own)
@@ -262,16 +267,31 @@ def _projected(row: Row) -> str:
     return f"{seconds(row['projected_s'])} ({interval}){why}"
 
 
+def _moved(row: Row) -> tuple[str, str]:
+    """Return heading and text of the bytes that copies or fills of one name move."""
+    each = " on average" if row["launches"] > 1 else ""
+    return "moves", f"{amount(row['bytes'], 'B')}{each}, {amount(row['gbytes'] * 1e9, 'B')}/s"
+
+
+#: The word for several operations of each kind, and for one.
+_OPERATIONS = {
+    "kernel": ("launches", "launch"),
+    "copy": ("copies", "copy"),
+    "fill": ("fills", "fill"),
+}
+
+
 def _time(row: Row) -> str:
     launches, total = row["launches"], seconds(row["total_s"])
+    many, one = _OPERATIONS[row["kind"]]
     if launches == 1:
-        said = f"{total} in 1 launch"
+        said = f"{total} in 1 {one}"
     elif is_known(row["median_s"]):
         each = f"median {seconds(row['median_s'])}, {seconds(row['min_s'])} to "
         each += f"{seconds(row['max_s'])}, 95% up to {seconds(row['p95_s'])}"
-        said = f"{total} in {launches:,} launches: {each}"
+        said = f"{total} in {launches:,} {many}: {each}"
     else:
-        said = f"{total} in {launches:,} launches: {seconds(row['mean_s'])} on average"
+        said = f"{total} in {launches:,} {many}: {seconds(row['mean_s'])} on average"
     said += f"; {row['share']:.0%} of all" if row["share"] < 0.995 else ""
     overhead = seconds(row["overhead_median_s"])
     return said + (f"; {overhead} of overhead" if overhead else "")

@@ -21,6 +21,7 @@ from ttools.core.compilation.launched import source_by_kernel
 from ttools.core.launch_path import LAUNCHER, take_over
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.tuned_config import autotuner_config, is_trial
+from ttools.profiler.gpu.copies import OwnCopies
 from ttools.profiler.gpu.equal_launches import (
     EqualLaunches,
     MadeLaunch,
@@ -58,6 +59,7 @@ class CountedLaunches:
         only: names of the kernels to watch; all by default.
         counts: whether to count what launches do.
         origin: hears of scopes.
+        own_copies: Takes note of copies that counting makes while the program runs.
         stacks: whether to tell the scopes around each launch.
         repetition: how often launches are made, and which of them only warm up.
         trials: whether trials of autotuners are launches like others.
@@ -75,6 +77,7 @@ class CountedLaunches:
         *,
         counts: bool,
         origin: Origin,
+        own_copies: OwnCopies | None = None,
         stacks: bool = True,
         repetition: Repetition = ONCE,
         trials: bool = False,
@@ -90,7 +93,8 @@ class CountedLaunches:
         self._only, self._counts = only, counts
         self._repetition = repetition
         self._distinguishes = counts or repetition.warmup > 0
-        self._counter = HostCounter(self.notes)
+        self._own_copies = own_copies or OwnCopies()
+        self._counter = HostCounter(self.notes, self._own_copies)
         #: Compiled kernels with what stands for their launchers.
         self._launchers: dict[Any, Callable[..., Any]] = {}
         self._lock = threading.Lock()
@@ -247,7 +251,7 @@ class CountedLaunches:
             times = self._repetition.times(first=new)
             if times > 1 and not self._made.capturing and not is_trial():
                 start = time.perf_counter()
-                for again in repeated(kernel, words, times - 1, self.notes):
+                for again in repeated(kernel, words, times - 1, self.notes, self._own_copies):
                     self._made.add((self._sampled(alike, words), *own))
                     launcher(*words)
                     again()
@@ -274,8 +278,10 @@ class CountedLaunches:
             if self._copied > _MOST_COPIED:
                 self.notes.setdefault(alike.kernel.name, _NO_ROOM)
                 return alike.kind
-            found = copy()
-            self._copied += bytes_of(found.contents or {})
+            before, found = self._own_copies.now(), copy()
+            contents = found.contents or {}
+            self._own_copies.add(before, (len(each.content) for each in contents.values()))
+            self._copied += bytes_of(contents)
         return found
 
     def _replayed(self, noted: _Noted) -> _Noted:

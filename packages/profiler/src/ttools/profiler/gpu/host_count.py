@@ -17,6 +17,7 @@ from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu.copies import OwnCopies
 from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
 from ttools.profiler.gpu.memory_samples import CopiedBytes
 from ttools.profiler.gpu.stand_ins import made
@@ -27,10 +28,11 @@ class HostCounter:
 
     Args:
         notes: takes what cannot be counted, by kernel.
+        own_copies: Takes note of copies of tensors to the host.
     """
 
-    def __init__(self, notes: dict[str, str]) -> None:
-        self._notes = notes
+    def __init__(self, notes: dict[str, str], own_copies: OwnCopies) -> None:
+        self._notes, self._own_copies = notes, own_copies
         self._counter = LaunchCounter()
         self._found: list[LaunchCounts] = []
         self._thread: int | None = None
@@ -49,7 +51,8 @@ class HostCounter:
         self, kernel: LaunchedKernel, grid: tuple[int, ...], words: Words
     ) -> LaunchCounts | None:
         """What a launch does that is about to be made; its memory is copied."""
-        return self._count(kernel, grid, kernel.arguments(words))
+        with self._own_copies.copying_to_host():
+            return self._count(kernel, grid, kernel.arguments(words))
 
     def of_forms(
         self,

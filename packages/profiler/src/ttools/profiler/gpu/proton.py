@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from ttools.core.errors import UsageError
 from ttools.core.patches import Patches
+from ttools.profiler.gpu.copies import CopyRecorder
 from ttools.profiler.run.origin import Context
 
 Data = Literal["trace", "tree"]
@@ -46,10 +47,15 @@ class ProtonOptions:
 
 
 @contextmanager
-def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
+def session(stem: Path, options: ProtonOptions, copies: CopyRecorder) -> Iterator[None]:
     """Profiles what runs on the GPU while the context lasts, and writes a file at its end.
 
     The program's own sessions go on beside it, and ending all of them spares it.
+
+    Args:
+        stem: Path of the file without its suffix.
+        options: What Proton's `start` takes.
+        copies: Records copies and fills of memory, which Proton does not.
 
     Raises:
         UsageError: Proton is not there, or cannot start here.
@@ -62,14 +68,15 @@ def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
         raise UsageError(f"this Triton has no Proton: {error}") from error
     earlier = bool(flags.profiling_on)
     try:
-        number = proton.start(
-            str(stem),
-            context=options.context,
-            data=options.data,
-            backend=options.backend,
-            mode=options.mode,
-            hook=options.hook,
-        )
+        with copies.in_front_of_cupti():
+            number = proton.start(
+                str(stem),
+                context=options.context,
+                data=options.data,
+                backend=options.backend,
+                mode=options.mode,
+                hook=options.hook,
+            )
     except Exception as error:
         raise UsageError(f"Proton cannot start: {type(error).__name__}: {error}") from error
     if number is None:
@@ -86,6 +93,7 @@ def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
         others = flags.profiling_on
         with suppress(RuntimeError):
             proton.finalize(number)
+        copies.end()
         running = bool(_others.get(id(module.libproton)))
         flags.profiling_on = others and (earlier or running)
 

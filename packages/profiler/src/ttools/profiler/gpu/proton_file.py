@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.profiler.run.session import Kind
 
 #: What Proton calls the outermost node of a tree, and frames of its own doing.
 _ROOT = "ROOT"
@@ -27,6 +28,8 @@ class KernelTime:
         lane: the device and stream that ran it.
         stack: scopes or functions around it, outermost first, as far as the file says.
         launches: how many launches these are together.
+        kind: Whether this is a kernel at all; Proton's file holds nothing else.
+        nbytes: Bytes of a copy or a fill, or of several together.
     """
 
     kernel: str
@@ -35,6 +38,8 @@ class KernelTime:
     lane: str = ""
     stack: tuple[str, ...] = ()
     launches: int = 1
+    kind: Kind = "kernel"
+    nbytes: int | None = None
 
 
 def kernel_times(raw: bytes) -> list[KernelTime]:

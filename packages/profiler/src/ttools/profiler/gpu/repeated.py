@@ -9,18 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ttools.profiler.gpu.copies import OwnCopies
 from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
 from ttools.profiler.run.repetition import NOT_REPEATED
 
 
 def repeated(
-    kernel: LaunchedKernel, words: Words, times: int, notes: dict[str, str]
+    kernel: LaunchedKernel,
+    words: Words,
+    times: int,
+    notes: dict[str, str],
+    own_copies: OwnCopies,
 ) -> Iterator[Callable[[], None]]:
     """Yields as often as a launch is to be made; what it yields puts memory back after it.
 
     Args:
         times: how often to make it; not at all if it is unknown what it writes.
         notes: takes why it cannot be repeated.
+        own_copies: Takes note of the copies that keep memory and put it back.
     """
     written = kernel.written(words)
     if written is None:
@@ -30,13 +36,17 @@ def repeated(
 
     storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in written}
     kept: list[tuple[Any, Any]] = []
+    before_copies = own_copies.now()
     for tensor in storages.values():
         # As bytes in one piece: these are copied without any kernel that would be timed.
         everything = torch.empty(0, dtype=torch.uint8, device=tensor.device)
         everything.set_(tensor.untyped_storage())
         kept.append((everything, everything.clone()))
 
+    own_copies.add(before_copies, (len(each) for each, _ in kept))
+
     def again() -> None:
+        own_copies.add(own_copies.now(), (len(each) for each, _ in kept))
         for everything, before in kept:
             everything.copy_(before)
 

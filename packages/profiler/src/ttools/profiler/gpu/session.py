@@ -18,6 +18,7 @@ from pathlib import Path
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.reports.report import config_text
 from ttools.profiler.gpu import proton
+from ttools.profiler.gpu.copies import CopyRecorder, OwnCopies
 from ttools.profiler.gpu.counted_launches import CountedLaunches
 from ttools.profiler.gpu.equal_launches import GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.proton import ProtonOptions
@@ -65,17 +66,20 @@ class GpuSession:
         # Proton's trace has the stack of each launch.
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
+        self._own_copies = OwnCopies()
         self._watch = CountedLaunches(
             only,
             counts=counts,
             origin=origin,
+            own_copies=self._own_copies,
             stacks=sums,
             repetition=repetition,
             trials=trials,
         )
         self._samples: list[Sample] = []
-        #: Of runs that ended and were not looked at: Proton's file, and how many launches.
-        self._ended: list[tuple[bytes, int]] = []
+        #: Of runs that ended and were not looked at: Proton's file, its copies, and the number of
+        #: launches at its end.
+        self._ended: list[tuple[bytes, CopyRecorder, int]] = []
         self._seen = 0
         self._unseen = ""
         self._lock = threading.RLock()
@@ -133,13 +137,14 @@ class GpuSession:
         """Profiles what is launched while the context lasts."""
         with tempfile.TemporaryDirectory() as folder:
             stem = Path(folder) / "profile"
+            copies = CopyRecorder(self._own_copies, backend=self._options.backend)
             try:
-                with proton.session(stem, self._options), self._watch.watching():
+                with proton.session(stem, self._options, copies), self._watch.watching():
                     yield
             finally:
                 path = self._options.file(stem)
                 if path.exists():
-                    self._ended.append((path.read_bytes(), self._watch.made))
+                    self._ended.append((path.read_bytes(), copies, self._watch.made))
                     if self._keep is not None:
                         shutil.copyfile(path, self._keep)
 
@@ -147,20 +152,25 @@ class GpuSession:
         """Makes samples of the runs that have ended."""
         with self._lock:
             while self._ended:
-                text, made = self._ended.pop(0)
-                self._settle_one(kernel_times(text), made)
+                text, copies, made = self._ended.pop(0)
+                self._settle_one(kernel_times(text), copies, made)
 
-    def _settle_one(self, times: list[KernelTime], until: int) -> None:
+    def _settle_one(self, times: list[KernelTime], copies: CopyRecorder, until: int) -> None:
         notes = self._watch.notes
         if self._options.context == "python":
             times = [replace(each, stack=frames_of_proton(each.stack)) for each in times]
         self._watch.count()
         made = self._watch.launches[self._seen : until]
         self._seen = until
+        of_copies = copies.times(times, summed=self._options.data == "tree")
         times = under_own_names(times, made)
-        if self._only is not None:
+        reason = copies.reason
+        if self._only is None:
+            times = sorted([*times, *of_copies], key=lambda each: each.begin)
+        else:
             times = [each for each in times if each.kernel in self._only]
-        self._unseen = said_of_copies(times)
+            reason = reason or "only chosen kernels are shown"
+        self._unseen = said_of_copies(times, reason)
         if self._options.data == "trace":
             self._samples += join(times, made, notes, self._trials)
         else:
@@ -171,13 +181,15 @@ class GpuSession:
             notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
 
 
-def said_of_copies(times: Sequence[KernelTime]) -> str:
-    """Return a sentence on what Proton does not time, and how much time that may have taken.
+def said_of_copies(times: Sequence[KernelTime], reason: str) -> str:
+    """Return a sentence on what is not timed, and how much time nothing ran that is.
 
     Args:
-        times: Of all kernels of a run.
+        times: All kernels of a run, and all copies and fills that were recorded.
+        reason: Why copies and fills were not recorded; empty if they were.
     """
-    said = "Proton does not time copies and fills of memory, so they are in no figure"
+    said = "copies and fills of memory are not timed, so they are in no figure" if reason else ""
+    said += f" ({reason})" if reason else ""
     timed = sorted((each.begin, each.begin + each.seconds) for each in times)
     if not timed or any(each.launches != 1 for each in times):
         return said
@@ -186,10 +198,15 @@ def said_of_copies(times: Sequence[KernelTime]) -> str:
         idle += max(0.0, begin - reached)
         reached = max(reached, end)
     whole = reached - timed[0][0]
+    for_so_long = f"{idle * 1e3:,.3g} of {whole * 1e3:,.3g} ms ({idle / whole if whole else 0:.0%})"
+    if not reason:
+        return (
+            "from the first kernel, copy or fill to the last the GPU did nothing for "
+            f"{for_so_long}, in which the host's work is"
+        )
     return (
-        f"{said}; from the first kernel to the last no kernel ran for {idle * 1e3:,.3g} of "
-        f"{whole * 1e3:,.3g} ms ({idle / whole if whole else 0:.0%}), in which they and the host's "
-        "work are"
+        f"{said}; from the first kernel to the last no kernel ran for {for_so_long}, in which "
+        "they and the host's work are"
     )
 
 
@@ -334,8 +351,9 @@ def _sample(time: KernelTime, made: MadeLaunch) -> Sample:
         begin=time.begin,
         lane=time.lane,
         stack=time.stack,
-        metrics=made.metrics,
+        metrics=made.metrics if time.nbytes is None else {"flops": 0.0, "bytes": time.nbytes},
         source=made.launch.source,
         launches=time.launches,
+        kind=time.kind,
         variant=None if made.compiled is None else id(made.compiled.src),
     )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ttools.core.reports.report import config_text
 from ttools.profiler.run.launch_metrics import flops_of
-from ttools.profiler.run.session import Sample
+from ttools.profiler.run.session import Kind, Sample
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Node:
     """
 
     name: str
-    kind: Literal["scope", "kernel"] = "scope"
+    kind: Kind | Literal["scope"] = "scope"
     seconds: float = 0.0
     launches: int = 0
     flops: float | None = 0.0
@@ -39,7 +39,7 @@ class Node:
     metrics: Counter[str] = field(default_factory=Counter)
     children: dict[str, Node] = field(default_factory=dict)
 
-    def child(self, name: str, kind: Literal["scope", "kernel"] = "scope") -> Node:
+    def child(self, name: str, kind: Kind | Literal["scope"] = "scope") -> Node:
         """The child of a name, made at its first use."""
         found = self.children.get(name)
         if found is None:
@@ -77,7 +77,7 @@ class Node:
         metrics |= {f"{n} (inc)": value for n, value in self.metrics.items()}
         numbers = {name: float("nan") if v is None else float(v) for name, v in metrics.items()}
         return {
-            "frame": {"name": self.name, "type": "kernel" if self.kind == "kernel" else "function"},
+            "frame": {"name": self.name, "type": "function" if self.kind == "scope" else "kernel"},
             "metrics": numbers,
             "children": [each.as_literal() for each in self.children.values()],
         }
@@ -99,7 +99,7 @@ def call_tree(
         for name in sample.stack:
             path.append(path[-1].child(name))
         path.append(path[-1].child(f"{sample.kernel} [{config}]" if config else sample.kernel))
-        path[-1].kind = "kernel"
+        path[-1].kind = sample.kind
         flops, moved = work_of(sample)
         for node in path:
             node.seconds += sample.seconds

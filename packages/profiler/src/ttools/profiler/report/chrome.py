@@ -27,7 +27,7 @@ def chrome_trace(samples: Sequence[Sample]) -> dict[str, Any]:
     events = [
         {
             "ph": "X",
-            "cat": "kernel",
+            "cat": sample.kind,
             "name": sample.kernel,
             "pid": 0,
             "tid": lanes.index(sample.lane),

@@ -35,7 +35,9 @@ def kernel_frame(
 ) -> pd.DataFrame:
     """A row per kernel and configuration, the longest total time first.
 
-    Columns: `kernel`, `config`, `launches`, `total_s`, `share` of all kernels' time, `min_s`,
+    Columns: `kernel`, `config`, `kind` (`kernel`, or `copy` and `fill` of memory on a GPU, which
+    have their direction for a name and the bytes that CUPTI recorded: `told_by` is `cupti`),
+    `launches`, `total_s`, `share` of the time of all rows, `min_s`,
     `mean_s`, `median_s`, `p95_s`, `max_s`; per launch on average `programs`, `flops`, `bytes`
     (requested), `unique_bytes`, `masked_share`; `updates`, how often atomics of a line update an
     element, in the launch where they do most; and what these come to in the mean time: `gflops`,
@@ -78,7 +80,7 @@ def kernel_frame(
 
 
 def _columns(device: Device | None, compiled: bool) -> list[str]:
-    names = ["kernel", "config", "launches", "total_s", "share", "mean_s", *_QUANTILES]
+    names = ["kernel", "config", "kind", "launches", "total_s", "share", "mean_s", *_QUANTILES]
     names += [*_OVERHEADS]
     names += ["programs", "flops", "bytes", "unique_bytes", "masked_share", "updates", "gflops"]
     names += ["gbytes"]
@@ -130,6 +132,7 @@ def _kernel_row(
     row: dict[str, Any] = {
         "kernel": kernel,
         "config": config,
+        "kind": samples[0].kind,
         "launches": launches,
         "total_s": total,
         "mean_s": total / launches,
@@ -199,7 +202,8 @@ def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
         for name, values in said.items()
         if None not in values
     }
-    return {**row, "told_by": "kernel"} if row else {}
+    teller = "kernel" if samples[0].kind == "kernel" else "cupti"
+    return {**row, "told_by": teller} if row else {}
 
 
 def _rates(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +216,7 @@ def _rates(row: Mapping[str, Any]) -> dict[str, Any]:
     if row.get("counted", row["launches"]) < row["launches"] and row["told_by"] != "kernel":
         return {}
     touched = row.get("unique_bytes", moved if row.get("told_by") == "kernel" else None)
-    if flops is not None and touched:
+    if flops is not None and touched and row["kind"] == "kernel":
         found["intensity"] = flops / touched
     return found
 

@@ -38,7 +38,7 @@ def write_page(profiled: Profile, *, target: str = "") -> str:
     """
     records = profiled.frame.to_dict("records")
     rows = [finite(row) for row in records]
-    names = [column for column in COLUMNS if any(row.get(column) is not None for row in rows)]
+    names = shown_columns(rows)
     events = _events(profiled.samples)
     return page_template(_PAGE).render(
         target=target,
@@ -70,9 +70,14 @@ def write_page(profiled: Profile, *, target: str = "") -> str:
 
 #: Columns of the table by column of the frame: heading, kind of number, and what it is.
 COLUMNS: dict[str, tuple[str, str, str]] = {
-    "launches": ("launches", "count", "how often the kernel was launched"),
+    "kind": ("kind", "text", "a kernel, or a copy or fill of memory, which is none"),
+    "launches": (
+        "launches",
+        "count",
+        "how often it was launched, copied or filled",
+    ),
     "total_s": ("total", "time", "of all launches"),
-    "share": ("share", "share", "of the time of all kernels"),
+    "share": ("share", "share", "of the time of all rows"),
     "mean_s": ("mean", "time", "of a launch"),
     "min_s": ("min", "time", "of the shortest launch"),
     "median_s": ("median", "time", "half of the launches are shorter"),
@@ -88,7 +93,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "unique_bytes": ("unique", "bytes", "that a launch touches, each byte counted once"),
     "masked_share": ("masked off", "share", "of the lanes of loads and stores"),
     "gflops": ("Gflop/s", "number", "10^9 operations per second of the mean time"),
-    "gbytes": ("GB/s", "number", "unique bytes by the mean time"),
+    "gbytes": ("GB/s", "number", "bytes by the mean time"),
     "bound_s": ("at least", "time", "what the device needs for a launch by its roofline"),
     "estimated": ("estimated", "text", "why what a launch does is an estimate"),
     "limited_by": ("limited by", "text", "the resource that this bound comes from"),
@@ -114,6 +119,16 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     ),
     "memory_share": ("of memory's peak", "share", "which a launch reaches, measured or projected"),
 }
+
+
+def shown_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the columns of which something is known; the kind only where rows differ in it."""
+    alike = all(row["kind"] == "kernel" for row in rows)
+    return [
+        name
+        for name in COLUMNS
+        if any(row.get(name) is not None for row in rows) and not (alike and name == "kind")
+    ]
 
 
 def _shown(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -158,7 +158,7 @@ class Profile(ContextDecorator, ShowsItself):
         return form_frame(self._form_rows())
 
     def _form_rows(self) -> list[dict[str, Any]]:
-        samples = self._session.samples
+        samples = [each for each in self._session.samples if each.kind == "kernel"]
         device = None if self._on_device or not is_projected(self.device) else self.device
         judged = {id(e.form.sample): e for e in self._evidence() if e.form is not None}
         rows = []
@@ -318,7 +318,7 @@ class Profile(ContextDecorator, ShowsItself):
     @property
     def launches(self) -> int:
         """How many kernels were launched in runs that have ended."""
-        return sum(sample.launches for sample in self._session.samples)
+        return sum(s.launches for s in self._session.samples if s.kind == "kernel")
 
     @property
     def seen(self) -> int:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.reports.shown import Part, Table, Text, place_cells
-from ttools.profiler.report.html import COLUMNS, finite, line_facts, text
+from ttools.profiler.report.html import COLUMNS, finite, line_facts, shown_columns, text
 
 if TYPE_CHECKING:
     from ttools.profiler.report.profile import Profile
 
 #: Columns of text, which are not of numbers.
-_TEXT = frozenset({"limited_by", "projected_outside", "cannot_launch"})
+_TEXT = frozenset({"kind", "limited_by", "projected_outside", "cannot_launch"})
 _PLACE = ("kernel", "line", "|source")
 
 
@@ -42,7 +42,7 @@ def shown_profile(profiled: Profile) -> Iterator[Part]:
 
 
 def _kernels(profiled: Profile, rows: Sequence[Mapping[str, Any]]) -> Table:
-    names = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
+    names = shown_columns(rows)
     configs = any(row["config"] for row in rows)
     columns = ["kernel", *(["config"] if configs else [])]
     columns += [f"{'' if name in _TEXT else '>'}{COLUMNS[name][0]}" for name in names]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import launched, source_by_kernel
@@ -33,6 +33,9 @@ from ttools.profiler.run.origin import Context, Origin, kernel_source
 from ttools.profiler.run.repetition import NOT_REPEATED, ONCE, Repetition, all_warm_up
 from ttools.profiler.run.trials import Trials
 
+#: What takes time on a GPU.
+Kind = Literal["kernel", "copy", "fill"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
@@ -50,6 +53,7 @@ class Sample:
         launches: how many launches these are together, where they were not timed apart.
         lines: by file and line the share of the time that was spent there, estimated.
         variant: which of the session's `variants` it is; None where that is unknown.
+        kind: Whether a kernel was launched, or memory was copied or filled, on a GPU.
     """
 
     kernel: str
@@ -65,6 +69,7 @@ class Sample:
     launches: int = 1
     lines: Mapping[tuple[str, int], float] = field(default_factory=dict, compare=False)
     variant: int | None = field(default=None, compare=False)
+    kind: Kind = "kernel"
 
 
 class Session(Protocol):

@@ -23,6 +23,10 @@ class Timed(Protocol):
     def launches(self) -> int:
         """How many these are."""
 
+    @property
+    def kind(self) -> str:
+        """`kernel`, or `copy` or `fill` of memory."""
+
 
 @dataclass
 class Trials:
@@ -31,7 +35,7 @@ class Trials:
     Attributes:
         launches: of Triton's kernels.
         libraries: kernels of libraries between them, which time trials and put memory back.
-        seconds: that all of these took.
+        seconds: that all of these took, with copies and fills of memory between them.
     """
 
     launches: int = 0
@@ -42,7 +46,7 @@ class Trials:
         for each in samples:
             self.seconds += each.seconds
             if libraries:
-                self.libraries += each.launches
+                self.libraries += each.launches if each.kind == "kernel" else 0
             else:
                 self.launches += each.launches
 
