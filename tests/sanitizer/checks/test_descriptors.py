@@ -142,8 +142,10 @@ def rows_of(width: int, columns: int) -> torch.Tensor:
     return torch.zeros(16, width, dtype=torch.int8)[:, :columns]
 
 
-@pytest.mark.parametrize(("columns", "is_noted"), [(464, False), (466, True), (512, False)])
-def test_stores_that_go_on_to_the_next_16_bytes_are_noted(columns: int, is_noted: bool) -> None:
+@pytest.mark.parametrize(("columns", "is_warned_of"), [(464, False), (466, True), (512, False)])
+def test_stores_that_go_on_to_the_next_16_bytes_are_warned_of(
+    columns: int, is_warned_of: bool
+) -> None:
     x = rows_of(512, columns)
     with sanitize(checks="memcheck", view_bounds="off") as in_kernel:
         made[(1,)](x, 16, columns, 512, BM=16, BN=32)
@@ -151,7 +153,7 @@ def test_stores_that_go_on_to_the_next_16_bytes_are_noted(columns: int, is_noted
         given[(1,)](TensorDescriptor.from_tensor(x, [16, 32]), BM=16, BN=32)
     for report in (in_kernel, on_host):
         found = [(f.kind, f.severity) for f in report.findings]
-        assert found == [("bad_descriptor", "note")] * is_noted
+        assert found == [("bad_descriptor", "warning")] * is_warned_of
         assert all(
             "no multiple of 16 bytes: a store may go on" in f.message for f in report.findings
         )

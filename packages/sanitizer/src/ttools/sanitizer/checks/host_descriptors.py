@@ -39,7 +39,7 @@ class HostDescriptor:
 
 
 def end_of_rows(descriptor: HostDescriptor) -> str:
-    """Return what to note of a descriptor that is stored through, whose rows end within 16 bytes.
+    """Return where stores through a descriptor end if its rows end within 16 bytes.
 
     Returns:
         Empty if they do not.

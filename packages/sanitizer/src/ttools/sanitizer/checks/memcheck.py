@@ -73,7 +73,7 @@ class Memcheck(Check):
         "bad_descriptor": Kind(
             severity="error",
             meaning="A tensor descriptor is made of a shape, strides or a block that a GPU cannot "
-            "take; a note where rows that are stored end within 16 bytes.",
+            "take; a warning where rows that are stored end within 16 bytes.",
             help="give the descriptor the tensor's own shape and strides",
         ),
         "use_after_free": Kind(
@@ -154,7 +154,7 @@ class Memcheck(Check):
                     argument=argument,
                     notes=(note,),
                     help=descriptors.HELP_END_OF_ROWS,
-                    severity="note",
+                    severity="warning",
                     count=0,
                 )
 

@@ -80,10 +80,10 @@ def _check(b: Builder, op: Operation, argument: int, *, is_stored: bool) -> None
 
 
 def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> None:
-    """Notes rows that end within 16 bytes, whose stores go on to the end of those.
+    """Check for rows that end within 16 bytes, whose stores go on to the end of those.
 
-    The hardware leaves out elements beyond an extent by pieces of 16 bytes: an H100 writes columns
-    466 to 479 of int8 as well if the extent is 466 (triton-lang/triton#11583).
+    The hardware leaves out elements beyond an extent by pieces of 16 bytes: an H100 and an H200
+    write columns 466 to 479 of int8 as well if the extent is 466 (triton-lang/triton#11583).
     """
     rank = (len(op.operands) - 1) // 2
     extent, stride = op.operands[rank], op.operands[2 * rank - 1] if rank > 1 else None
@@ -99,7 +99,7 @@ def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> N
         location=op.location,
         argument=argument,
         help=HELP_END_OF_ROWS,
-        severity="note",
+        severity="warning",
     )
     wrong = b.compare("ne", remainder, b.constant(_I64, 0))
     if stride is not None:  # one that is no multiple is reported, and leads to this
