@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+import triton
 from tests.core.compilation.compiled_kernels import copy_kernel, inspected, line_of, matmul_kernel
 
 from ttools.core.compilation.annotation import annotate
+from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import source_of_signature
+from ttools.core.compilation.launched import source_by_kernel
 from ttools.core.compilation.resources import Resources, occupancy
 from ttools.core.compilation.stages import CompilationError, compile_for, read_stages
 from ttools.core.errors import UsageError
@@ -152,6 +155,30 @@ def test_compiler_errors_are_told() -> None:
     source = source_of_signature(copy_kernel, "*fp32,*fp32,i32,1,1000", {})
     with pytest.raises(CompilationError, match=r"(?s)`copy_kernel` does not compile.*power of 2"):
         compile_for(source, read_target("sm_80"))
+
+
+def test_a_kernel_that_was_launched_is_not_compiled_again_for_its_own_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No GPU is needed: Triton compiles for one and loads nothing before a launch."""
+    given = source_of_signature(copy_kernel, "*fp32:16,*fp32:16,i32:16,1,64", {})
+    target = read_target("sm_90")
+    # A limit of registers is among the options that a source does not know.
+    options = {"num_warps": 8, "maxnreg": 64}
+    compiled = triton.compile(given.compilable(), target=target.gpu_target(), options=options)
+    (launched,) = source_by_kernel([compiled]).values()
+    with monkeypatch.context() as patched:
+        patched.setattr("triton.compile", lambda *_, **__: pytest.fail("it is compiled again"))
+        found = Inspection(compile_for(launched, target))
+        assert found.compilation.binary == compiled.asm["cubin"]
+        assert ".maxnreg 64" in found.compilation.text("ptx")
+        assert found.resources.warps == 8
+        # The assembler is asked for lines, and makes the same code of the same text.
+        assert found.machine_code is not None
+    other = compile_for(launched, read_target("sm_80"))
+    assert other.binary != compiled.asm["cubin"]
+    monkeypatch.delitem(compiled.asm, "ptx")  # as TRITON_STORE_BINARY_ONLY=1 leaves it
+    assert ".maxnreg" not in compile_for(launched, target).text("ptx")
 
 
 @pytest.mark.parametrize(

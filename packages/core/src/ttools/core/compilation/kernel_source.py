@@ -38,6 +38,8 @@ class KernelSource:
         path: of the TTIR file; None for a function.
         described: what is known of the parameters of such a file, as text.
         launched: where it was launched from, `file:line`.
+        compiled: Triton's `CompiledKernel` that a launch used, which need not be compiled again for
+            its own target; None where there is none.
     """
 
     name: str
@@ -49,6 +51,7 @@ class KernelSource:
     path: Path | None = None
     described: Mapping[str, str] = field(default_factory=dict)
     launched: str | None = None
+    compiled: Any = field(default=None, repr=False, compare=False)
 
     def compilable(self) -> Any:
         """What `triton.compile` takes."""

@@ -45,7 +45,7 @@ def source_by_kernel(kernels: Iterable[Any]) -> dict[int, KernelSource]:
         source = triton_versions.specialised_source(kernel)
         if source is None:
             continue
-        new = KernelSource(**source)
+        new = KernelSource(**source, compiled=kernel)
         alike = (e for e in found if e.function is new.function and repr(e) == repr(new))
         known = next(alike, None)
         if known is None:

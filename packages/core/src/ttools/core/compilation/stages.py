@@ -132,7 +132,10 @@ def _leaf(node: ast.AST) -> str:
 
 
 def compile_for(source: KernelSource, target: Target) -> Compilation:
-    """Compiles a kernel for a GPU that need not be there.
+    """Compile a kernel for a GPU that need not be there.
+
+    What a launch on a GPU of the target has used is taken as it is: compiling it again would take
+    as long, and would not know all options of the launch.
 
     Raises:
         CompilationError: Triton's compiler refuses the kernel.
@@ -141,7 +144,9 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
 
     gpu = target.gpu_target()
     with _compiling(source, target) as (backend, options):
-        compiled = triton.compile(source.compilable(), target=gpu, options=options)
+        compiled = _compiled_before(source, target)
+        if compiled is None:
+            compiled = triton.compile(source.compilable(), target=gpu, options=options)
     known = backend.parse_options({}).__dict__
     texts = {
         name: text
@@ -160,6 +165,17 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
         return Assembled(made, "".join(found))
 
     return Compilation(source, target, texts, binary, assemble, metadata)
+
+
+def _compiled_before(source: KernelSource, target: Target) -> Any:
+    """Return the kernel that a launch has used, if it is of the target and whole; else None."""
+    compiled = source.compiled
+    made_for = getattr(getattr(compiled, "metadata", None), "target", None)
+    if compiled is None or made_for != target.gpu_target():
+        return None
+    wanted = {*STAGES[target.backend], _BINARIES[target.backend]} - {"ast", "sass"}
+    # TRITON_STORE_BINARY_ONLY=1 leaves the texts out.
+    return compiled if all(compiled.asm.get(name) is not None for name in wanted) else None
 
 
 def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
