@@ -25,14 +25,14 @@ def seconds(launch: Launch) -> float:
     with profile(counts=False) as prof:
         for _ in range(LAUNCHES):
             launch.run()
-    frame = prof.frame
+    frame = prof.analyse().frame
     return float(frame[frame["launches"] == LAUNCHES]["median_s"].iloc[0])
 
 
 def evidence(launch: Launch, kind: str) -> str:
     with profile() as prof:
         launch.run()
-    return "; ".join(hint.evidence for hint in prof.advice if hint.kind == kind)
+    return "; ".join(hint.evidence for hint in prof.analyse().advice if hint.kind == kind)
 
 
 def main() -> None:

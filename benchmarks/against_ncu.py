@@ -98,7 +98,8 @@ def main() -> None:
     for name, run in workloads("cuda").items():
         with profile() as prof:
             run()
-        ((_, row),) = prof.frame[prof.frame["flops"].notna()].iterrows()
+        frame = prof.analyse().frame
+        ((_, row),) = frame[frame["flops"].notna()].iterrows()
         own = by_kernel.get(row["kernel"], {})
         flops = own.get("fadd", 0) + own.get("fmul", 0) + 2 * own.get("ffma", 0)
         flops += own.get("tensor", 0)

@@ -30,7 +30,6 @@ from ttools.core.location import SourceLocation
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.work import Access, Blocks
-from ttools.profiler.report.access_frame import qualities
 
 LAUNCHES = 20
 #: Where files lie on the machine that described a launch is nobody's business.
@@ -83,12 +82,13 @@ def describe(path: Path, device: str, part: str) -> None:
             continue
         with profile(on="cpu", device=device) as prof:
             run()
-        (sample,) = prof.samples
-        counts, judged = sample.counts, list(qualities(prof.samples, prof.inspections))
-        if counts is None or not judged:
-            print(f"{kernel} {shape}: not described; {prof.notes}", file=sys.stderr, flush=True)
+        analysis = prof.analyse()
+        if not analysis.evidence:
+            print(f"{kernel} {shape}: not described; {analysis.notes}", file=sys.stderr, flush=True)
             continue
-        ((_, inspection, accesses),) = judged
+        (known,) = analysis.evidence
+        counts, inspection, accesses = known.counts, known.inspection, known.accesses
+        assert counts is not None
         found.append(
             {
                 "kernel": kernel,

@@ -133,7 +133,7 @@ main(sys.argv[1:])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("profile", "--device", "h100", "s.py"), ("profiled: ", "judging kernels: ")),
+        (("profile", "--device", "h100", "s.py"), ("profiled: ", "analysing kernels: ")),
         (("sanitize", "s.py"), ("compilation of k (launch 1) after 0 s",)),
         pytest.param(
             *(("sanitize", "--sizes", "n=1:100", "sized.py:run"), ("all sizes: ",)),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import typer
 import typer.core
 
 from ttools.cli.app import app
 from ttools.core.findings.suppressions import CHECK, KINDS
 from ttools.core.gpus.launch_rules import rules_table
+from ttools.profiler.metrics import reference_text
 from ttools.sanitizer.checks.registry import CHECKS, default_checks, kinds, kinds_table
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -26,6 +28,16 @@ def test_every_kind_is_described() -> None:
 
 def test_the_table_of_launch_rules_is_the_one_of_the_code() -> None:
     assert rules_table() in (REFERENCE / "launch_rules.md").read_text()
+
+
+def test_metrics_are_those_of_the_code(pytestconfig: pytest.Config) -> None:
+    page = REFERENCE / "metrics.md"
+    text = page.read_text()
+    own = text[text.index("## ") :]
+    if pytestconfig.getoption("--update-goldens"):
+        page.write_text(text.replace(own, reference_text()))
+        return
+    assert own == reference_text()
 
 
 def test_every_option_of_sanitize_is_described() -> None:

@@ -74,7 +74,7 @@ def checked(_: Path) -> Any:
 def profiled(_: Path) -> Any:
     with profile(device="h100", line_times=False) as run:
         launch()
-    return run
+    return run.analyse()
 
 
 def tuning(_: Path) -> Any:
@@ -142,7 +142,7 @@ def test_nothing_is_shown_of_nothing() -> None:
         pass
     with TuningRun(on="cpu") as tried:
         pass
-    assert "no kernel was launched" in timed._repr_html_()
+    assert "no kernel was launched" in timed.analyse()._repr_html_()
     assert "no findings" in looked.findings._repr_html_()
     assert "no autotuned kernel" in tried._repr_html_()
     for each in (ran, saw, looked):

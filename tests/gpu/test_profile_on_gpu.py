@@ -61,7 +61,8 @@ def test_times_and_counts(tmp_path: Path) -> None:
         torch.matmul(x.view(4096, 4096), y.view(4096, 4096))
     assert torch.equal(out, x + y)
     assert prof.timed_on == "the GPU"
-    frame = prof.frame.set_index("kernel")
+    analysis = prof.analyse()
+    frame = analysis.frame.set_index("kernel")
     row = frame.loc["add_kernel"]
     assert row["launches"] == count
     assert (row["flops"], row["unique_bytes"]) == (n, 12 * n)
@@ -73,7 +74,7 @@ def test_times_and_counts(tmp_path: Path) -> None:
     assert mine.total("time") == pytest.approx(row["total_s"], rel=1e-3)
     # The driver's events lie around each kernel, some of them closely.
     between = [a.elapsed_time(b) / 1e3 for a, b in pairwise(events)]
-    own = [s.seconds for s in prof.samples if s.kernel == "add_kernel"]
+    own = [s.seconds for s in analysis.samples if s.kernel == "add_kernel"]
     assert all(kernel < around + 2e-6 for kernel, around in zip(own, between, strict=True))
     near = min(around / kernel for kernel, around in zip(own, between, strict=True))
     assert near < 1.25
@@ -91,9 +92,10 @@ def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
             lengths[0] = n
             length_kernel[(2,)](lengths, x, out, BLOCK=32)
     assert out.tolist() == [0.0, 64.0]
-    counts = [s.counts for s in prof.samples if s.counts]
+    analysis = prof.analyse()
+    counts = [s.counts for s in analysis.samples if s.counts]
     assert [c.total.bytes for c in counts] == [8 + 4 * (n + 64) + 8 for n in (64, 32, 0)]
-    row = prof.frame.iloc[0]
+    row = analysis.frame.iloc[0]
     assert (row["told_by"], row["counted"]) == ("counts", 3)
     assert row["bytes"] == 8 + 4 * (32 + 64) + 8
 
@@ -110,19 +112,20 @@ def test_replays_are_estimated_by_what_memory_held_before_them() -> None:
         for _ in range(10):
             graph.replay()
         torch.cuda.synchronize()
-    row = prof.frame.set_index("kernel").loc["length_kernel"]
+    analysis = prof.analyse()
+    row = analysis.frame.set_index("kernel").loc["length_kernel"]
     assert row["launches"] == 10
     assert row["bytes"] == pytest.approx(16 + 4 * sum(32 + 64 * n for n in range(10)) / 10)
     assert (row["told_by"], row["counted"]) == ("estimate", 0)
     assert row["bytes_min"] < row["bytes"] < row["bytes_max"]
-    assert not [hint for hint in prof.advice if hint.kernel == "length_kernel"]
+    assert not [hint for hint in analysis.advice if hint.kernel == "length_kernel"]
 
 
 def test_without_counts_only_times() -> None:
     x = torch.rand(1000, device="cuda")
     with profile(counts=False) as prof:
         add_kernel[(1,)](x, x, torch.empty_like(x), 1000, BLOCK=1024)
-    row = prof.frame.set_index("kernel").loc["add_kernel"]
+    row = prof.analyse().frame.set_index("kernel").loc["add_kernel"]
     assert row["launches"] == 1
     assert row["median_s"] > 0
     assert "flops" not in row.dropna()
@@ -141,7 +144,7 @@ def test_autotuned_kernels_have_a_row_per_configuration() -> None:
     with profile(only=["tuned_kernel"], trials=True) as prof:
         for _ in range(3):
             tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, n)
-    frame = prof.frame
+    frame = prof.analyse().frame
     assert sorted(config.split(",")[0] for config in frame["config"]) == ["BLOCK=1024", "BLOCK=256"]
     assert (frame["registers"] > 0).all()
     assert (frame["occupancy"] > 0).all()
@@ -159,8 +162,9 @@ def test_scopes_user_metrics_and_the_programs_own_session(tmp_path: Path) -> Non
             add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
         proton.finalize()
         add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
-    assert [s.stack for s in prof.samples if s.kernel == "add_kernel"] == [("outer",), ()]
-    assert prof.tree.children["outer"].flops == 1e9
+    analysis = prof.analyse()
+    assert [s.stack for s in analysis.samples if s.kernel == "add_kernel"] == [("outer",), ()]
+    assert analysis.tree.children["outer"].flops == 1e9
     mine = json.loads((tmp_path / "mine.hatchet").read_text())
     assert "add_kernel" in json.dumps(mine)
     view = read(tmp_path / "mine.hatchet")
@@ -178,11 +182,12 @@ def test_what_proton_keeps(data: Any, tmp_path: Path) -> None:
     with profile(data=data, proton_file=tmp_path / "kept") as prof, proton.scope("outer"):
         for _ in range(5):
             add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
-    row = prof.frame.set_index("kernel").loc["add_kernel"]
+    analysis = prof.analyse()
+    row = analysis.frame.set_index("kernel").loc["add_kernel"]
     assert (row["launches"], row["flops"]) == (5, n)
     assert row["mean_s"] > 0
     assert (row["median_s"] > 0) == (data == "trace")
-    assert prof.notes == {}
+    assert analysis.notes == {}
     view = read(tmp_path / "kept")
     paths = [path for path, frame in view.root.walk() if frame.name == "add_kernel"]
     assert paths == [("ROOT", "outer", "add_kernel")]
@@ -204,7 +209,7 @@ def test_what_kernels_tell(hook: Any, tmp_path: Path) -> None:
     x = torch.empty(4096, device="cuda")
     with profile(data="tree", hook=hook, proton_file=tmp_path / "kept") as prof:
         telling_kernel[(4,)](x, 4096, BLOCK=1024)
-    row = prof.frame.set_index("kernel").loc["telling_kernel"]
+    row = prof.analyse().frame.set_index("kernel").loc["telling_kernel"]
     assert (row["flops"], row["told_by"]) == (3 * 4096, "kernel")
     assert ("flops32" in (tmp_path / "kept").read_text()) == (hook == "triton")
 
@@ -229,10 +234,11 @@ def test_launches_that_kernels_name(data: Any, tmp_path: Path) -> None:
         for _ in range(2):
             named_kernel[(4,)](x, 4096, BLOCK=1024)
         proton.finalize()
-    row = prof.frame.set_index("kernel").loc["named_kernel"]
+    analysis = prof.analyse()
+    row = analysis.frame.set_index("kernel").loc["named_kernel"]
     assert (row["launches"], row["bytes"], row["told_by"]) == (2, 4 * 4096, "kernel")
     assert "fill [n=4096]" in (tmp_path / "mine.hatchet").read_text()
-    assert prof.notes == {}
+    assert analysis.notes == {}
 
 
 def test_graphs_are_the_launches_that_they_hold() -> None:
@@ -247,7 +253,7 @@ def test_graphs_are_the_launches_that_they_hold() -> None:
                 add_kernel[(n // 1024,)](x, x, out, m, BLOCK=1024)
         for _ in range(3):
             graph.replay()
-    own = [s for s in prof.samples if s.kernel == "add_kernel"]
+    own = [s for s in prof.analyse().samples if s.kernel == "add_kernel"]
     assert len(own) == 8
     assert [s.counts.total.loaded for s in own if s.counts] == [8 * n, 4 * n] * 4
 
@@ -265,12 +271,13 @@ def test_repeated_launches_leave_what_one_leaves() -> None:
         for _ in range(2):
             accumulate_kernel[(4,)](x, total, BLOCK=1024)
     assert (x.unique().tolist(), total.tolist()) == ([2.0], [8])
-    frame = prof.frame.set_index("kernel")
+    analysis = prof.analyse()
+    frame = analysis.frame.set_index("kernel")
     row = frame.loc["accumulate_kernel"]
     assert (row["launches"], row["flops"], row["told_by"]) == (20, 4096, "counts")
     # Memory is put back without kernels of its own.
     assert list(frame.index) == ["accumulate_kernel"]
-    assert prof.notes == {}
+    assert analysis.notes == {}
 
 
 def test_launches_are_counted_without_copies_and_calls_are_timed() -> None:
@@ -282,11 +289,12 @@ def test_launches_are_counted_without_copies_and_calls_are_timed() -> None:
             add_kernel[(n // 1024,)](x, other, out, n, BLOCK=1024)
         # Tensors that are gone when launches are counted.
         add_kernel[(n // 2048,)](torch.rand(n, device="cuda"), y, out, n // 2, BLOCK=1024)
-    unique = [s.counts.unique_loaded for s in prof.samples if s.counts]
+    analysis = prof.analyse()
+    unique = [s.counts.unique_loaded for s in analysis.samples if s.counts]
     assert unique == [4 * n, 8 * n, 4 * n, 8 * n, 4 * n]
-    row = prof.frame.set_index("kernel").loc["add_kernel"]
+    row = analysis.frame.set_index("kernel").loc["add_kernel"]
     assert 1e-6 < row["overhead_min_s"] <= row["overhead_median_s"] < 1e-3
-    assert prof.notes == {}
+    assert analysis.notes == {}
 
 
 def test_a_graph_of_kernels_that_never_ran_before_is_counted() -> None:
@@ -298,7 +306,7 @@ def test_a_graph_of_kernels_that_never_ran_before_is_counted() -> None:
         with torch.cuda.graph(graph):
             add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
         graph.replay()
-    (sample,) = [s for s in prof.samples if s.kernel == "add_kernel"]
+    (sample,) = [s for s in prof.analyse().samples if s.kernel == "add_kernel"]
     assert sample.counts is not None
     assert sample.counts.total.loaded == 8 * n
 
@@ -322,8 +330,8 @@ def test_copies_and_fills_of_the_program_are_shown_and_those_of_counting_are_not
             )
             host.copy_(x, non_blocking=True)
         torch.cuda.synchronize()
-    frame = prof.frame.set_index("kernel")
-    assert "copies and fills of memory are not timed" not in prof.unseen
+    frame = prof.analyse().frame.set_index("kernel")
+    assert "copies and fills of memory are not timed" not in prof.analyse().unseen
     expected = {"host to device": 4 * n, "device to device": 4 * n, "device to host": 4 * n}
     for direction, nbytes in expected.items():
         row = frame.loc[f"copy {direction}"]
@@ -334,7 +342,9 @@ def test_copies_and_fills_of_the_program_are_shown_and_those_of_counting_are_not
     assert (frame["kind"] == "kernel").sum() == 1
     if data == "trace":
         # All of one stream, in the order in which the program asked for them.
-        names = [each.kernel for each in sorted(prof.samples, key=lambda each: each.begin)]
+        names = [
+            each.kernel for each in sorted(prof.analyse().samples, key=lambda each: each.begin)
+        ]
         one = ["copy host to device", "length_kernel", "copy device to device", "fill"]
         assert names == [*one, "copy device to host"] * count
 
@@ -371,7 +381,7 @@ def test_the_programs_sessions_and_ours(data: Any, order: str, tmp_path: Path) -
     if order != "inside":
         launch()
         proton.finalize()
-    assert prof.frame.set_index("kernel").loc["add_kernel", "launches"] == 3
+    assert prof.analyse().frame.set_index("kernel").loc["add_kernel", "launches"] == 3
     view = read(tmp_path / "mine.hatchet")
     assert view.root.total("count") == (2.0 if order == "inside" else 3.0)
 
@@ -380,7 +390,7 @@ def test_pythons_stack() -> None:
     x = torch.rand(1024, device="cuda")
     with profile(context="python", counts=False) as prof:
         add_kernel[(1,)](x, x, torch.empty_like(x), 1024, BLOCK=1024)
-    (sample,) = [s for s in prof.samples if s.kernel == "add_kernel"]
+    (sample,) = [s for s in prof.analyse().samples if s.kernel == "add_kernel"]
     assert sample.stack[-1].startswith("test_pythons_stack (test_profile_on_gpu.py:")
 
 

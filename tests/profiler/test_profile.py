@@ -13,11 +13,10 @@ import triton.language as tl
 import ttools.profiler
 from ttools.core.errors import UsageError
 from ttools.core.gpus.devices import Device, read_device
-from ttools.profiler import profile
+from ttools.profiler import ProfileAnalysis, profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.roofline import assumptions_of, bound, condition_of
 from ttools.profiler.report.html import write_page
-from ttools.profiler.report.profile import Profile
 
 
 @triton.jit
@@ -40,7 +39,8 @@ def test_frame_has_a_row_per_kernel_and_configuration() -> None:
         for n in (1000, 1000, 500):
             scale_kernel[(4,)](x, n, 2.0, BLOCK=256)
         tuned_kernel[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, 1000)
-    frame = prof.frame.set_index("kernel")
+    analysis = prof.analyse()
+    frame = analysis.frame.set_index("kernel")
     assert set(frame.index) == {"scale_kernel", "tuned_kernel"}
     scale = frame.loc["scale_kernel"]
     assert (scale["launches"], scale["config"]) == (3, "")
@@ -53,9 +53,12 @@ def test_frame_has_a_row_per_kernel_and_configuration() -> None:
     assert scale["min_s"] <= scale["median_s"] <= scale["p95_s"] <= scale["max_s"]
     assert frame["share"].sum() == pytest.approx(1.0)
     assert frame.loc["tuned_kernel", "config"].startswith("BLOCK=64")
-    assert list(prof.frame["total_s"]) == sorted(prof.frame["total_s"], reverse=True)
-    assert {each.source.name for each in prof.inspections} == {"scale_kernel", "tuned_kernel"}
-    assert prof.notes == {}
+    assert list(analysis.frame["total_s"]) == sorted(analysis.frame["total_s"], reverse=True)
+    assert {each.source.name for each in analysis.inspections} == {
+        "scale_kernel",
+        "tuned_kernel",
+    }
+    assert analysis.notes == {}
 
 
 def test_lines() -> None:
@@ -63,7 +66,8 @@ def test_lines() -> None:
     with profile() as prof:
         for _ in range(2):
             scale_kernel[(4,)](x, 1000, 2.0, BLOCK=256)
-    every = prof.lines[prof.lines["executions"] > 0]
+    analysis = prof.analyse()
+    every = analysis.lines[analysis.lines["executions"] > 0]
     first = scale_kernel.starting_line_number
     # The line of offsets does nothing that is counted, but runs in four programs of two launches.
     assert list(every["line"] - first) == [2, 3, 4]
@@ -73,8 +77,8 @@ def test_lines() -> None:
     assert list(lines["stored"]) == [0, 8000]
     assert list(lines["flops"]) == [0, 2048]
     assert lines["operations"][1] == "2,048 fp32"
-    assert "bound_s" not in prof.frame.columns
-    assert prof.inspections == []
+    assert "bound_s" not in analysis.frame.columns
+    assert analysis.inspections == ()
 
 
 @triton.jit
@@ -91,10 +95,11 @@ def test_lines_of_integers_run_as_often_as_their_loop() -> None:
     with profile() as prof:
         for rounds in (10, 30):
             hash_kernel[(2,)](x, torch.empty_like(x), rounds, BLOCK=128)
-    lines = prof.lines.set_index(prof.lines["line"] - hash_kernel.starting_line_number)
+    analysis = prof.analyse()
+    lines = analysis.lines.set_index(analysis.lines["line"] - hash_kernel.starting_line_number)
     assert lines.loc[5, "executions"] == 2 * (10 + 30)
     assert lines.loc[3, "executions"] == lines.loc[6, "executions"] == 2 * 2
-    assert "80 times" in write_page(prof)
+    assert "80 times" in write_page(analysis)
 
 
 @triton.jit
@@ -116,15 +121,16 @@ def test_times_of_lines_are_shares_of_the_kernels() -> None:
         for _ in range(3):
             uneven_kernel[(16,)](x, BLOCK=1024)
     assert torch.equal(x, expected)
-    lines = prof.lines.sort_values("time_s", ascending=False, ignore_index=True)
+    analysis = prof.analyse()
+    lines = analysis.lines.sort_values("time_s", ascending=False, ignore_index=True)
     assert lines["line"][0] == uneven_kernel.starting_line_number + 5
     assert lines["time_share"][0] > 0.5
-    (total,) = prof.frame["total_s"]
+    (total,) = analysis.frame["total_s"]
     assert lines["time_s"].sum() <= 1.001 * total
     assert list(lines["time_s"] / total) == pytest.approx(list(lines["time_share"]))
-    assert without.lines["time_s"].isna().all()
-    assert re.search(r"about \d+\.\d% of the time; 14,400 times", write_page(prof))
-    assert len(prof.samples) == len(without.samples) == 3
+    assert without.analyse().lines["time_s"].isna().all()
+    assert re.search(r"about \d+\.\d% of the time; 14,400 times", write_page(analysis))
+    assert len(analysis.samples) == len(without.analyse().samples) == 3
 
 
 def test_lines_without_times_say_why() -> None:
@@ -132,10 +138,11 @@ def test_lines_without_times_say_why() -> None:
     with profile() as prof:
         waiting_kernel[(4,)](torch.zeros(1, dtype=torch.int32), x)
     assert x[0] == 5.0
-    assert prof.notes["waiting_kernel"] == (
+    analysis = prof.analyse()
+    assert analysis.notes["waiting_kernel"] == (
         "times of lines in a kernel whose programs wait for each other"
     )
-    assert prof.lines["time_share"].isna().all()
+    assert analysis.lines["time_share"].isna().all()
 
 
 @triton.jit
@@ -156,15 +163,17 @@ def test_only_chooses_kernels_and_decorators_work() -> None:
         tuned_kernel[(1,)](x, 64)
 
     run()
-    assert list(prof.frame["kernel"]) == ["scale_kernel"]
-    assert prof.launches == 1
+    analysis = prof.analyse()
+    assert list(analysis.frame["kernel"]) == ["scale_kernel"]
+    assert analysis.launches == 1
 
 
 def test_an_empty_run_has_empty_frames() -> None:
     with profile(device="a100") as prof:
         pass
-    assert len(prof.frame) == len(prof.lines) == 0
-    assert "limited_by" in prof.frame.columns
+    analysis = prof.analyse()
+    assert len(analysis.frame) == len(analysis.lines) == 0
+    assert "limited_by" in analysis.frame.columns
 
 
 def counts(operations: dict[str, int], unique: int) -> LaunchCounts:
@@ -221,16 +230,16 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     measured = {"atomics on one address (i32)": 1e9, "atomics on one address (f64)": 1e6}
     known = replace(device, name="mine", peaks={**device.peaks, **measured})
 
-    def profiled(device: Device) -> Profile:
+    def profiled(device: Device) -> ProfileAnalysis:
         with profile(on="cpu", device=device, line_times=False) as prof:
             counter_kernel[(64,)](x, bins, count, BLOCK=1024, BINS=4)
-        return prof
+        return prof.analyse()
 
-    prof = profiled(known)
-    (counts,) = (sample.counts for sample in prof.samples)
+    analysis = profiled(known)
+    (counts,) = (sample.counts for sample in analysis.samples)
     assert counts is not None
     assert counts.updates == {"i32": 64 * 1024 / 4, "f64": 64}
-    (row,) = prof.frame.to_dict("records")
+    (row,) = analysis.frame.to_dict("records")
     assert (row["limited_by"], row["updates"]) == ("atomics on one address", 16384)
     # Of the counter, whose 64 updates take longer than 16,384 of the faster type.
     assert row["bound_s"] == pytest.approx(64 / 1e6)
@@ -243,17 +252,18 @@ def test_atomics_on_one_address_bound_a_launch() -> None:
     )
 
 
-def test_of_many_forms_those_that_matter_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("forms", "profile"):
+def test_of_many_signatures_those_that_matter_are_analysed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("signatures", "analysis"):
         monkeypatch.setattr(f"ttools.profiler.report.{module}.MOST", 2)
     x = torch.zeros(4096)
     with profile(on="cpu", device="h100", line_times=False) as prof:
         for programs, launches in ((1, 9), (2, 1), (8, 1), (4, 3)):
             for _ in range(launches):
                 scale_kernel[(programs,)](x, 4096, 1.0, BLOCK=64)
-    forms = prof.forms.set_index("grid")
-    assert set(forms.index[forms["projected_s"].notna()]) == {"4", "1"}
-    assert prof.notes["scale_kernel"] == (
-        "of its 4 grids and shapes those 2 were judged that request most; projections and advice "
+    analysis = prof.analyse()
+    signatures = analysis.signatures.set_index("grid")
+    assert set(signatures.index[signatures["projected_s"].notna()]) == {"4", "1"}
+    assert analysis.notes["scale_kernel"] == (
+        "of its 4 grids and shapes those 2 were analysed that request most; projections and advice "
         "are by these"
     )

@@ -44,9 +44,10 @@ def table_kernel(table_ptr, out_ptr, step, BLOCK: tl.constexpr):
 
 def naive(prof: Profile, base: int, strides: tuple[int, int], extents: tuple[int, int]) -> Any:
     """Requests, sectors and the fewest of the first load, from coordinates and sets alone."""
-    (inspection,) = prof.inspections
+    analysis = prof.analyse()
+    (inspection,) = analysis.inspections
     layout = next(each for each in access_layouts(inspection.compilation) if each.kind == "load")
-    (row,) = prof.accesses[prof.accesses["kind"] == "load"].to_dict("records")
+    (row,) = analysis.accesses[analysis.accesses["kind"] == "load"].to_dict("records")
     wide = row["bits"] // 32
     (m, n), held = layout.shape, layout.held
     requests = sectors = fewest = 0
@@ -78,7 +79,7 @@ def test_sectors_are_those_of_the_addresses(
         grid = (triton.cdiv(extents[0], 16),)
         copy_kernel[grid](x, out, *strides, *extents, BLOCK_M=16, BLOCK_N=32, num_warps=2)
     requests, sectors, fewest = naive(prof, x.data_ptr(), strides, extents)
-    (row,) = prof.accesses[prof.accesses["kind"] == "load"].to_dict("records")
+    (row,) = prof.analyse().accesses[prof.analyse().accesses["kind"] == "load"].to_dict("records")
     assert not row["sampled"]
     assert row["sectors_per_request"] == pytest.approx(sectors / requests)
     assert row["ideal_per_request"] == pytest.approx(fewest / requests)
@@ -104,21 +105,22 @@ def test_tiles_that_are_walked_in_strips_are_whole(dtype: torch.dtype, depth: in
     with profile(target="sm_90", line_times=False) as prof:
         column_kernel[(1,)](x, out, depth, BLOCK_N=32, BLOCK_K=64)
     assert (out == depth).all()
-    (sample,) = prof.samples
+    analysis = prof.analyse()
+    (sample,) = analysis.samples
     assert sample.counts is not None
     trace = sample.counts.accesses[0]
     k, n = np.arange(128)[:, None], np.arange(32)[None, :]
     expected = np.where(k < depth, x.data_ptr() + x.element_size() * (n * depth + k), -1)
     assert trace.addresses.tolist() == expected.reshape(2, -1).tolist()
     if depth == 128:
-        assert prof.accesses["efficiency"][0] == 1.0
+        assert analysis.accesses["efficiency"][0] == 1.0
 
 
 def test_what_programs_share_and_touch_again() -> None:
     table, out = torch.ones(256), torch.zeros(2)
     with profile(target="sm_80") as prof:
         table_kernel[(5,)](table, out, 0, BLOCK=256)
-    found = prof.accesses
+    found = prof.analyse().accesses
     assert list(found["kind"]) == ["load", "load", "atomic"]
     assert list(found["shared_by"][:2]) == [5.0, 5.0]
     assert list(found["again"][:2]) == [1.0, 3.0]
@@ -130,28 +132,30 @@ def test_width_that_the_compiler_could_not_know() -> None:
     with profile(target="sm_90") as prof:
         # 1000 is no multiple of 16, yet every row begins at one of 16 bytes.
         copy_kernel[(2,)](x, out, 1000, 1, 32, 1000, BLOCK_M=16, BLOCK_N=64)
-    assert list(prof.accesses["bits"]) == [32, 32]
-    assert list(prof.accesses["possible_bits"]) == [128, 128]
+    assert list(prof.analyse().accesses["bits"]) == [32, 32]
+    assert list(prof.analyse().accesses["possible_bits"]) == [128, 128]
     with profile(target="sm_90") as prof:
         # Rows of 1001 do not.
         copy_kernel[(2,)](torch.zeros(32032), out, 1001, 1, 32, 1000, BLOCK_M=16, BLOCK_N=64)
-    assert list(prof.accesses["possible_bits"]) == [32, 128]
+    assert list(prof.analyse().accesses["possible_bits"]) == [32, 128]
 
 
 def test_slices_and_amds_targets() -> None:
     x, out = torch.zeros(32, 64), torch.zeros(32, 64)
     with profile(target="gfx942") as prof:
         copy_kernel[(2,)](x, out, 64, 1, 32, 64, BLOCK_M=16, BLOCK_N=64)
-    assert list(prof.accesses["kind"]) == ["load", "store"]
-    assert (prof.accesses["efficiency"] == 1.0).all()
+    analysis = prof.analyse()
+    assert list(analysis.accesses["kind"]) == ["load", "store"]
+    assert (analysis.accesses["efficiency"] == 1.0).all()
 
 
 def test_without_a_target_there_is_nothing_to_tell() -> None:
     x, out = torch.zeros(32, 64), torch.zeros(32, 64)
     with profile() as prof:
         copy_kernel[(2,)](x, out, 64, 1, 32, 64, BLOCK_M=16, BLOCK_N=64)
-    assert len(prof.accesses) == 0
-    assert "sectors_per_request" in prof.accesses.columns
+    analysis = prof.analyse()
+    assert len(analysis.accesses) == 0
+    assert "sectors_per_request" in analysis.accesses.columns
 
 
 runs = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(0, 3)), max_size=20)

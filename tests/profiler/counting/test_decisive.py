@@ -130,5 +130,9 @@ def test_on_the_cpu_what_depends_on_memory_is_counted_each_time() -> None:
     with profile() as prof:
         for index in (torch.arange(64), INDEX):
             gather_kernel[(1,)](index, X, OUT, 64)
-    assert [s.counts.unique_loaded for s in prof.samples if s.counts] == [64 * 12, 64 * 8 + 4]
-    assert prof.frame["told_by"][0] == "counts"
+    analysis = prof.analyse()
+    assert [s.counts.unique_loaded for s in analysis.samples if s.counts] == [
+        64 * 12,
+        64 * 8 + 4,
+    ]
+    assert analysis.frame["told_by"][0] == "counts"

@@ -62,7 +62,7 @@ def profiled(kernel: Any, dtype: torch.dtype = torch.int32, device: str = "h100"
     x, out = torch.ones(4096, dtype=dtype), torch.zeros(4096, dtype=dtype)
     with profile(device=device, line_times=False) as prof:
         kernel[(4,)](x, out, 512, 5, BLOCK=128)
-    (sample,) = prof.samples
+    (sample,) = prof.analyse().samples
     assert sample.counts is not None
     return sample.counts
 
@@ -100,7 +100,7 @@ def test_integers_bound_a_launch() -> None:
     x = torch.ones(1 << 14, dtype=torch.int32)
     with profile(device="h100", line_times=False) as prof:
         hash_kernel[(128,)](x, x, 1 << 14, 400, BLOCK=128)
-    (row,) = prof.frame.to_dict("records")
+    (row,) = prof.analyse().frame.to_dict("records")
     assert row["limited_by"] == "integer"
     operations = 4 * 400 * (1 << 14)
     assert row["bound_s"] == pytest.approx(operations / read_device("h100").peaks["fp32"])

@@ -27,6 +27,7 @@ from ttools.profiler.gpu.copies import CopyRecorder, MemoryOperation, OwnCopies
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime
 from ttools.profiler.gpu.session import GpuSession
+from ttools.profiler.report.analysis import ProfileAnalysis
 from ttools.profiler.report.html import write_page
 from ttools.profiler.report.profile import Profile
 
@@ -340,11 +341,11 @@ def plain_kernel(x_ptr, BLOCK: tl.constexpr):
 @pytest.fixture
 def profiled(
     cupti: Callable[..., ctypes.CDLL], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Profile]:
+) -> Callable[..., ProfileAnalysis]:
     """Profile two launches with copies between them, which stand-ins report."""
     real = cupti()
 
-    def run(data: Any = "trace", only: Sequence[str] | None = None) -> Profile:
+    def run(data: Any = "trace", only: Sequence[str] | None = None) -> ProfileAnalysis:
         @contextmanager
         def session(stem: Path, options: ProtonOptions, recorder: CopyRecorder) -> Iterator[None]:
             with recorder.in_front_of_cupti():
@@ -370,7 +371,7 @@ def profiled(
         with own.running():
             plain_kernel[(1,)](x, BLOCK=16)
             plain_kernel[(1,)](x, BLOCK=16)
-        return Profile(own, None, None)
+        return Profile(own, None, None).analyse()
 
     return run
 
@@ -416,7 +417,7 @@ def test_proton_itself_takes_its_buffers_from_the_recorder(
 
 @pytest.mark.parametrize("data", ["trace", "tree"])
 def test_copies_and_fills_are_rows_of_a_profile(
-    profiled: Callable[..., Profile], data: str
+    profiled: Callable[..., ProfileAnalysis], data: str
 ) -> None:
     prof = profiled(data)
     frame = prof.frame.set_index("kernel")
@@ -432,7 +433,7 @@ def test_copies_and_fills_are_rows_of_a_profile(
     if data == "trace":
         assert (row["bytes"], row["max_s"]) == pytest.approx((3000.0, 2e-6))
     assert (prof.launches, prof.notes) == (2, {})
-    assert set(prof.forms["kernel"]) == {"plain_kernel"}
+    assert set(prof.signatures["kernel"]) == {"plain_kernel"}
     assert prof.frame["total_s"].sum() == pytest.approx(8e-6)
     tree = prof.tree.as_dict()
     assert {each["name"]: each["kind"] for each in tree["children"]} == dict(frame["kind"])
@@ -446,14 +447,14 @@ def test_copies_and_fills_are_rows_of_a_profile(
         assert prof.unseen == ""
 
 
-def test_chosen_kernels_are_shown_without_copies(profiled: Callable[..., Profile]) -> None:
+def test_chosen_kernels_are_shown_without_copies(profiled: Callable[..., ProfileAnalysis]) -> None:
     prof = profiled(only=["plain_kernel"])
     assert list(prof.frame["kernel"]) == ["plain_kernel"]
     assert "(only chosen kernels are shown)" in prof.unseen
 
 
 def test_every_format_marks_what_is_no_kernel(
-    profiled: Callable[..., Profile], capsys: pytest.CaptureFixture[str]
+    profiled: Callable[..., ProfileAnalysis], capsys: pytest.CaptureFixture[str]
 ) -> None:
     prof = profiled()
     write_tables_of(prof, "text", None, lines=False, tree=True)

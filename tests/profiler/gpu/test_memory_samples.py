@@ -22,6 +22,7 @@ from ttools.profiler.gpu.equal_launches import MadeLaunch
 from ttools.profiler.gpu.memory_samples import MOST, StratifiedSample, copied, span_of
 from ttools.profiler.gpu.proton_file import KernelTime
 from ttools.profiler.gpu.session import join
+from ttools.profiler.report.analysis import ProfileAnalysis
 from ttools.profiler.report.profile import Profile
 from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.session import Sample
@@ -105,27 +106,30 @@ def test_of_large_storages_only_the_part_of_the_tensor_is_copied() -> None:
     assert torch.equal(copy.content.view(torch.int32)[::2], part)
 
 
-def rows(watch: CountedLaunches) -> tuple[list[MadeLaunch], pd.Series, Profile]:
+def rows(watch: CountedLaunches) -> tuple[list[MadeLaunch], pd.Series, ProfileAnalysis]:
     watch.count()
     made = watch.launches
     times = [KernelTime(m.launch.kernel, float(n), 1e-6) for n, m in enumerate(made)]
     session = Session(watch, join(times, made, watch.notes, Trials()))
-    profiled = Profile(session, read_device("h100"), read_target("sm_90"))
-    return made, profiled.frame.iloc[0], profiled
+    analysis = Profile(session, read_device("h100"), read_target("sm_90")).analyse()
+    return made, analysis.frame.iloc[0], analysis
 
 
 class Session:
     """Stands for a session on a GPU whose launches have taken a microsecond each."""
 
     timed_on = "the GPU"
-    counted, unseen = (0, 0), ""
+    unseen = ""
     overheads: dict[tuple[str, str], list[float]] = {}  # noqa: RUF012
     trials = Trials()
 
     def __init__(self, watch: CountedLaunches, samples: Sequence[Sample]) -> None:
         self.samples, self.notes = list(samples), watch.notes
-        self.variants, self.seen = watch.variants, watch.made
+        self.variants, self.seen, self.recorded = watch.variants, watch.made, watch.made
         self.scopes: list[tuple[tuple[str, ...], dict[str, float]]] = []
+
+    def finish(self, *_: object, count: bool = True) -> None:
+        pass
 
     def running(self) -> Any:
         return nullcontext()
@@ -148,7 +152,7 @@ def requested(length: int) -> int:
 
 def test_few_launches_are_all_counted() -> None:
     lengths = [max(1, 8 * n) for n in range(20)]
-    made, row, profiled = rows(grown(lengths))
+    made, row, analysis = rows(grown(lengths))
     assert [m.launch.counts.total.bytes for m in made if m.launch.counts] == [
         requested(n) for n in lengths
     ]
@@ -157,12 +161,12 @@ def test_few_launches_are_all_counted() -> None:
     assert (row["told_by"], row["counted"]) == ("counts", 20)
     assert pd.isna(row["estimated"])
     assert row["bound_s"] > 0
-    assert set(profiled.forms["told_by"]) == {"counts"}
+    assert set(analysis.signatures["told_by"]) == {"counts"}
 
 
 def test_of_many_launches_a_sample_is_counted_and_nothing_is_claimed_of_them() -> None:
     lengths = [1 + n // 2 for n in range(6 * MOST)]
-    made, row, profiled = rows(grown(lengths))
+    made, row, analysis = rows(grown(lengths))
     exact = [m.launch.counts for m in made if m.launch.counts and not m.launch.counts.estimated]
     assert MOST // 2 <= len(exact) <= MOST
     mean = sum(map(requested, lengths)) / len(lengths)
@@ -177,12 +181,12 @@ def test_of_many_launches_a_sample_is_counted_and_nothing_is_claimed_of_them() -
         assert pd.isna(row[name]), name
     assert row["instruction_mix"] is None
     assert row["registers"] > 0
-    assert profiled.advice == []
-    assert len(profiled.accesses) == 0
-    assert set(profiled.lines["told_by"]) == {"estimate"}
-    forms = profiled.forms
-    assert set(forms["told_by"]) == {"counts", "estimate"}
-    assert forms["bound_s"].isna().equals(forms["told_by"] == "estimate")
+    assert analysis.advice == ()
+    assert len(analysis.accesses) == 0
+    assert set(analysis.lines["told_by"]) == {"estimate"}
+    signatures = analysis.signatures
+    assert set(signatures["told_by"]) == {"counts", "estimate"}
+    assert signatures["bound_s"].isna().equals(signatures["told_by"] == "estimate")
 
 
 @pytest.mark.parametrize("launches", [5, 6 * MOST])
@@ -195,9 +199,9 @@ def test_advice_rests_on_launches_that_were_counted(launches: int) -> None:
         for _ in range(launches):
             masked_kernel[(1,)](x, length, out, BLOCK=1024)
             length.fill_(1024)
-    _, row, profiled = rows(watch)
+    _, row, analysis = rows(watch)
     assert row["masked_share"] == pytest.approx((1 - 8 / 1024) / launches, rel=0.5)
-    kinds = {hint.kind for hint in profiled.advice}
+    kinds = {hint.kind for hint in analysis.advice}
     # Of five launches the first is a part that is worth advice, and known.
     assert ("mask_overhead" in kinds) == (launches == 5)
 

@@ -321,6 +321,7 @@ def test_what_ran_before_the_program_failed_is_told(
         plain_kernel[(2,)](x, BLOCK=16)
         assert own.seen == 3
         plain_kernel[(2,)](x, BLOCK=16)
+    own.finish()
     samples = own.samples
     assert [s.grid for s in samples] == [(1, 1, 1), (1, 1, 1), (2, 1, 1), (2, 1, 1)]
     assert [s.counts.total.stored for s in samples if s.counts] == [64, 64, 128, 128]
@@ -352,6 +353,7 @@ def test_launches_and_kernels_under_other_names(
         called_kernel[(1,)](x, BLOCK=16)
         renamed_kernel[(3,)](x, BLOCK=16)
         called_kernel[(2,)](x, BLOCK=16)
+    own.finish()
     found = [(s.kernel, s.grid[:1]) for s in own.samples if s.kernel != "library"]
     assert found == [("called_kernel", (1,)), ("renamed_kernel", (3,)), ("called_kernel", (2,))]
     assert all(s.counts for s in own.samples if s.kernel != "library")
@@ -383,6 +385,7 @@ def test_trials_of_autotuners_are_left_out_unless_asked_for(
     with own.running():
         for _ in range(2):
             tried_kernel[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x, 64)
+    own.finish()
     found = [s.config["BLOCK"] for s in own.samples if s.config]
     left = own.trials
     if trials:
@@ -403,6 +406,7 @@ def test_launches_warm_up_apart_from_trials(proton_writes: Callable[..., None]) 
     with own.running():
         for _ in range(2):
             tried_kernel[(4,)](x, 64)
+    own.finish()
     assert (len(own.samples), own.trials.launches, own.notes) == (1, 4, {})
 
 
@@ -410,7 +414,8 @@ def test_on_the_cpu_nothing_is_tried() -> None:
     x = torch.zeros(64)
     with profile(on="cpu") as prof:
         tried_kernel[(4,)](x, 64)
-    assert ([s.config for s in prof.samples], prof.trials) == (
+    analysis = prof.analyse()
+    assert ([s.config for s in analysis.samples], analysis.trials) == (
         [{"BLOCK": 16, "num_warps": 4, "num_ctas": 1, "num_stages": 3}],
         Trials(),
     )

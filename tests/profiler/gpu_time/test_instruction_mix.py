@@ -67,7 +67,7 @@ def test_the_frame_of_a_profile_has_them() -> None:
     x, y, z = torch.ones(32, 256).half(), torch.ones(256, 32).half(), torch.empty(32, 32)
     with profile(target="sm_80", line_times=False) as prof:
         product_kernel[(1,)](x, y, z, 256, BLOCK=32)
-    (row,) = prof.frame.to_dict("records")
+    (row,) = prof.analyse().frame.to_dict("records")
     mix = row["instruction_mix"]
     assert sum(mix.values()) == pytest.approx(1.0)
     assert {"matrix", "shared memory", "global memory", "integer"} <= mix.keys()

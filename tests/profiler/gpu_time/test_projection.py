@@ -18,12 +18,11 @@ from ttools.core.compilation import disassembly
 from ttools.core.compilation.machine_code import read_machine_code
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import read_device
-from ttools.profiler import Profile, profile
+from ttools.profiler import Profile, ProfileAnalysis, profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.projection import AT_MOST, WITHIN, is_projected, project
 from ttools.profiler.gpu_time.work import Access, Blocks, Work, work_of
-from ttools.profiler.report.access_frame import qualities
 
 
 @triton.jit
@@ -42,18 +41,16 @@ def product_kernel(a_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @cache
-def profiled(n: int, programs: int, stride: int = 1, device: str = "h100") -> Profile:
+def profiled(n: int, programs: int, stride: int = 1, device: str = "h100") -> ProfileAnalysis:
     x, out = torch.zeros(n * programs * stride), torch.zeros(n * programs)
     with profile(device=device) as prof:
         copy_kernel[(programs,)](x, out, n, stride, BLOCK=128)
-    return prof
+    return prof.analyse()
 
 
 def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
-    prof = profiled(n, programs, stride, device)
-    ((form, inspection, found),) = qualities(prof.samples, prof.inspections)
-    sample = form.sample
-    assert sample.counts is not None
+    (known,) = profiled(n, programs, stride, device).evidence
+    assert known.counts is not None
     accesses = [
         Access(
             kind=each.trace.kind,
@@ -61,10 +58,11 @@ def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
             sectors=each.sectors / each.ideal,
             tile_sectors=each.tile_sectors / each.tile_ideal,
         )
-        for each in found
+        for each in known.accesses
     ]
     blocks = Blocks(warps=4, resident=16)
-    return work_of(sample.counts, inspection.machine_code, blocks, accesses, read_device(device))
+    code = known.inspection.machine_code
+    return work_of(known.counts, code, blocks, accesses, read_device(device))
 
 
 def test_work_of_a_launch() -> None:
@@ -102,10 +100,9 @@ def test_spilled_registers_cross_to_the_last_cache_where_the_first_is_full(
 
 
 def test_nothing_is_in_the_cache_where_configurations_are_timed() -> None:
-    prof = profiled(256, 4)
-    ((form, inspection, accesses),) = qualities(prof.samples, prof.inspections)
-    assert form.sample.counts is not None
-    given = form.sample.counts, inspection, read_device("h100"), accesses
+    (known,) = profiled(256, 4).evidence
+    assert known.counts is not None
+    given = known.counts, known.inspection, read_device("h100"), known.accesses
     assert project(*given, cold=True).seconds > project(*given).seconds
 
 
@@ -157,17 +154,18 @@ def test_without_the_tools_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     x = torch.zeros(256)
     with profile(device="h100") as prof:
         copy_kernel[(1,)](x, x.clone(), 256, 1, BLOCK=128)
-    (row,) = prof.frame.to_dict("records")
+    analysis = prof.analyse()
+    (row,) = analysis.frame.to_dict("records")
     assert row["projected_s"] != row["projected_s"]
     assert row["bound_s"] > 0
-    assert prof.notes == {"copy_kernel": "cuobjdump is not there"}
+    assert analysis.notes == {"copy_kernel": "cuobjdump is not there"}
 
 
 def test_kernels_unlike_those_that_were_measured_are_marked() -> None:
     a = torch.zeros(64, 64)
     with profile(device="h100") as prof:
         product_kernel[(1,)](a, torch.zeros(64, 64), BLOCK=64)
-    (row,) = prof.frame.to_dict("records")
+    (row,) = prof.analyse().frame.to_dict("records")
     assert "computes products without matrix units" in row["projected_outside"]
 
 
@@ -199,12 +197,11 @@ def test_the_page_and_json_can_hold_it() -> None:
 
 
 def test_projecting_takes_the_largest_launch() -> None:
-    prof = profiled(256, 4)
-    ((form, inspection, accesses),) = qualities(prof.samples, prof.inspections)
-    sample = form.sample
-    assert sample.counts is not None
-    own = project(sample.counts, inspection, read_device("h100"), accesses)
-    assert own.seconds == prof.frame["projected_s"].iloc[0]
+    analysis = profiled(256, 4)
+    (known,) = analysis.evidence
+    assert known.counts is not None
+    own = project(known.counts, known.inspection, read_device("h100"), known.accesses)
+    assert own.seconds == analysis.frame["projected_s"].iloc[0]
 
 
 @triton.jit
@@ -249,12 +246,13 @@ def test_what_has_too_many_programs_has_neither(programs: int, said: str | None)
 
 
 def _check_refusal(prof: Profile, said: str | None) -> None:
-    (row,) = prof.frame.to_dict("records")
-    (form,) = prof.forms.to_dict("records")
+    analysis = prof.analyse()
+    (row,) = analysis.frame.to_dict("records")
+    (signature,) = analysis.signatures.to_dict("records")
     if said is None:
         assert row["projected_s"] > row["bound_s"] > 0
         assert "cannot_launch" not in row
         return
-    assert row["cannot_launch"] == form["cannot_launch"] == said
-    for value in (row["projected_s"], row["bound_s"], row["memory_share"], form["bound_s"]):
+    assert row["cannot_launch"] == signature["cannot_launch"] == said
+    for value in (row["projected_s"], row["bound_s"], row["memory_share"], signature["bound_s"]):
         assert math.isnan(value)

@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.profiler import Profile, profile
+from ttools.profiler import ProfileAnalysis, profile
 from ttools.sanitizer import sanitize
 
 # Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
@@ -46,10 +46,10 @@ GIVEN = {
 }
 
 
-def profiled(launch: Any) -> Profile:
+def profiled(launch: Any) -> ProfileAnalysis:
     with profile(target="sm_90") as prof:
         launch.run()
-    return prof
+    return prof.analyse()
 
 
 #: Compiling them for a GPU takes a while.
@@ -99,9 +99,9 @@ def test_promises_that_are_advised_hold(pairs: ModuleType, columns: int) -> None
         with sanitize() as report:
             after.run()
         assert not report.findings
-        prof = profiled(after)
-        assert not [hint for hint in prof.advice if hint.kind == "narrow_access"]
-        assert set(prof.accesses["bits"]) == {16 * int(aligned[1])}
+        analysis = profiled(after)
+        assert not [hint for hint in analysis.advice if hint.kind == "narrow_access"]
+        assert set(analysis.accesses["bits"]) == {16 * int(aligned[1])}
         assert torch.equal(after.out, x * 2)
 
 
@@ -119,8 +119,9 @@ def test_nothing_is_said_of_neighbours_that_the_cache_holds() -> None:
     x, out = torch.rand(1 << 14), torch.zeros(1 << 14)
     with profile(target="sm_90") as prof:
         stencil_kernel[(16,)](x, out, len(x), WIDTH=9, BLOCK=1024)
-    assert prof.accesses["sectors_per_request"].max() > 8
-    assert prof.advice == []
+    analysis = prof.analyse()
+    assert analysis.accesses["sectors_per_request"].max() > 8
+    assert analysis.advice == ()
 
 
 @triton.jit
@@ -145,7 +146,7 @@ def gathered_kernel(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
 def coalescing_advice(launch: Callable[[], Any]) -> list[str]:
     with profile(target="sm_90") as prof:
         launch()
-    return [hint.advice for hint in prof.advice if hint.kind == "uncoalesced_access"]
+    return [hint.advice for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
 
 
 def test_windows_have_an_axis_of_stride_1() -> None:
@@ -175,18 +176,18 @@ def test_threads_that_hold_neighbours() -> None:
     x, out = torch.zeros(1 << 13, dtype=torch.int8), torch.zeros(1 << 12, dtype=torch.int8)
     with profile(target="sm_90") as prof:
         held_kernel[(1,)](x, out, 3, 1, BLOCK=4096, num_warps=8)
-    said = [hint for hint in prof.advice if hint.kind == "uncoalesced_access"]
+    said = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
     assert [hint for hint in said if "each holds 16 elements in a row along axis 0" in hint.advice]
     with profile(target="sm_90") as prof:
         held_kernel[(16,)](x, out, 3, 1, BLOCK=256, num_warps=8)
-    assert not [hint for hint in prof.advice if hint.kind == "uncoalesced_access"]
+    assert not [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
 
 
 def test_without_a_target_there_is_no_advice(pairs: ModuleType) -> None:
     before, _ = pairs.PAIRS[0].make("cpu", True)
     with profile() as prof:
         before.run()
-    assert prof.advice == []
+    assert prof.analyse().advice == ()
 
 
 def test_each_specialisation_is_looked_at(pairs: ModuleType) -> None:
@@ -194,11 +195,12 @@ def test_each_specialisation_is_looked_at(pairs: ModuleType) -> None:
     with profile(target="sm_90") as prof:
         for launch in (after, before, after):
             launch.run()
-    assert {hint.kind for hint in prof.advice} >= {"uncoalesced_access"}
+    analysis = prof.analyse()
+    assert {hint.kind for hint in analysis.advice} >= {"uncoalesced_access"}
     # Accesses are those of both, of which one moves sectors in vain.
-    assert set(prof.accesses["efficiency"]) == {1.0, 0.125}
-    assert sorted(prof.forms["launches"]) == [1, 2]
-    assert len(prof.inspections) == 2
+    assert set(analysis.accesses["efficiency"]) == {1.0, 0.125}
+    assert sorted(analysis.signatures["launches"]) == [1, 2]
+    assert len(analysis.inspections) == 2
 
 
 @triton.jit
@@ -230,7 +232,7 @@ def test_parts_of_pairs_that_others_load(kernel: Any, parts: int, given: bool) -
     with profile(target="sm_90") as prof:
         kernel[(4,)](x, out, PARTS=parts, BLOCK=1024)
     torch.testing.assert_close(out, x.view(-1, parts).sum(1))
-    hints = [hint for hint in prof.advice if hint.kind == "uncoalesced_access"]
+    hints = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
     assert bool(hints) is given
     assert all("from the L1 cache" in hint.evidence for hint in hints)
 
@@ -241,7 +243,7 @@ def test_tiles_narrower_than_a_sector(pairs: ModuleType, width: int, given: bool
     with profile(target="sm_90") as prof:
         pairs.column_sum_kernel[(512 // width,)](x, out, 64, 512, BLOCK_M=32, BLOCK_N=width)
     torch.testing.assert_close(out, x.sum(0))
-    hints = [hint for hint in prof.advice if hint.kind == "uncoalesced_access"]
+    hints = [hint for hint in prof.analyse().advice if hint.kind == "uncoalesced_access"]
     assert bool(hints) is given
     assert all("at least 8 elements along axis 1" in hint.advice for hint in hints)
 
@@ -260,7 +262,9 @@ def test_what_follows_data_promises_nothing(in_order: bool) -> None:
     with profile(target="sm_90") as prof:
         gather_kernel[(4,)](x, index, out, 1 << 12, BLOCK=1024)
     torch.testing.assert_close(out, x[index])
-    assert {hint.kind for hint in prof.advice} == (set() if in_order else {"uncoalesced_access"})
+    assert {hint.kind for hint in prof.analyse().advice} == (
+        set() if in_order else {"uncoalesced_access"}
+    )
 
 
 @triton.jit
@@ -290,7 +294,7 @@ def test_nothing_is_said_where_nothing_helps() -> None:
     with profile(target="sm_90") as prof:
         cross_kernel[(1, 16)](x, out, 128, 128, ROWS=8, COLUMNS=128)
         transpose_kernel[(2, 2)](x, out, 128, 128, BLOCK=64)
-    assert prof.advice == []
+    assert prof.analyse().advice == ()
 
 
 @triton.jit
@@ -316,8 +320,9 @@ def test_tiles_are_kept_where_triton_can_keep_them(inner: int, kept: bool) -> No
     out = torch.zeros(tiles * block, block)
     with profile(target="sm_90") as prof:
         persistent_kernel[(2,)](a, b, out, tiles, INNER=inner, BLOCK=block, DEPTH=depth)
-    hints = [hint for hint in prof.advice if hint.kind == "loaded_again"]
-    (trace,) = {e.trace for e in prof._evidence()[0].accesses if e.trace.again > 1}
+    analysis = prof.analyse()
+    hints = [hint for hint in analysis.advice if hint.kind == "loaded_again"]
+    (trace,) = {e.trace for e in analysis.evidence[0].accesses if e.trace.again > 1}
     # Of the longer loops only some turns are looked at.
     assert (trace.reuse.again, trace.reuse.in_a_row) == (4 if kept else 2, 1)
     assert trace.reuse.bytes == b.numel() * 2

@@ -56,17 +56,18 @@ def test_scopes_of_every_form() -> None:
         proton.exit_scope()
         decorated(1)
         launch(x, 64, BLOCK=64)
-    assert [sample.stack for sample in prof.samples] == [
+    analysis = prof.analyse()
+    assert [sample.stack for sample in analysis.samples] == [
         ("outer", "timed"),
         ("entered",),
         ("decorated",),
         ("decorated", "decorated"),
         (),
     ]
-    assert prof.tree.children["entered"].bytes == 5
+    assert analysis.tree.children["entered"].bytes == 5
     with proton.scope("later"):
         launch(x, 64, BLOCK=64)  # nobody listens any more
-    assert prof.launches == 5
+    assert analysis.launches == 5
 
 
 def test_the_programs_own_numbers_win() -> None:
@@ -76,14 +77,15 @@ def test_the_programs_own_numbers_win() -> None:
             plain_kernel[(1,)](x, 64, BLOCK=64)
             plain_kernel[(1,)](x, 64, BLOCK=64)
         telling_kernel[(1,)](x, 64, BLOCK=64)
-    root = prof.tree
+    analysis = prof.analyse()
+    root = analysis.tree
     assert root.children["told"].flops == 100.0
     assert root.children["told"].bytes == 2 * 512
     assert (root.children["telling_kernel"].flops, root.children["telling_kernel"].bytes) == (
         *(7 * 64, 9 * 64),
     )
     assert root.flops == 100 + 7 * 64
-    frame = prof.frame.set_index("kernel")
+    frame = analysis.frame.set_index("kernel")
     assert (frame.loc["telling_kernel", "flops"], frame.loc["telling_kernel", "bytes"]) == (
         *(7 * 64, 9 * 64),
     )
@@ -97,7 +99,7 @@ def test_pythons_stack() -> None:
 
     with profile(context="python") as prof:
         inner()
-    stack = prof.samples[0].stack
+    stack = prof.analyse().samples[0].stack
     assert stack[-1].startswith("inner (test_call_tree.py:")
     assert stack[-2].startswith("test_pythons_stack (test_call_tree.py:")
 
@@ -120,11 +122,12 @@ def test_graphframe_is_llnl_hatchets() -> None:
     x = torch.ones(64)
     with profile() as prof, proton.scope("outer", {"mine": 3.0}):
         plain_kernel[(1,)](x, 64, BLOCK=64)
-    found = prof.graphframe
+    analysis = prof.analyse()
+    found = analysis.graphframe
     assert isinstance(found, hatchet.GraphFrame)
     rows = found.dataframe.set_index("name")
     assert list(rows.index) == ["run", "outer", "plain_kernel"]
-    assert rows.loc["run", "time (inc)"] == pytest.approx(prof.samples[0].seconds)
+    assert rows.loc["run", "time (inc)"] == pytest.approx(analysis.samples[0].seconds)
     assert (rows.loc["outer", "time"], rows.loc["outer", "mine (inc)"]) == (0.0, 3.0)
     assert "outer" in found.tree(metric_column="time (inc)")
 

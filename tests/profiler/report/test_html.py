@@ -16,9 +16,10 @@ import triton.language as tl
 import triton.profiler as proton
 
 from ttools.core.location import SourceLocation
-from ttools.profiler import Profile, profile
+from ttools.profiler import ProfileAnalysis, profile
+from ttools.profiler.metrics import Kind, text
 from ttools.profiler.report.advice import Hint
-from ttools.profiler.report.html import grouped_advice, text, write_page
+from ttools.profiler.report.html import grouped_advice, write_page
 
 DumpDom = Callable[[Path], str]
 
@@ -37,7 +38,7 @@ def square_kernel(x_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.fixture(scope="module")
-def profiled() -> Profile:
+def profiled() -> ProfileAnalysis:
     x = torch.ones(1000)
     # Which lines of launches as short as these are sampled is chance.
     with profile(device="h100", line_times=False) as prof:
@@ -45,7 +46,7 @@ def profiled() -> Profile:
             with proton.scope("<step>", {"flops": 500.0}):
                 scale_kernel[(4,)](x, 1000, BLOCK=256)
         square_kernel[(4,)](x, 1000, BLOCK=256)
-    return prof
+    return prof.analyse()
 
 
 class Page(HTMLParser):
@@ -81,7 +82,7 @@ class Page(HTMLParser):
         return [a for t, a in self.elements if t == tag and kind in (a.get("class") or "")]
 
 
-def test_page_asks_the_network_for_nothing_and_holds_its_data(profiled: Profile) -> None:
+def test_page_asks_the_network_for_nothing_and_holds_its_data(profiled: ProfileAnalysis) -> None:
     document = write_page(profiled, target="<script>x</script>.py")
     page = Page(document)
     assert not [a for _, a in page.elements if {"src", "srcset", "data", "href"} & set(a)]
@@ -103,12 +104,12 @@ def test_page_asks_the_network_for_nothing_and_holds_its_data(profiled: Profile)
 def test_without_a_device_and_without_launches(tmp_path: Path, dump_dom: DumpDom) -> None:
     with profile() as prof:
         pass
-    page = opened(prof, tmp_path, dump_dom)
+    page = opened(prof.analyse(), tmp_path, dump_dom)
     assert "Name a GPU with --device to see its roofline." in page.words
     assert "No source could be read." in page.words
 
 
-def opened(prof: Profile, folder: Path, dump_dom: DumpDom, act: str = "") -> Page:
+def opened(prof: ProfileAnalysis, folder: Path, dump_dom: DumpDom, act: str = "") -> Page:
     """The page as Chromium leaves it after `act` has played the user."""
     path = folder / "page.html"
     script = f"<script>addEventListener('load', () => {{ {act} }});</script></body>"
@@ -116,7 +117,7 @@ def opened(prof: Profile, folder: Path, dump_dom: DumpDom, act: str = "") -> Pag
     return Page(dump_dom(path))
 
 
-def test_charts_are_drawn(profiled: Profile, tmp_path: Path, dump_dom: DumpDom) -> None:
+def test_charts_are_drawn(profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom) -> None:
     page = opened(profiled, tmp_path, dump_dom)
     assert len(page.all("circle", "point bound")) == 2
     assert len(page.all("polyline", "roof")) == 1
@@ -127,7 +128,7 @@ def test_charts_are_drawn(profiled: Profile, tmp_path: Path, dump_dom: DumpDom) 
 
 
 def test_the_page_opens_with_the_roofline_and_the_hottest_lines(
-    profiled: Profile, tmp_path: Path, dump_dom: DumpDom
+    profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom
 ) -> None:
     click = "document.querySelector('#hottest button[data-kernel=square_kernel]').click();"
     page = opened(profiled, tmp_path, dump_dom, click)
@@ -137,7 +138,9 @@ def test_the_page_opens_with_the_roofline_and_the_hottest_lines(
     assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
 
 
-def test_every_figure_says_what_it_is(profiled: Profile, tmp_path: Path, dump_dom: DumpDom) -> None:
+def test_every_figure_says_what_it_is(
+    profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom
+) -> None:
     page = opened(profiled, tmp_path, dump_dom)
     figures = [a for a in page.all("td", "number") if "data-value" in a]
     assert figures
@@ -162,7 +165,7 @@ def test_equal_advice_is_given_once() -> None:
 
 
 def test_a_click_on_a_kernel_shows_its_source(
-    profiled: Profile, tmp_path: Path, dump_dom: DumpDom
+    profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom
 ) -> None:
     row = "document.querySelector('tr[data-kernel=square_kernel] button')"
     page = opened(profiled, tmp_path, dump_dom, f"{row}.click();")
@@ -178,10 +181,11 @@ def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) ->
     x = torch.ones(1 << 22)
     with profile(device="h100") as prof:
         square_kernel[(1 << 14,)](x, 1 << 22, BLOCK=256)
-    frame = prof.lines.set_index("line")
+    analysis = prof.analyse()
+    frame = analysis.lines.set_index("line")
     # Few samples fall on code that belongs to no line: a fortieth where there are only forty.
     assert 0.8 < frame["time_share"].sum() <= 1.001
-    page = opened(prof, tmp_path, dump_dom)
+    page = opened(analysis, tmp_path, dump_dom)
     assert "Colour is the share of the time, by samples." in page.words
     shown = {
         int(number): float((a["style"] or "").removeprefix("--heat: "))
@@ -204,11 +208,11 @@ def test_lines_without_times_are_coloured_by_what_they_do(
     x = torch.ones(1000)
     with profile(line_times=False) as prof:
         square_kernel[(4,)](x, 1000, BLOCK=256)
-    page = opened(prof, tmp_path, dump_dom)
+    page = opened(prof.analyse(), tmp_path, dump_dom)
     assert "Colour is the share of bytes, or of operations where those are more." in page.words
 
 
-def test_headings_sort(profiled: Profile, tmp_path: Path, dump_dom: DumpDom) -> None:
+def test_headings_sort(profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom) -> None:
     shown = (
         "[...document.querySelectorAll('tr[data-kernel]')].map((r) => r.dataset.kernel).join(' ')"
     )
@@ -227,7 +231,7 @@ def test_headings_sort(profiled: Profile, tmp_path: Path, dump_dom: DumpDom) -> 
 
 
 def test_a_click_in_the_tree_makes_a_scope_the_whole_width(
-    profiled: Profile, tmp_path: Path, dump_dom: DumpDom
+    profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom
 ) -> None:
     scope = "[...document.querySelectorAll('#tree g')].find((g) => g.dataset.name === '<step>')"
     act = f"{scope}.dispatchEvent(new MouseEvent('click'));"
@@ -239,7 +243,7 @@ def test_a_click_in_the_tree_makes_a_scope_the_whole_width(
 
 @pytest.mark.slow
 def test_the_timeline_zooms_and_goes_back(
-    profiled: Profile, tmp_path: Path, dump_dom: DumpDom
+    profiled: ProfileAnalysis, tmp_path: Path, dump_dom: DumpDom
 ) -> None:
     zoom = (
         "const c = document.querySelector('canvas');"
@@ -267,5 +271,5 @@ def test_the_timeline_zooms_and_goes_back(
         ("memory", "text", "memory"),
     ],
 )
-def test_numbers_as_text(value: float | str | None, kind: str, shown: str) -> None:
+def test_numbers_as_text(value: float | str | None, kind: Kind, shown: str) -> None:
     assert text(value, kind) == shown

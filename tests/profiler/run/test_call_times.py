@@ -86,5 +86,5 @@ def test_the_frame_tells_overheads() -> None:
     with profile() as prof:
         for _ in range(5):
             fill_kernel[(1,)](x, BLOCK=16)
-    (row,) = prof.frame.to_dict("records")
+    (row,) = prof.analyse().frame.to_dict("records")
     assert 0 <= row["overhead_min_s"] <= row["overhead_median_s"] <= row["overhead_p95_s"]

@@ -43,23 +43,26 @@ def run(sizes: list[int], **given: Any) -> tuple[Any, list[float]]:
 def test_each_kind_of_launch_warms_up_on_its_own() -> None:
     prof, memory = run([64, 64, 64, 20, 20, 64], warmup=2)
     # `rate` changes every time, and decides nothing.
-    assert [sample.counts.total.stored for sample in prof.samples] == [256, 256]
+    analysis = prof.analyse()
+    assert [sample.counts.total.stored for sample in analysis.samples] == [256, 256]
     assert memory == [21.0, 12.0, 12.0]
-    assert prof.notes == {}
+    assert analysis.notes == {}
 
 
 @pytest.mark.parametrize(("warmup", "launches"), [(0, 12), (3, 12), (1, 12)])
 def test_repeated_launches_leave_what_one_leaves(warmup: int, launches: int) -> None:
     prof, memory = run([64, 20, 64], warmup=warmup, iterations=4)
     assert memory == [6.0, 4.0, 6.0]
-    assert prof.frame["launches"][0] == launches
-    assert len(prof.seconds["accumulate_kernel", ""]) == launches
+    analysis = prof.analyse()
+    assert analysis.frame["launches"][0] == launches
+    assert len(analysis.seconds["accumulate_kernel", ""]) == launches
 
 
 def test_a_kernel_that_only_warmed_up_is_told() -> None:
     prof, _ = run([64, 20], warmup=1)
-    assert prof.launches == 0
-    assert "only warmed up" in prof.notes["accumulate_kernel"]
+    analysis = prof.analyse()
+    assert analysis.launches == 0
+    assert "only warmed up" in analysis.notes["accumulate_kernel"]
 
 
 def test_what_writes_who_knows_where_is_made_once() -> None:
@@ -68,7 +71,7 @@ def test_what_writes_who_knows_where_is_made_once() -> None:
     with profile(iterations=3) as prof:
         table_kernel[(2,)](table, BLOCK=16)
     assert x.tolist() == torch.ones(2, 16).tolist()
-    assert "unknown what memory" in prof.notes["table_kernel"]
+    assert "unknown what memory" in prof.analyse().notes["table_kernel"]
 
 
 def test_launches_for_a_gpu_are_repeated_where_they_are_made() -> None:

@@ -1,8 +1,8 @@
-"""What Triton kernels do and how long that takes.
+"""Counts what Triton kernels do and measures how long that takes.
 
     with ttools.profiler.profile(device="h100") as prof:
         kernel[grid](...)
-    prof.frame  # a pandas DataFrame
+    prof.analyse().frame  # a pandas DataFrame
 
 Operations and bytes are counted, not annotated. The public names are resolved on first use.
 """
@@ -15,11 +15,18 @@ from ttools.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ttools.profiler.api import profile
+    from ttools.profiler.report.analysis import ProfileAnalysis
     from ttools.profiler.report.profile import Profile
     from ttools.profiler.sweep.sweep import Sweep
 
-__all__ = ["Profile", "Sweep", "profile"]
+__all__ = ["Profile", "ProfileAnalysis", "Sweep", "profile"]
 
 __getattr__ = lazy_names(
-    __name__, {"Profile": "report.profile", "Sweep": "sweep.sweep", "profile": "api"}
+    __name__,
+    {
+        "Profile": "report.profile",
+        "ProfileAnalysis": "report.analysis",
+        "Sweep": "sweep.sweep",
+        "profile": "api",
+    },
 )

@@ -1,7 +1,4 @@
-"""`profile()`: times and counts what chosen Triton kernels do.
-
-The public face of the profiler. Owns what the arguments may be; the rest is delegated.
-"""
+"""`profile()`: times and counts what chosen Triton kernels do."""
 
 from __future__ import annotations
 
@@ -43,15 +40,16 @@ def profile(
     trials: bool = False,
     timeout: float | None = None,
 ) -> Profile:
-    """Measures what kernels do, how long that takes, and what bounds it.
+    """Measure what kernels do, how long that takes, and what bounds it.
 
     Args:
         on: where kernels run and are timed: on a GPU by Proton, or on the CPU. `auto` is the GPU
             where there is one.
         device: a GPU by name, as `h100`: its roofline bounds each launch from below. By default the
             machine's own, if it is in the table; another as a `Device`, see `read_device_file`.
-        target: a GPU's architecture, as `sm_90`: kernels are compiled for it, which shows
-            registers, spills, shared memory and occupancy. By default the device's.
+            `Profile.analyse` may be given another.
+        target: a GPU's architecture, as `sm_90`: `Profile.analyse` compiles kernels for it, which
+            shows registers, spills, shared memory and occupancy. By default the device's.
         only: names of the kernels to profile; all others run as they would without.
         threads: how many threads run the programs of a launch on the CPU; as many as torch uses by
             default.
@@ -85,7 +83,7 @@ def profile(
     Examples:
         with profile(device="h100") as prof:
             kernel[grid](x, y, n)
-        print(prof.frame[["kernel", "flops", "unique_bytes", "bound_s", "limited_by"]])
+        print(prof.analyse().frame[["kernel", "flops", "unique_bytes", "bound_s", "limited_by"]])
     """
     if isinstance(only, str):
         raise UsageError(f"only={only!r}: give a list of names")

@@ -19,7 +19,7 @@ from ttools.core.process.child_launches import child_launches
 from ttools.core.process.script import Target
 
 if TYPE_CHECKING:
-    from ttools.profiler import Profile
+    from ttools.profiler.report.analysis import Progress
 
 
 def profile_command(
@@ -65,6 +65,7 @@ def profile_command(
     keep_stdout_for_report(form, output)
     take_over_from_upstream("ttools profiles")
     from ttools.profiler import profile
+    from ttools.profiler.report.analysis import Progress
 
     profiled = profile(
         on=on,
@@ -94,43 +95,47 @@ def profile_command(
     if status and is_gpu_broken():
         say("note", "the GPU cannot be used any more, so there is no profile")
         raise typer.Exit(status)
-    if children.kernels:
-        say_child_launches(children.kernels, bool(profiled.launches), "the profile")
-    elif not (profiled.launches or profiled.trials.launches or profiled.notes or status):
-        wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
-        say("note", f"no {wanted} was launched, so nothing was profiled")
+    steps = [Progress(stage="analysing", done=0, total=0)]
     try:
-        with progress(lambda: _judged(profiled), shared=False):
-            profiled.judge()
+        with progress(lambda: _state(steps[-1]), shared=False):
+            analysis = profiled.analyse(progress=steps.append)
     except KeyboardInterrupt:
         status = status or exit_codes.INTERRUPTED
-        say("warning", "interrupted while kernels were judged: bounds and advice are incomplete")
+        analysis = profiled.analyse(complete=False)
+        say(
+            "warning",
+            "interrupted while kernels were analysed: the profile has only what was known until "
+            "then, and nothing that needs the target's compiler",
+        )
     else:
         say_interrupted(status, "the profile")
+    if children.kernels:
+        say_child_launches(children.kernels, bool(analysis.launches), "the profile")
+    elif not (analysis.launches or analysis.trials.launches or analysis.notes or status):
+        wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
+        say("note", f"no {wanted} was launched, so nothing was profiled")
     if form in ("text", "markdown"):
-        if profiled.launches or output is not None:
-            profile_report.write_tables_of(profiled, form, output, lines=lines, tree=tree)
+        if analysis.launches or output is not None:
+            profile_report.write_tables_of(analysis, form, output, lines=lines, tree=tree)
     else:
-        profile_report.write(profiled, form, output, lines=lines, target=str(work), status=status)
-    if form != "text" and profiled.launches and profiled.unseen:
-        say("note", profiled.unseen)
-    if said := str(profiled.trials):
+        profile_report.write(analysis, form, output, lines=lines, target=str(work), status=status)
+    if form != "text" and analysis.launches and analysis.unseen:
+        say("note", analysis.unseen)
+    if said := str(analysis.trials):
         say("note", f"{said}; --trials shows them")
-    for kernel, note in profiled.notes.items():
+    for kernel, note in analysis.notes.items():
         say("note", f"{kernel}: {note}")
     raise typer.Exit(status)
 
 
-def _judged(profiled: Profile) -> State:
-    """While counts are made and kernels compiled, once the program has ended."""
-    done, of = profiled.counted
-    if done < of:
-        return State(what="counting", done=done, total=of, unit="kinds of launches")
-    done, of = profiled.judged
+def _state(step: Progress) -> State:
+    """Return how far the analysis is, which begins once the program has ended."""
+    if step.stage == "counting":
+        return State(what="counting", done=step.done, total=step.total, unit="kinds of launches")
     return State(
-        what="judging kernels",
-        done=done,
-        total=of or None,
-        unit="specialisations and forms",
-        one="specialisation or form",
+        what="analysing kernels",
+        done=step.done,
+        total=step.total or None,
+        unit="specialisations and launch signatures",
+        one="specialisation or launch signature",
     )

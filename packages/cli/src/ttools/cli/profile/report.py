@@ -1,7 +1,4 @@
-"""A profile as tables and in the formats that other programs read.
-
-Owns headings, units and rounding. What the numbers mean is `ttools.profiler.report.frames`' to say.
-"""
+"""A profile as tables and in the formats that other programs read."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from ttools.cli.profile.units import amount, number, seconds, share
 from ttools.core.reports.report import counted, shown_path
 
 if TYPE_CHECKING:
-    from ttools.profiler import Profile
+    from ttools.profiler import ProfileAnalysis
     from ttools.profiler.report.advice import Hint
     from ttools.profiler.report.call_tree import Node
 
@@ -30,7 +27,7 @@ _SPREAD = ("min_s", "median_s", "p95_s", "max_s", "overhead_median_s")
 
 
 def write_tables_of(
-    profiled: Profile, form: str, output: Path | None, *, lines: bool, tree: bool
+    profiled: ProfileAnalysis, form: str, output: Path | None, *, lines: bool, tree: bool
 ) -> None:
     """A block per kernel as text, or the tables of kernels, device, lines and scopes as Markdown.
 
@@ -49,7 +46,7 @@ def write_tables_of(
 
 
 def write(
-    profiled: Profile, form: str, output: Path | None, lines: bool, target: str, status: int
+    profiled: ProfileAnalysis, form: str, output: Path | None, lines: bool, target: str, status: int
 ) -> None:
     """Any other format: `json`, `csv`, `chrome` or `html`.
 
@@ -70,19 +67,19 @@ def write(
     write_text(makers[form](), output)
 
 
-def _chrome(profiled: Profile) -> str:
+def _chrome(profiled: ProfileAnalysis) -> str:
     from ttools.profiler.report.chrome import chrome_trace
 
     return json.dumps(chrome_trace(profiled.samples)) + "\n"
 
 
-def _page(profiled: Profile, target: str) -> str:
+def _page(profiled: ProfileAnalysis, target: str) -> str:
     from ttools.profiler.report.html import write_page
 
     return write_page(profiled, target=target)
 
 
-def _json(profiled: Profile, target: str, status: int) -> str:
+def _json(profiled: ProfileAnalysis, target: str, status: int) -> str:
     """Schema `ttools.profile/1`: times in seconds, sizes in bytes."""
     from ttools.profiler.report.html import finite
 
@@ -103,18 +100,18 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         ],
         "lines": finite(profiled.lines.to_dict("records")),
         "tree": profiled.tree.as_dict(),
-        "forms": finite(profiled.forms.to_dict("records")),
+        "forms": finite(profiled.signatures.to_dict("records")),
         "accesses": finite(profiled.accesses.to_dict("records")),
         "advice": [_hint(hint) for hint in profiled.advice],
         "compiled": [each.as_dict() for each in profiled.inspections],
         "trials": asdict(profiled.trials),
-        "notes": profiled.notes,
+        "notes": dict(profiled.notes),
         "unseen": profiled.unseen,
     }
     return json.dumps(data, indent=2, default=str) + "\n"
 
 
-def _by_scope(profiled: Profile) -> dict[tuple[str, str], list[dict[str, Any]]]:
+def _by_scope(profiled: ProfileAnalysis) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """The seconds of each kernel's launches, scope by scope."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for (scope, kernel, config), taken in profiled.seconds_by_scope.items():
@@ -130,7 +127,7 @@ def _hint(hint: Hint) -> dict[str, Any]:
     }
 
 
-def _tables(profiled: Profile, lines: bool, tree: bool) -> Iterator[Table | Tree]:
+def _tables(profiled: ProfileAnalysis, lines: bool, tree: bool) -> Iterator[Table | Tree]:
     yield _kernels(profiled)
     if profiled.device is not None:
         yield _bounds(profiled)
@@ -146,7 +143,7 @@ def _tables(profiled: Profile, lines: bool, tree: bool) -> Iterator[Table | Tree
         yield _advice(profiled)
 
 
-def _accesses(profiled: Profile) -> Table:
+def _accesses(profiled: ProfileAnalysis) -> Table:
     assert profiled.target is not None
     table = new_table(
         f"Accesses, as warps of {profiled.target.name} make them",
@@ -167,7 +164,7 @@ def _accesses(profiled: Profile) -> Table:
     return table
 
 
-def _advice(profiled: Profile) -> Table:
+def _advice(profiled: ProfileAnalysis) -> Table:
     table = new_table("Advice", ("kernel", "line", "what costs time", "what to try"), ())
     for hint in profiled.advice:
         location = hint.location
@@ -180,7 +177,7 @@ def _advice(profiled: Profile) -> Table:
     return table
 
 
-def _tree(profiled: Profile) -> Tree:
+def _tree(profiled: ProfileAnalysis) -> Tree:
     def add(node: Node, below: Tree | None) -> Tree:
         launches = counted(node.launches, "launch", "launches")
         facts = [seconds(node.seconds), launches, amount(node.flops, "flop")]
@@ -195,7 +192,7 @@ def _tree(profiled: Profile) -> Tree:
     return add(profiled.tree, None)
 
 
-def _kernels(profiled: Profile) -> Table:
+def _kernels(profiled: ProfileAnalysis) -> Table:
     table = new_table(
         f"Kernels on {profiled.timed_on}",
         ("kernel", "config"),
@@ -232,7 +229,7 @@ def _kernels(profiled: Profile) -> Table:
     return table
 
 
-def _bounds(profiled: Profile) -> Table:
+def _bounds(profiled: ProfileAnalysis) -> Table:
     from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
     from ttools.profiler.gpu_time.roofline import assumptions_of
 
@@ -288,7 +285,7 @@ def _rates(row: Mapping[Any, Any], on_device: bool) -> tuple[float, float]:
     return row["flops"] / taken, row["unique_bytes"] / taken
 
 
-def _compiled(profiled: Profile) -> Table:
+def _compiled(profiled: ProfileAnalysis) -> Table:
     assert profiled.target is not None
     table = new_table(
         f"Compiled for {profiled.target.name}",
@@ -310,7 +307,7 @@ def _compiled(profiled: Profile) -> Table:
     return table
 
 
-def _lines(profiled: Profile) -> Table:
+def _lines(profiled: ProfileAnalysis) -> Table:
     frame = profiled.lines
     times = ("time, about", "share") if frame["time_s"].notna().any() else ()
     table = new_table(

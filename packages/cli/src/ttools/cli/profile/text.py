@@ -1,7 +1,4 @@
-"""A profile as text: a block per kernel, which begins with how near it is to the speed of light.
-
-Owns what the blocks say. What the numbers mean is `ttools.profiler.report`'s to say.
-"""
+"""A profile as text: a block per kernel, which begins with how near it is to the speed of light."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from ttools.core.reports.report import counted, shown_path
 
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
-    from ttools.profiler import Profile
+    from ttools.profiler import ProfileAnalysis
     from ttools.profiler.report.advice import Hint
 
 _ALL = "--format csv"
@@ -29,7 +26,7 @@ _LEAST_SHOWN = 0.02
 Row = Mapping[Any, Any]
 
 
-def blocks(profiled: Profile, *, lines: bool) -> Iterator[RenderableType]:
+def blocks(profiled: ProfileAnalysis, *, lines: bool) -> Iterator[RenderableType]:
     """A block per kernel and configuration, those that took longest; then what the terms mean.
 
     Args:
@@ -57,7 +54,7 @@ def blocks(profiled: Profile, *, lines: bool) -> Iterator[RenderableType]:
         yield paragraph(_meaning(profiled, rows))
 
 
-def _meaning(profiled: Profile, rows: Sequence[Row]) -> str:
+def _meaning(profiled: ProfileAnalysis, rows: Sequence[Row]) -> str:
     from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
     from ttools.profiler.gpu_time.roofline import assumptions_of
 
@@ -69,9 +66,9 @@ def _meaning(profiled: Profile, rows: Sequence[Row]) -> str:
 class _Blocks:
     """What a profile tells of each kernel, asked for once."""
 
-    def __init__(self, profiled: Profile, lines: bool) -> None:
+    def __init__(self, profiled: ProfileAnalysis, lines: bool) -> None:
         self._profiled, self._with_lines = profiled, lines
-        self._forms = _grouped(profiled.forms.to_dict("records"))
+        self._forms = _grouped(profiled.signatures.to_dict("records"))
         self._hints = _grouped(vars(hint) | {"hint": hint} for hint in profiled.advice)
         self._inspections = profiled.inspections
         self._lines = profiled.lines.to_dict("records") if lines else []
@@ -158,16 +155,15 @@ class _Blocks:
 
     def _own(self, row: Row) -> dict[str, Inspection]:
         """What was compiled of a kernel, by what tells it from the others."""
-        from ttools.profiler.report.forms import told_apart
-        from ttools.profiler.report.frames import is_of
+        from ttools.profiler.report.signatures import distinguishing_parts, is_of
 
         own = [
             each
             for each in self._inspections
             if each.source.name == row["kernel"] and is_of(each, row["config"])
         ]
-        names = told_apart([each.source for each in own])
-        return {names[id(each.source)]: each for each in own}
+        names = distinguishing_parts([each.source for each in own])
+        return {names[each.source]: each for each in own}
 
     def _compiled(
         self, own: Mapping[str, Inspection], letters: Mapping[str, str]

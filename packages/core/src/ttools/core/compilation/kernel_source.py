@@ -1,7 +1,4 @@
-"""What is to be compiled: a kernel with its signature, a captured launch, or a file of TTIR.
-
-Owns signatures as users write them. Must not know any target.
-"""
+"""Kernels to compile: a function with a signature, a captured launch, or a file of TTIR."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +23,12 @@ _MOST_DECORATORS = 8
 _DIVISIBLE, _ONE = "16", "1"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class KernelSource:
     """A kernel, specialised as one launch would have it.
+
+    Sources are equal if a compiler makes the same of them: where they were launched is ignored,
+    and constants that compare equal in Python, as `1`, `1.0` and `True`, are different ones.
 
     Attributes:
         function: the `JITFunction`; None for a file.
@@ -53,6 +54,29 @@ class KernelSource:
     launched: str | None = None
     compiled: Any = field(default=None, repr=False, compare=False)
 
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        own = (self.signature, self.constants, self.hints, self.options, self.described)
+        return (self.name, self.function, self.path, *map(_comparable, own))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KernelSource) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def specialises_like(self, other: KernelSource) -> bool:
+        """Return whether both specialise a function alike, by the options that both name."""
+        return (
+            self.function is other.function
+            and self.parameters() == other.parameters()
+            and all(
+                self.options[name] == value
+                for name, value in other.options.items()
+                if name in self.options
+            )
+        )
+
     def compilable(self) -> Any:
         """What `triton.compile` takes."""
         if self.path is not None:
@@ -74,6 +98,21 @@ class KernelSource:
         text = kind if isinstance(kind, str) else str(tuple(kind))
         hints = [f"divisible by {n}" for name, n in self.hints.get((index,), ()) if n > 1]
         return ", ".join([text, *hints])
+
+
+def _comparable(value: Any) -> object:
+    """Return a hashable object that equals that of another value if Triton compiles both alike."""
+    if isinstance(value, Mapping):
+        return tuple((name, _comparable(each)) for name, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(_comparable, value))
+    if isinstance(value, float):
+        return float, value.hex()  # distinguishes zeros, and equals itself also if it is no number
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), id(value)  # the source holds the value
+    return type(value), value
 
 
 def kernel_within(value: Any) -> Any:

@@ -34,21 +34,16 @@ def launched() -> Iterator[list[Any]]:
         yield found
 
 
-def source_by_kernel(kernels: Iterable[Any]) -> dict[int, KernelSource]:
-    """What compiled kernels were compiled from, by the `id` of `src`; equal sources are one object.
+def source_by_kernel(kernels: Iterable[Any]) -> dict[Any, KernelSource]:
+    """Return the source of each compiled kernel, by its `src`; equal sources are one object.
 
-    Kernels of no Python function are left out.
+    Kernels that were compiled from no Python function are left out.
     """
-    found: list[KernelSource] = []
-    by_kernel: dict[int, KernelSource] = {}
+    sources: dict[KernelSource, KernelSource] = {}
+    by_kernel: dict[Any, KernelSource] = {}
     for kernel in kernels:
-        source = triton_versions.specialised_source(kernel)
-        if source is None:
-            continue
-        new = KernelSource(**source, compiled=kernel)
-        alike = (e for e in found if e.function is new.function and repr(e) == repr(new))
-        known = next(alike, None)
-        if known is None:
-            found.append(known := new)
-        by_kernel[id(kernel.src)] = known
+        fields = triton_versions.specialised_source(kernel)
+        if fields is not None:
+            source = KernelSource(**fields, compiled=kernel)
+            by_kernel[kernel.src] = sources.setdefault(source, source)
     return by_kernel

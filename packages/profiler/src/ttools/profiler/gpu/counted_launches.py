@@ -45,6 +45,7 @@ from ttools.profiler.run.call_times import CallTimes
 from ttools.profiler.run.launch_metrics import LaunchMetadata
 from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.repetition import ONCE, Repetition
+from ttools.profiler.run.session import OnCounted
 
 #: With configuration, scopes, what the kernel says, and whether it is an autotuner's trial.
 _Whole = tuple[EqualLaunches, Mapping[str, Any] | None, tuple[str, ...], LaunchMetadata, bool]
@@ -68,7 +69,6 @@ class CountedLaunches:
         notes: what could not be counted, by kernel.
         calls: how long calls took.
         note: takes note of a launch; another function where more is to be known of it.
-        counted: How many kinds of launches `count` has counted, and of how many.
     """
 
     def __init__(
@@ -84,7 +84,6 @@ class CountedLaunches:
     ) -> None:
         self._trials = trials
         self._made: GraphLaunches[_Noted] = GraphLaunches(self._choose_note, self._replayed)
-        self.counted = 0, 0
         self._copied = 0
         self.calls = CallTimes()
         self._configs = TunedConfigs(self.calls.leave_out, self._choose_note)
@@ -121,7 +120,7 @@ class CountedLaunches:
         return len(self._made.launches)
 
     @property
-    def variants(self) -> dict[int, KernelSource]:
+    def variants(self) -> dict[Any, KernelSource]:
         """The specialisations launched, in the order of their first launches."""
         compiled = {id(k): k for k in (each.kernel.compiled for each in self._alikes())}
         return source_by_kernel(compiled.values())
@@ -149,13 +148,16 @@ class CountedLaunches:
                 self._active = False
                 self._withdraw()
 
-    def count(self) -> None:
-        """Counts launches that were not counted when they were made."""
-        kinds = {id(each.kind): each.kind for each in self._alikes()}
-        self.counted = 0, len(kinds)
-        for done, kind in enumerate(kinds.values(), 1):
+    def count(self, progress: OnCounted = lambda *_: None) -> None:
+        """Count launches that were not counted when they were made.
+
+        Args:
+            progress: Is called with how many kinds of launches were counted, and of how many.
+        """
+        kinds = list({id(each.kind): each.kind for each in self._alikes()}.values())
+        for done, kind in enumerate(kinds):
+            progress(done, len(kinds))
             kind.count(self._counter)
-            self.counted = done, len(kinds)
 
     # ---- at every launch
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.reports.report import config_text
@@ -25,15 +26,14 @@ from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
 from ttools.profiler.run.origin import Origin, frames_of_proton
 from ttools.profiler.run.repetition import ONCE, Repetition, all_warm_up
-from ttools.profiler.run.session import Sample
+from ttools.profiler.run.session import OnCounted, Sample
 from ttools.profiler.run.trials import Trials
 
 
 class GpuSession:
     """Samples of a run on a GPU.
 
-    The program goes on as soon as Proton has ended; counting and reading wait until samples are
-    asked for.
+    The program goes on as soon as Proton has ended; counting and reading wait for `finish`.
 
     Args:
         only: names of the kernels to profile; all by default.
@@ -86,14 +86,12 @@ class GpuSession:
 
     @property
     def samples(self) -> list[Sample]:
-        """Samples in the order of the launches, of runs that have ended."""
-        self._settle()
+        """Samples in the order of the launches, of runs that are finished."""
         return self._samples
 
     @property
     def trials(self) -> Trials:
         """What was left out because autotuners only tried configurations."""
-        self._settle()
         return self._trials
 
     @property
@@ -102,33 +100,31 @@ class GpuSession:
         return self._watch.made
 
     @property
-    def counted(self) -> tuple[int, int]:
-        """How many kinds of launches were counted since the run has ended, and of how many."""
-        return self._watch.counted
+    def recorded(self) -> object:
+        """How many runs and launches there are, and how many are samples."""
+        return self._watch.made, len(self._ended), len(self._samples)
 
     @property
     def unseen(self) -> str:
         """What takes time on the GPU and is in no figure, in a sentence; empty before any run."""
-        self._settle()
         return self._unseen
 
     @property
     def notes(self) -> dict[str, str]:
         """What could not be counted or joined, by kernel."""
-        self._settle()
         return self._watch.notes
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
         """Seconds that the host took to launch each kernel and configuration."""
         keys = {
-            id(made.compiled): (made.launch.kernel, config_text(made.config))
+            made.compiled: (made.launch.kernel, config_text(made.config))
             for made in reversed(self._watch.launches)
         }
-        return self._watch.calls.grouped(lambda compiled: keys.get(id(compiled)))
+        return self._watch.calls.grouped(keys.get)
 
     @property
-    def variants(self) -> dict[int, KernelSource]:
+    def variants(self) -> dict[Any, KernelSource]:
         """The specialisations that were launched."""
         return self._watch.variants
 
@@ -148,18 +144,25 @@ class GpuSession:
                     if self._keep is not None:
                         shutil.copyfile(path, self._keep)
 
-    def _settle(self) -> None:
-        """Makes samples of the runs that have ended."""
+    def finish(self, progress: OnCounted = lambda *_: None, *, count: bool = True) -> None:
+        """Make samples of the runs that have ended.
+
+        Args:
+            progress: Is called with how many kinds of launches were counted, and of how many.
+            count: False leaves out launches that are not counted yet.
+        """
         with self._lock:
             while self._ended:
-                text, copies, made = self._ended.pop(0)
-                self._settle_one(kernel_times(text), copies, made)
+                text, copies, made = self._ended[0]
+                if count:
+                    self._watch.count(progress)
+                self._join(kernel_times(text), copies, made)
+                self._ended.pop(0)
 
-    def _settle_one(self, times: list[KernelTime], copies: CopyRecorder, until: int) -> None:
+    def _join(self, times: list[KernelTime], copies: CopyRecorder, until: int) -> None:
         notes = self._watch.notes
         if self._options.context == "python":
             times = [replace(each, stack=frames_of_proton(each.stack)) for each in times]
-        self._watch.count()
         made = self._watch.launches[self._seen : until]
         self._seen = until
         of_copies = copies.times(times, summed=self._options.data == "tree")
@@ -355,5 +358,5 @@ def _sample(time: KernelTime, made: MadeLaunch) -> Sample:
         source=made.launch.source,
         launches=time.launches,
         kind=time.kind,
-        variant=None if made.compiled is None else id(made.compiled.src),
+        variant=None if made.compiled is None else made.compiled.src,
     )

@@ -1,7 +1,6 @@
 """Advice with evidence: what in a kernel costs time on a GPU, the number that says so, what to try.
 
-Each rule has a pair of kernels that it helps (`benchmarks/advice_pairs.py`). Owns the rules and
-their thresholds. Must not know how anything was counted, traced or compiled.
+Each rule has a pair of kernels that it helps (`benchmarks/advice_pairs.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from ttools.core.compilation.inspection import Inspection
 from ttools.core.location import SourceLocation
 from ttools.profiler.access.requests import SECTOR, AccessQuality
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.report.forms import Form
+from ttools.profiler.counting.counts import LineCounts
+from ttools.profiler.report.signatures import Evidence
 
 Kind = Literal[
     "uncoalesced_access",
@@ -65,31 +63,6 @@ class Hint:
     advice: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What is known of a kernel.
-
-    Attributes:
-        config: of the autotuner.
-        inspection: what the target's compiler made of it.
-        accesses: to memory, by a launch.
-        counts: of that launch; None where they are unknown.
-        form: the launches that do the same; None where there are no samples.
-    """
-
-    kernel: str
-    config: str
-    inspection: Inspection
-    accesses: Sequence[AccessQuality]
-    counts: LaunchCounts | None
-    form: Form | None = None
-
-    def matters(self, moved: float) -> bool:
-        """Whether so many bytes are worth a hint."""
-        total = self.counts.total.bytes if self.counts else 0
-        return moved >= MATTERS * total
-
-
 def advise(evidence: Evidence) -> list[Hint]:
     """The hints for a kernel, in the order of the rules."""
     return [
@@ -111,11 +84,17 @@ def advise(evidence: Evidence) -> list[Hint]:
 Found = Iterator[tuple[SourceLocation | None, float, str, str]]
 
 
+def _matters(evidence: Evidence, moved: float) -> bool:
+    """Return whether so many bytes of a launch are worth a hint."""
+    total = evidence.counts.total.bytes if evidence.counts else 0
+    return moved >= MATTERS * total
+
+
 def _uncoalesced(evidence: Evidence) -> Found:
     for each in evidence.accesses:
         # What is wasted by narrow accesses of groups side by side is reported as that.
         waste = each.sectors / each.ideal if each.bits == each.possible_bits else 1.0
-        if waste < _WASTE or not evidence.matters(each.trace.requested * waste):
+        if waste < _WASTE or not _matters(evidence, each.trace.requested * waste):
             continue
         # What one instruction leaves of a sector, the next ones find in the cache.
         cached = each.tile_sectors < _WASTE * each.tile_ideal or _filled(each, evidence.accesses)
@@ -188,7 +167,7 @@ def _coalescing(access: AccessQuality) -> str:
 
 def _narrow(evidence: Evidence) -> Found:
     for each in evidence.accesses:
-        if each.bits < each.possible_bits and evidence.matters(each.trace.requested):
+        if each.bits < each.possible_bits and _matters(evidence, each.trace.requested):
             said = (
                 f"{_named(each.trace.kind)} accesses {each.bits} bits per thread at once, though "
                 f"its addresses allow {each.possible_bits}"
@@ -262,7 +241,7 @@ _FIT_TILES = (
 def _masks(evidence: Evidence) -> Found:
     for line in evidence.counts.lines if evidence.counts else ():
         lost = line.masked_share
-        if lost >= _MASKED and evidence.matters(_requested(line)):
+        if lost >= _MASKED and _matters(evidence, _requested(line)):
             said = (
                 f"masks hold back {lost:.0%} of the lanes of its accesses: "
                 f"{line.masked_off:,} of {line.lanes:,}"
@@ -287,7 +266,7 @@ def _again(evidence: Evidence) -> Found:
         again = trace.again if each.nested and trace.kind == "load" else 0.0
         # A program keeps tiles: parts of them that other tiles share can only be loaded again.
         again = min(again, reuse.again)
-        if again < _AGAIN or not evidence.matters(trace.requested):
+        if again < _AGAIN or not _matters(evidence, trace.requested):
             continue
         said = f"each program loads the same byte {again:.1f} times"
         if reuse.in_a_row >= _AGAIN:
@@ -311,7 +290,7 @@ def _contended(evidence: Evidence) -> Found:
         if (
             each.trace.kind == "atomic"
             and again >= _AGAIN
-            and evidence.matters(each.trace.requested)
+            and _matters(evidence, each.trace.requested)
         ):
             shared = each.trace.shared_by
             others = f", and {shared:.0f} programs do" if shared and shared >= _AGAIN else ""

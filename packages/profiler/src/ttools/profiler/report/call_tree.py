@@ -1,16 +1,18 @@
 """Launches as a tree: scopes or Python functions inside each other, kernels as leaves.
 
-Owns how times, counts and the user's own numbers add up along the tree, and the tree's form for
-llnl-hatchet. Must not know how it is drawn.
+Times, counts and the numbers that the program reports of its scopes add up along the tree.
 """
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ttools.core.errors import UsageError
 from ttools.core.reports.report import config_text
 from ttools.profiler.run.launch_metrics import flops_of
 from ttools.profiler.run.session import Kind, Sample
@@ -81,6 +83,24 @@ class Node:
             "metrics": numbers,
             "children": [each.as_literal() for each in self.children.values()],
         }
+
+
+def graph_frame(root: Node) -> Any:
+    """Return a tree as a `hatchet.GraphFrame` (llnl-hatchet), times in seconds.
+
+    Raises:
+        UsageError: llnl-hatchet is not installed, or PyPI's other `hatchet` hides it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own use of pandas and of escape sequences
+        try:
+            kind = importlib.import_module("hatchet").GraphFrame
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"this needs llnl-hatchet, which cannot be imported here: {error}; "
+                "`pip install triton-ttools[hatchet]` brings it"
+            ) from error
+        return kind.from_literal([root.as_literal()])
 
 
 def call_tree(

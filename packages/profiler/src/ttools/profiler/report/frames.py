@@ -1,12 +1,12 @@
-"""Samples as pandas frames: one row per kernel and configuration, one row per line of source.
+"""The tables of a profile as pandas frames: kernels, launch signatures, lines of source, accesses.
 
-Owns the names, units and order of columns. Must not know how a run was made.
+`ttools.profiler.metrics` has the names, units, order and meaning of their columns.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,14 +15,28 @@ import pandas as pd
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.gpus.devices import Device
 from ttools.core.reports.report import config_text
+from ttools.profiler.access.requests import AccessQuality
 from ttools.profiler.access.trace import line_of
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.gpu_time.roofline import bound, peaks_of
+from ttools.profiler.gpu_time.roofline import bound, peaks_of, waves_of
+from ttools.profiler.metrics import (
+    ACCESSES,
+    KERNELS,
+    LINES,
+    SIGNATURES,
+    Metric,
+    Needs,
+    column_names,
+)
+from ttools.profiler.report.signatures import SignatureStats, is_of
 from ttools.profiler.run.launch_metrics import flops_of
 from ttools.profiler.run.session import Sample
 
 _QUANTILES = {"min_s": 0.0, "median_s": 0.5, "p95_s": 0.95, "max_s": 1.0}
 _OVERHEADS = {"overhead_min_s": 0.0, "overhead_median_s": 0.5, "overhead_p95_s": 0.95}
+
+
+# --- kernels --------------------------------------------------------------------------------------
 
 
 def kernel_frame(
@@ -33,34 +47,17 @@ def kernel_frame(
     compiled: Sequence[Inspection] | None = None,
     overheads: Mapping[tuple[str, str], Sequence[float]] = MappingProxyType({}),
 ) -> pd.DataFrame:
-    """A row per kernel and configuration, the longest total time first.
+    """Return a row per kernel and configuration, the longest total time first.
 
-    Columns: `kernel`, `config`, `kind` (`kernel`, or `copy` and `fill` of memory on a GPU, which
-    have their direction for a name and the bytes that CUPTI recorded: `told_by` is `cupti`),
-    `launches`, `total_s`, `share` of the time of all rows, `min_s`,
-    `mean_s`, `median_s`, `p95_s`, `max_s`; per launch on average `programs`, `flops`, `bytes`
-    (requested), `unique_bytes`, `masked_share`; `updates`, how often atomics of a line update an
-    element, in the launch where they do most; and what these come to in the mean time: `gflops`,
-    `gbytes`; `intensity` in operations per unique byte; `told_by`, who says what a launch does:
-    `counts`, `estimate`, or `kernel` where that gives numbers of its own as `launch_metadata`,
-    which win; `estimated`, why counts are estimates, or None. Where values in memory decide what a
-    launch does and not every launch was counted, `counted` is how many were, the means are of all
-    launches by those, `flops_min`, `flops_max`, `bytes_min` and `bytes_max` are the range of those,
-    and nothing is derived from the means: rates, intensity and bounds are missing. With a device
-    `bound_s`, the roofline's least time
-    of a launch there, `limited_by`, `memory_s` and `compute_s`, what memory and the unit
-    `compute_unit` with most to do need of it, and for a run on that device `efficiency`, the
-    bound's share of the mean time. With `compiled` `registers`, `spilled`, `shared`, `occupancy`
-    and `occupancy_limited_by`, of the specialisation that takes most. `overhead_min_s`,
-    `overhead_median_s` and `overhead_p95_s` are what the host took for a call `kernel[grid](...)`
-    beside the kernel's own time. `file` and `line` are
-    the kernel's. Missing numbers are NaN.
+    Where values in memory decide what a launch does and not every launch was counted, nothing is
+    derived from the means: rates, intensity and bounds are missing. Missing numbers are NaN.
 
     Args:
-        device: whose roofline bounds launches.
-        on_device: whether the samples were timed there.
-        compiled: what a compiler made of the kernels.
-        overheads: seconds of calls without the kernel, by kernel and configuration.
+        samples: Launches of a run.
+        device: The device whose roofline bounds launches.
+        on_device: Whether the samples were timed there.
+        compiled: What a compiler made of the kernels; None leaves their columns out.
+        overheads: Seconds of calls without the kernel, by kernel and configuration.
     """
     groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -70,40 +67,36 @@ def kernel_frame(
         for key, own in groups.items()
     ]
     if compiled is not None:
-        rows = [{**row, **_resources(row["kernel"], row["config"], compiled)} for row in rows]
-    frame = pd.DataFrame(rows, columns=_columns(device, compiled is not None))
-    if device is not None and on_device:
-        frame["efficiency"] = frame["bound_s"].astype(float) / frame["mean_s"]
+        rows = [{**row, **_most_resources(row["kernel"], row["config"], compiled)} for row in rows]
+    present: list[Needs] = ["device"] if device else []
+    present += ["target"] if compiled is not None else []
+    present += ["measured"] if device and on_device else []
+    for row in rows:
+        derive(row, KERNELS, present)
+    # Columns of what is still to be projected come later.
+    last = next(n for n, metric in enumerate(KERNELS) if metric.needs == "cuda")
+    frame = pd.DataFrame(rows, columns=column_names(KERNELS[:last], *present))
     if len(frame):
         frame["share"] = frame["total_s"] / max(frame["total_s"].sum(), 1e-12)
     return frame.sort_values("total_s", ascending=False, ignore_index=True)
 
 
-def _columns(device: Device | None, compiled: bool) -> list[str]:
-    names = ["kernel", "config", "kind", "launches", "total_s", "share", "mean_s", *_QUANTILES]
-    names += [*_OVERHEADS]
-    names += ["programs", "flops", "bytes", "unique_bytes", "masked_share", "updates", "gflops"]
-    names += ["gbytes"]
-    names += ["intensity", "told_by", "estimated", *_RANGE, *(_BOUND if device else [])]
-    return [*names, *(_RESOURCES if compiled else []), "file", "line"]
+def derive(row: dict[str, Any], table: Iterable[Metric], present: Iterable[Needs]) -> None:
+    """Compute the columns of a row that follow from others, as far as these are known."""
+    for metric in table:
+        if metric.derive is not None and (not metric.needs or metric.needs in present):
+            value = metric.derive(row)
+            if value is not None:
+                row[metric.name] = value
 
 
-_RANGE = ("counted", "flops_min", "flops_max", "bytes_min", "bytes_max")
-_BOUND = ("bound_s", "limited_by", "compute_s", "compute_unit", "memory_s")
-_RESOURCES = ("registers", "spilled", "shared", "occupancy", "occupancy_limited_by")
-
-
-def _resources(kernel: str, config: str, compiled: Sequence[Inspection]) -> dict[str, Any]:
-    """Resources of the specialisation that takes most; there may be several."""
+def _most_resources(kernel: str, config: str, compiled: Sequence[Inspection]) -> dict[str, Any]:
+    """Return the resources of the specialisation that takes most; there may be several."""
     own = [each for each in compiled if each.source.name == kernel and is_of(each, config)]
-    if not own:
-        return {}
-    found = max(own, key=lambda each: each.resources.registers)
-    return resources_of(found)
+    return _resources(max(own, key=lambda each: each.resources.registers)) if own else {}
 
 
-def resources_of(inspection: Inspection) -> dict[str, Any]:
-    """What a compiled kernel takes, by column."""
+def _resources(inspection: Inspection) -> dict[str, Any]:
     held = inspection.occupancy
     return {
         "registers": inspection.resources.registers,
@@ -114,28 +107,16 @@ def resources_of(inspection: Inspection) -> dict[str, Any]:
     }
 
 
-def is_of(inspection: Inspection, config: str) -> bool:
-    """Whether a kernel was compiled with an autotuner's configuration, given as text."""
-    source = inspection.source
-    names = list(source.signature)
-    known = {names[path[0]]: value for path, value in source.constants.items() if len(path) == 1}
-    known |= source.options
-    pairs = (pair.partition("=") for pair in config.split(", ") if pair)
-    return all(name not in known or str(known[name]) == value for name, _, value in pairs)
-
-
 def _kernel_row(
     kernel: str, config: str, samples: Sequence[Sample], device: Device | None
 ) -> dict[str, Any]:
     launches = sum(sample.launches for sample in samples)
-    total = sum(sample.seconds for sample in samples)
     row: dict[str, Any] = {
         "kernel": kernel,
         "config": config,
         "kind": samples[0].kind,
         "launches": launches,
-        "total_s": total,
-        "mean_s": total / launches,
+        "total_s": sum(sample.seconds for sample in samples),
     }
     if launches == len(samples):  # else they were not timed apart
         row |= _quantiles([sample.seconds for sample in samples], _QUANTILES)
@@ -145,9 +126,7 @@ def _kernel_row(
     counted = [(sample.counts, sample.launches) for sample in samples if sample.counts is not None]
     if len(counted) == len(samples):
         row |= _work(counted, device)
-    row |= _reported(samples, launches)
-    row |= _rates(row)
-    return row
+    return row | _reported(samples, launches)
 
 
 def _quantiles(seconds: Sequence[float], wanted: Mapping[str, float]) -> dict[str, float]:
@@ -156,7 +135,7 @@ def _quantiles(seconds: Sequence[float], wanted: Mapping[str, float]) -> dict[st
 
 
 def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) -> dict[str, Any]:
-    """What launches do on average; each counts comes with how many launches have it."""
+    """Return what launches do on average; each counts comes with how many launches have it."""
     # Divided, not multiplied by a reciprocal: equal counts have themselves for a mean.
     launches = sum(n for _, n in counted)
     lanes = sum(n * c.total.lanes for c, n in counted)
@@ -193,7 +172,7 @@ def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) ->
 
 
 def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
-    """What the kernel itself says of all its launches, on average."""
+    """Return what the kernel itself says of all its launches, on average."""
     flops = [flops_of(sample.metrics) for sample in samples]
     moved = [sample.metrics.get("bytes") for sample in samples]
     said = {"flops": flops, "bytes": moved}
@@ -206,29 +185,117 @@ def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
     return {**row, "told_by": teller} if row else {}
 
 
-def _rates(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Operations and bytes per second and per byte, as far as they are known."""
-    found: dict[str, Any] = {}
-    flops, moved = row.get("flops"), row.get("bytes")
-    if row["mean_s"]:
-        found |= {"gflops": flops / row["mean_s"] / 1e9} if flops is not None else {}
-        found |= {"gbytes": moved / row["mean_s"] / 1e9} if moved is not None else {}
-    if row.get("counted", row["launches"]) < row["launches"] and row["told_by"] != "kernel":
-        return {}
-    touched = row.get("unique_bytes", moved if row.get("told_by") == "kernel" else None)
-    if flops is not None and touched and row["kind"] == "kernel":
-        found["intensity"] = flops / touched
-    return found
+# --- signatures -----------------------------------------------------------------------------------
+
+
+def signature_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a frame of rows of `signature_row`, the longest total time of each kernel first."""
+    frame = pd.DataFrame(list(rows), columns=[metric.name for metric in SIGNATURES])
+    return frame.sort_values(
+        ["kernel", "config", "total_s"],
+        ascending=[True, True, False],
+        ignore_index=True,
+        kind="stable",
+    )
+
+
+def signature_row(
+    signature: SignatureStats,
+    specialisation: str,
+    device: Device | None,
+    inspection: Inspection | None,
+) -> dict[str, Any]:
+    """Return what is known of a signature without a projection.
+
+    Args:
+        signature: The launches.
+        specialisation: What distinguishes it from the kernel's other specialisations.
+        device: The device whose roofline bounds the launches.
+        inspection: What a compiler made of the kernel; None where that is unknown.
+    """
+    counts = signature.sample.counts
+    row: dict[str, Any] = {
+        "kernel": signature.key.kernel,
+        "config": signature.key.config,
+        "grid": signature.grid,
+        "specialisation": specialisation,
+        "launches": signature.launches,
+        "total_s": signature.seconds,
+    }
+    if counts is not None:
+        row |= {
+            "programs": counts.programs,
+            "flops": counts.total.flops,
+            "bytes": counts.total.bytes,
+            "unique_bytes": counts.unique,
+            "masked_share": counts.total.masked_share,
+            "told_by": "estimate" if counts.estimated else "counts",
+        }
+        if device is not None and not counts.estimated:
+            least = bound(counts, device)
+            row |= {"bound_s": least.seconds, "limited_by": least.limited_by}
+    if inspection is not None:
+        row |= _resources(inspection)
+        held = inspection.occupancy
+        if held and device and counts and inspection.target == device.target:
+            row["waves"] = waves_of(counts.programs, held.blocks, device)
+    derive(row, SIGNATURES, ())
+    return row
+
+
+# --- accesses -------------------------------------------------------------------------------------
+
+#: Columns that a row of accesses takes from the row of its signature.
+_OF_SIGNATURE = ("kernel", "config", "grid", "specialisation", "launches")
+
+
+def access_frame(
+    found: Iterable[tuple[Mapping[str, Any], Sequence[AccessQuality]]],
+) -> pd.DataFrame:
+    """Return a row per access of each launch signature, in the order of the source.
+
+    Args:
+        found: The row of each signature, and its accesses.
+    """
+    rows = [
+        {name: signature[name] for name in _OF_SIGNATURE} | _access_row(access)
+        for signature, accesses in found
+        for access in accesses
+    ]
+    return pd.DataFrame(rows, columns=[metric.name for metric in ACCESSES]).sort_values(
+        ["kernel", "config", "file", "line"], ignore_index=True, kind="stable"
+    )
+
+
+def _access_row(access: AccessQuality) -> dict[str, Any]:
+    location = access.location
+    return {
+        "file": location.file if location else "",
+        "line": location.line if location else 0,
+        "kind": access.trace.kind,
+        "bits": access.bits,
+        "possible_bits": access.possible_bits,
+        "sectors_per_request": access.sectors_per_request,
+        "ideal_per_request": access.ideal_per_request,
+        "efficiency": access.efficiency,
+        "active": access.active,
+        "shared_by": access.trace.shared_by,
+        "again": access.trace.again,
+        "layout": access.layout,
+        "sampled": access.trace.sampled,
+    }
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+#: Kernel, file, number.
+_Line = tuple[str, str, int]
 
 
 def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
-    """A row per kernel and line of source, over all launches, in the order of the source.
+    """Return a row per kernel and line of source, over all launches, in the order of the source.
 
-    Columns: `kernel`, `file`, `line`, `executions` (of the line in all programs, iterations and
-    launches), `loaded`, `stored`, `atomic` in bytes, `masked_share`, `flops`,
-    `operations`, a text with the count of each unit, `time_s`, an estimate of the seconds spent
-    there, and `time_share`, of the kernel's time. Times are NaN for kernels that were not sampled.
-    `told_by` is `estimate` for kernels of which not every launch was counted, see `kernel_frame`.
+    Times are NaN for kernels that were not sampled.
     """
     lines: dict[_Line, LineCounts] = {}
     times: defaultdict[_Line, float] = defaultdict(float)
@@ -254,21 +321,15 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
             "masked_share": counts.masked_share,
             "flops": counts.flops,
             "operations": ", ".join(f"{n:,} {u}" for u, n in counts.operations.most_common()),
-            **(_time(times[key], sampled[key[0]]) if sampled[key[0]] else {}),
+            **(
+                {"time_s": times[key], "time_share": times[key] / sampled[key[0]]}
+                if sampled[key[0]]
+                else {}
+            ),
             "told_by": "estimate" if key[0] in estimated else "counts",
         }
         for key, counts in lines.items()
     ]
-    names = ["kernel", "file", "line", "executions", "loaded", "stored", "atomic", "masked_share"]
-    names += ["flops", "operations", "time_s", "time_share", "told_by"]
-    return pd.DataFrame(rows, columns=names).sort_values(
+    return pd.DataFrame(rows, columns=[metric.name for metric in LINES]).sort_values(
         ["kernel", "file", "line"], ignore_index=True
     )
-
-
-#: Kernel, file, number.
-_Line = tuple[str, str, int]
-
-
-def _time(seconds: float, whole: float) -> dict[str, float]:
-    return {"time_s": seconds, "time_share": seconds / whole}

@@ -1,7 +1,6 @@
 """A profile as one page that needs no network: kernels, sources, roofline, call tree, timeline.
 
-Owns what the page shows; `page/` owns its markup, style and script. Must not know how launches were
-timed or counted.
+`page/` has its markup, style and script.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from ttools.core.reports.report import config_text, shown_path
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of
+from ttools.profiler.metrics import ACCESSES, KERNELS, by_name, text
 from ttools.profiler.report.advice import Hint
-from ttools.profiler.report.profile import Profile
+from ttools.profiler.report.analysis import ProfileAnalysis
 from ttools.profiler.run.session import Sample
 
 _PAGE = Path(__file__).parent / "page"
@@ -29,7 +29,7 @@ _MOST_LINES = 400
 _MOST_HOT = 8
 
 
-def write_page(profiled: Profile, *, target: str = "") -> str:
+def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
     """An HTML document.
 
     Args:
@@ -48,12 +48,13 @@ def write_page(profiled: Profile, *, target: str = "") -> str:
         projection=PROJECTION if "projected_s" in names else "",
         launches=profiled.launches,
         configs=any(row["config"] for row in rows),
-        columns=[(name, COLUMNS[name]) for name in names],
+        columns=[_METRICS[name] for name in names],
         rows=[_shown(row, names) for row in rows],
         hottest=_hottest(profiled),
         sources=_sources(profiled),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
         advice=grouped_advice(profiled.advice),
+        access_columns=_ACCESS_METRICS,
         accesses=[_access(finite(row)) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes | ({"not shown": profiled.unseen} if profiled.unseen else {}),
         data=script_json(
@@ -68,57 +69,15 @@ def write_page(profiled: Profile, *, target: str = "") -> str:
 
 # --- kernels --------------------------------------------------------------------------------------
 
-#: Columns of the table by column of the frame: heading, kind of number, and what it is.
-COLUMNS: dict[str, tuple[str, str, str]] = {
-    "kind": ("kind", "text", "a kernel, or a copy or fill of memory, which is none"),
-    "launches": (
-        "launches",
-        "count",
-        "how often it was launched, copied or filled",
-    ),
-    "total_s": ("total", "time", "of all launches"),
-    "share": ("share", "share", "of the time of all rows"),
-    "mean_s": ("mean", "time", "of a launch"),
-    "min_s": ("min", "time", "of the shortest launch"),
-    "median_s": ("median", "time", "half of the launches are shorter"),
-    "p95_s": ("p95", "time", "of twenty launches nineteen are shorter"),
-    "max_s": ("max", "time", "of the longest launch"),
-    "overhead_median_s": (
-        "launch overhead",
-        "time",
-        "what a launch takes beside the kernel, median",
-    ),
-    "flops": ("flop", "amount", "floating-point operations of a launch"),
-    "bytes": ("bytes", "bytes", "that a launch loads and stores, each access counted"),
-    "unique_bytes": ("unique", "bytes", "that a launch touches, each byte counted once"),
-    "masked_share": ("masked off", "share", "of the lanes of loads and stores"),
-    "gflops": ("Gflop/s", "number", "10^9 operations per second of the mean time"),
-    "gbytes": ("GB/s", "number", "bytes by the mean time"),
-    "bound_s": ("at least", "time", "what the device needs for a launch by its roofline"),
-    "estimated": ("estimated", "text", "why what a launch does is an estimate"),
-    "limited_by": ("limited by", "text", "the resource that this bound comes from"),
-    "efficiency": (
-        "of the peak",
-        "share",
-        "the bound by the mean time; above 100% where the cache held data of launches before",
-    ),
-    "projected_s": ("projected", "time", "of a launch on the device, from its machine code"),
-    "projected_low_s": ("from", "time", "the interval of the projection begins here"),
-    "projected_high_s": ("to", "time", "the interval of the projection ends here"),
-    "projected_outside": ("less sure: it", "text", "in what the kernel differs from those fitted"),
-    "cannot_launch": ("cannot launch", "text", "why the target refuses the launch"),
-    "registers": ("registers", "count", "of a thread"),
-    "spilled": ("spilled", "bytes", "registers kept in memory, of a thread"),
-    "shared": ("shared", "bytes", "shared memory of a block"),
-    "bank_conflicts": ("bank conflicts", "share", "of the turns of shared memory"),
-    "occupancy": ("occupancy", "share", "of the warps that a multiprocessor can hold"),
-    "compute_share": (
-        "of compute's peak",
-        "share",
-        "which a launch reaches, measured or projected",
-    ),
-    "memory_share": ("of memory's peak", "share", "which a launch reaches, measured or projected"),
-}
+#: Columns of the table, those of which there is nothing left out.
+COLUMNS = (
+    *("kind", "launches", "total_s", "share", "mean_s", "min_s", "median_s", "p95_s", "max_s"),
+    *("overhead_median_s", "flops", "bytes", "unique_bytes", "masked_share", "gflops", "gbytes"),
+    *("bound_s", "estimated", "limited_by", "efficiency", "projected_s", "projected_low_s"),
+    *("projected_high_s", "projected_outside", "cannot_launch", "registers", "spilled", "shared"),
+    *("bank_conflicts", "occupancy", "compute_share", "memory_share"),
+)
+_METRICS = by_name(KERNELS)
 
 
 def shown_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -138,42 +97,17 @@ def _shown(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
         "config": row["config"],
         "location": location,
         "cells": [
-            (row.get(name), text(row.get(name), kind), f"{heading}: {meaning}")
+            (row.get(name), metric.text(row.get(name)), f"{metric.heading}: {metric.description}")
             for name in names
-            for heading, kind, meaning in [COLUMNS[name]]
+            for metric in [_METRICS[name]]
         ],
     }
-
-
-def text(value: Any, kind: str) -> str:
-    """A number with its unit; empty for nothing known."""
-    if value is None or kind == "text":
-        return str(value or "")
-    if kind == "count":
-        return f"{int(value):,}"
-    if kind == "share":
-        return f"{value:.1%}"
-    if kind == "number":
-        return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-    steps, units = _STEPS[kind]
-    for step, unit in zip(steps, units, strict=True):
-        if value >= step:
-            return f"{value / step:.3g}{unit}"
-    return "0"
-
-
-_PREFIXED = (1e12, 1e9, 1e6, 1e3, 1e-300)
-_STEPS: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {
-    "time": ((1.0, 1e-3, 1e-6, 1e-9), (" s", " ms", " us", " ns")),
-    "bytes": (_PREFIXED, (" TB", " GB", " MB", " kB", " B")),
-    "amount": (_PREFIXED, ("T", "G", "M", "k", "")),
-}
 
 
 # --- sources --------------------------------------------------------------------------------------
 
 
-def _sources(profiled: Profile) -> list[dict[str, Any]]:
+def _sources(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
     """The source of each kernel with what its lines do, of those files that can be read."""
     lines = [finite(row) for row in profiled.lines.to_dict("records")]
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -252,7 +186,7 @@ def line_facts(row: Mapping[str, Any]) -> str:
 _MOVED = ("loaded", "stored", "atomic")
 
 
-def _hottest(profiled: Profile) -> list[dict[str, Any]]:
+def _hottest(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
     """The lines that take most time; where none was sampled, those that do most."""
     rows = [finite(row) for row in profiled.lines.to_dict("records")]
     timed = any(row["time_s"] for row in rows)
@@ -285,26 +219,25 @@ def grouped_advice(hints: Iterable[Hint]) -> list[dict[str, Any]]:
     ]
 
 
+#: Columns of the table of accesses, after the kernel and the place.
+_ACCESSES = (
+    *("grid", "specialisation", "kind", "bits", "sectors_per_request", "ideal_per_request"),
+    *("efficiency", "shared_by", "again"),
+)
+_ACCESS_METRICS = [by_name(ACCESSES)[name] for name in _ACCESSES]
+
+
 def _access(row: Mapping[str, Any]) -> list[str]:
-    return [
-        row["kernel"],
-        f"{shown_path(row['file'])}:{row['line']}",
-        row["grid"],
-        row["specialisation"],
-        row["kind"],
-        str(row["bits"]),
-        f"{row['sectors_per_request']:.2f}",
-        f"{row['ideal_per_request']:.2f}",
-        f"{row['efficiency']:.1%}",
-        text(row["shared_by"], "number"),
-        f"{row['again']:.1f}",
-    ]
+    place = f"{shown_path(row['file'])}:{row['line']}"
+    return [row["kernel"], place, *(each.text(row[each.name]) for each in _ACCESS_METRICS)]
 
 
 # --- charts ---------------------------------------------------------------------------------------
 
 
-def _roofline(profiled: Profile, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _roofline(
+    profiled: ProfileAnalysis, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
     """Roofs of the device, and each kernel's intensity with its measured rate or its bound."""
     device = profiled.device
     if device is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,7 +52,7 @@ class Sample:
         source: file and first line of the kernel; None where unknown.
         launches: how many launches these are together, where they were not timed apart.
         lines: by file and line the share of the time that was spent there, estimated.
-        variant: which of the session's `variants` it is; None where that is unknown.
+        variant: What Triton compiled for it, a key of the session's `variants`; None if unknown.
         kind: Whether a kernel was launched, or memory was copied or filled, on a GPU.
     """
 
@@ -68,12 +68,16 @@ class Sample:
     source: tuple[str, int] | None = None
     launches: int = 1
     lines: Mapping[tuple[str, int], float] = field(default_factory=dict, compare=False)
-    variant: int | None = field(default=None, compare=False)
+    variant: Any = field(default=None, compare=False)
     kind: Kind = "kernel"
 
 
+#: Takes how many kinds of launches were counted, and of how many.
+OnCounted = Callable[[int, int], None]
+
+
 class Session(Protocol):
-    """What a profile is made of.
+    """Records launches for a profile; `finish` makes samples of them.
 
     Attributes:
         timed_on: where kernels ran: `the CPU`, `the GPU`.
@@ -96,8 +100,8 @@ class Session(Protocol):
         """How many launches were made so far, also while the run lasts."""
 
     @property
-    def counted(self) -> tuple[int, int]:
-        """How many kinds of launches were counted since the run has ended, and of how many."""
+    def recorded(self) -> object:
+        """Is equal as long as nothing more was recorded."""
 
     @property
     def unseen(self) -> str:
@@ -105,15 +109,23 @@ class Session(Protocol):
 
     @property
     def notes(self) -> dict[str, str]:
-        """What could not be counted, by kernel; takes more."""
+        """What could not be counted, by kernel."""
 
     @property
-    def variants(self) -> dict[int, KernelSource]:
+    def variants(self) -> dict[Any, KernelSource]:
         """The specialisations of kernels that were launched, in the order of first launches."""
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
         """Seconds that calls took beside the kernel's own, of each kernel and configuration."""
+
+    def finish(self, progress: OnCounted = ..., *, count: bool = True) -> None:
+        """Make the samples of runs that have ended.
+
+        Args:
+            progress: Is called with how many kinds of launches were counted, and of how many.
+            count: False leaves out launches that are not counted yet.
+        """
 
     def running(self) -> AbstractContextManager[None]:
         """Profiles what is launched while the context lasts."""
@@ -170,8 +182,8 @@ class CpuSession:
         self._began = time.perf_counter()
         self._repetition = repetition
         self._calls = CallTimes()
-        #: Of what Triton compiled, kernel and configuration.
-        self._keys: dict[int, tuple[str, str]] = {}
+        #: Kernel and configuration by what Triton compiled.
+        self._keys: dict[Any, tuple[str, str]] = {}
         #: How often launches of each kind were made so far.
         self._made: Counter[object] = Counter()
 
@@ -196,9 +208,12 @@ class CpuSession:
         return len(self.samples)
 
     @property
-    def counted(self) -> tuple[int, int]:
-        """Nothing is left to be counted when the run has ended."""
-        return 0, 0
+    def recorded(self) -> object:
+        """How many launches were made so far."""
+        return len(self.samples)
+
+    def finish(self, progress: OnCounted = lambda *_: None, *, count: bool = True) -> None:
+        """Do nothing: launches are counted before they are made."""
 
     @property
     def unseen(self) -> str:
@@ -208,14 +223,14 @@ class CpuSession:
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
         """Seconds that calls took beside the programs, of each kernel and configuration."""
-        return self._calls.grouped(lambda compiled: self._keys.get(id(compiled.src)))
+        return self._calls.grouped(lambda compiled: self._keys.get(compiled.src))
 
     @property
-    def variants(self) -> dict[int, KernelSource]:
+    def variants(self) -> dict[Any, KernelSource]:
         """The specialisations that were launched."""
         chosen = {sample.kernel for sample in self.samples}
         found = source_by_kernel(self._kernels)
-        return {number: each for number, each in found.items() if each.name in chosen}
+        return {compiled: source for compiled, source in found.items() if source.name in chosen}
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Counts a launch, then runs it; see `ttools.interpreter.run.observation`."""
@@ -223,7 +238,7 @@ class CpuSession:
         with self._lock:  # counts are remembered; threads of autograd launch too
             counts = self._count(launch)
             warmups, times = self._turns(launch)
-        self._keys[id(launch.source)] = launch.kernel, config_text(launch.config)
+        self._keys[launch.source] = launch.kernel, config_text(launch.config)
         before = Snapshot(launch.written_storages or ()) if times > 1 else None
         runs = []
         for iteration in range(times):
@@ -272,7 +287,7 @@ class CpuSession:
             metrics=getattr(self._told, "metrics", {}),
             source=kernel_source(launch.function),
             lines=lines,
-            variant=None if launch.source is None else id(launch.source),
+            variant=launch.source,
         )
         with self._lock:
             self.samples.append(sample)

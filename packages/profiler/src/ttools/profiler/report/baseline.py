@@ -1,14 +1,11 @@
-"""What the launches of a compiled kernel do, as a lock of kernels' costs records it.
-
-Owns which launch stands for a kernel, and which counts another run gives again. Must not know the
-lock's file.
-"""
+"""What the launches of a compiled kernel do, as a performance baseline records it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
@@ -18,14 +15,14 @@ from ttools.core.location import SourceLocation
 from ttools.profiler.access.requests import AccessQuality, access_qualities
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu_time.projection import is_projected, project
-from ttools.profiler.report.forms import forms_of, requested
+from ttools.profiler.report.signatures import requested, signatures_of
 from ttools.profiler.run.session import Sample
 
 
 def costs_of(
-    inspection: Inspection, samples: Iterable[Sample], variants: Mapping[int, KernelSource]
+    inspection: Inspection, samples: Iterable[Sample], variants: Mapping[Any, KernelSource]
 ) -> LaunchCosts | None:
-    """Bytes, operations and sectors of the launch that requests most, and the time of all launches.
+    """Return bytes, operations and sectors of the launch that requests most, and the time of all.
 
     The time is the one that a GPU of the target is projected to take; counts that depend on what is
     in memory are good enough for it, as it has a limit.
@@ -40,7 +37,7 @@ def costs_of(
         if sample.counts is not None
         and sample.variant is not None
         and sample.variant in variants
-        and _is_same(variants[sample.variant], inspection.source)
+        and variants[sample.variant].specialises_like(inspection.source)
     ]
     largest = max(own, key=requested, default=None)
     if largest is None or largest.counts is None:
@@ -56,37 +53,24 @@ def costs_of(
 
 
 def _is_repeatable(counts: LaunchCounts) -> bool:
-    """Whether another run on the same data counts the same."""
+    """Return whether another run on the same data counts the same."""
     return counts.exact and not counts.notes
 
 
 def _projected(samples: Sequence[Sample], inspection: Inspection) -> dict[str, float]:
-    """Microseconds of all launches; nothing where they cannot be projected."""
+    """Return the microseconds of all launches; nothing where they cannot be projected."""
     device = device_of(inspection.target.name)
     if device is None or not is_projected(device) or inspection.broken_rules:
         return {}
     seconds = 0.0
-    for forms in forms_of(samples).values():
-        for form in forms:
-            counts = form.sample.counts
+    for signatures in signatures_of(samples).values():
+        for signature in signatures:
+            counts = signature.sample.counts
             if counts is None or not _is_repeatable(counts):
                 return {}
             accesses = access_qualities(counts.accesses, inspection)
-            seconds += form.launches * project(counts, inspection, device, accesses).seconds
+            seconds += signature.launches * project(counts, inspection, device, accesses).seconds
     return {PROJECTED: float(f"{seconds * 1e6:.5g}")}
-
-
-def _is_same(launched: KernelSource, compiled: KernelSource) -> bool:
-    """Whether both are one specialisation; each names the options that its source tells."""
-    return (
-        launched.function is compiled.function
-        and launched.parameters() == compiled.parameters()
-        and all(
-            launched.options[name] == value
-            for name, value in compiled.options.items()
-            if name in launched.options
-        )
-    )
 
 
 def _costs(counts: LaunchCounts, accesses: Sequence[AccessQuality]) -> LaunchCosts:

@@ -6,18 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.reports.shown import Part, Table, Text, place_cells
-from ttools.profiler.report.html import COLUMNS, finite, line_facts, shown_columns, text
+from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, by_name
+from ttools.profiler.report.html import finite, line_facts, shown_columns
 
 if TYPE_CHECKING:
-    from ttools.profiler.report.profile import Profile
+    from ttools.profiler.report.analysis import ProfileAnalysis
 
-#: Columns of text, which are not of numbers.
-_TEXT = frozenset({"kind", "limited_by", "projected_outside", "cannot_launch"})
 _PLACE = ("kernel", "line", "|source")
+_KERNELS = by_name(KERNELS)
+_LINES = [by_name(LINES)[name] for name in ("time_share", "loaded", "stored", "flops")]
+_ACCESSES = [
+    by_name(ACCESSES)[name]
+    for name in ("grid", "kind", "bits", "sectors_per_request", "ideal_per_request", "efficiency")
+]
 
 
-def shown_profile(profiled: Profile) -> Iterator[Part]:
-    """The parts; those of which there is nothing are left out."""
+def parts_of(profiled: ProfileAnalysis) -> Iterator[Part]:
+    """Return the parts; those of which there is nothing are left out."""
     rows = [finite(row) for row in profiled.frame.to_dict("records")]
     if not rows:
         yield Text("no kernel was launched")
@@ -25,10 +30,10 @@ def shown_profile(profiled: Profile) -> Iterator[Part]:
     yield _kernels(profiled, rows)
     lines = [_line(finite(row)) for row in profiled.lines.to_dict("records")]
     if lines:
-        yield Table("Lines", (*_PLACE, ">time", ">loaded", ">stored", ">flop", "what"), lines)
+        yield Table("Lines", (*_PLACE, *map(_heading, _LINES), "what"), lines)
     accesses = [_access(finite(row)) for row in profiled.accesses.to_dict("records")]
     if accesses:
-        columns = (*_PLACE, "grid", "access", ">bits", ">sectors", ">at best", ">efficiency")
+        columns = (*_PLACE, *map(_heading, _ACCESSES))
         yield Table("Accesses as warps make them, per request", columns, accesses)
     advice = [
         (hint.kernel, *_place(hint.location), hint.evidence, hint.advice)
@@ -41,16 +46,16 @@ def shown_profile(profiled: Profile) -> Iterator[Part]:
     yield from (Text(f"{kernel}: {note}") for kernel, note in profiled.notes.items())
 
 
-def _kernels(profiled: Profile, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _kernels(profiled: ProfileAnalysis, rows: Sequence[Mapping[str, Any]]) -> Table:
     names = shown_columns(rows)
     configs = any(row["config"] for row in rows)
     columns = ["kernel", *(["config"] if configs else [])]
-    columns += [f"{'' if name in _TEXT else '>'}{COLUMNS[name][0]}" for name in names]
+    columns += [_heading(_KERNELS[name]) for name in names]
     cells = [
         [
             row["kernel"],
             *([row["config"]] if configs else []),
-            *(text(row.get(name), COLUMNS[name][1]) for name in names),
+            *(_KERNELS[name].text(row.get(name)) for name in names),
         ]
         for row in rows
     ]
@@ -58,29 +63,19 @@ def _kernels(profiled: Profile, rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(f"Kernels, timed on {profiled.timed_on}{device}", columns, cells)
 
 
+def _heading(metric: Metric) -> str:
+    """Return the heading of a column, marked as `Table` wants it for numbers."""
+    return f"{'' if metric.kind == 'text' else '>'}{metric.heading}"
+
+
 def _line(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        row["kernel"],
-        *place_cells(row["file"], int(row["line"])),
-        text(row.get("time_share") or None, "share"),
-        text(row["loaded"] or None, "bytes"),
-        text(row["stored"] or None, "bytes"),
-        text(row["flops"] or None, "amount"),
-        line_facts(row),
-    )
+    place = row["kernel"], *place_cells(row["file"], int(row["line"]))
+    return (*place, *(each.text(row[each.name] or None) for each in _LINES), line_facts(row))
 
 
 def _access(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        row["kernel"],
-        *place_cells(row["file"], int(row["line"])),
-        row["grid"],
-        row["kind"],
-        str(row["bits"]),
-        f"{row['sectors_per_request']:.2f}",
-        f"{row['ideal_per_request']:.2f}",
-        f"{row['efficiency']:.1%}",
-    )
+    place = row["kernel"], *place_cells(row["file"], int(row["line"]))
+    return (*place, *(each.text(row[each.name]) for each in _ACCESSES))
 
 
 def _place(location: Any) -> tuple[str, str]:

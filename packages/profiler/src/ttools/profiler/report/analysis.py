@@ -1,0 +1,438 @@
+"""The analysis of a profiled run for a device and a target, and its result.
+
+Samples are grouped by launch signature, kernels are compiled for the target, and both are joined to
+projections, accesses and advice. All of it happens in `analyse`; reading the result runs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ttools.core.compilation.inspection import Inspection, disassembling
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.stages import compile_for
+from ttools.core.errors import TtoolsError
+from ttools.core.gpus.devices import Device
+from ttools.core.gpus.targets import Target
+from ttools.core.reports.report import config_text
+from ttools.core.reports.shown import Part, ShowsItself
+from ttools.profiler.gpu_time.instruction_mix import Executed, executed_by
+from ttools.profiler.gpu_time.projection import is_projected, project, refusal
+from ttools.profiler.report.advice import MATTERS, Hint, advise
+from ttools.profiler.report.call_tree import Node, call_tree, graph_frame
+from ttools.profiler.report.frames import (
+    access_frame,
+    kernel_frame,
+    line_frame,
+    signature_frame,
+    signature_row,
+)
+from ttools.profiler.report.signatures import (
+    MOST,
+    Evidence,
+    SignatureStats,
+    distinguishing_parts,
+    evidence_of,
+    most_requesting,
+    requested,
+    signatures_of,
+)
+from ttools.profiler.run.session import Sample, Session
+from ttools.profiler.run.trials import Trials
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Columns that have no value for launches that the device refuses.
+_OF_LAUNCHES = ("bound_s", "waves")
+_BOUNDS = ("bound_s", "limited_by", "compute_s", "memory_s")
+_PROJECTED = ("projected_s", "projected_low_s", "projected_high_s")
+#: A kernel's name and its configuration as text.
+_Kernel = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far an analysis is.
+
+    Attributes:
+        stage: Launches are counted, which only happens after a run on a GPU; or kernels are
+            compiled and their launch signatures analysed.
+        done: How many kinds of launches, or specialisations and signatures, are done.
+        total: Of how many, as far as that is known.
+    """
+
+    stage: Literal["counting", "analysing"]
+    done: int
+    total: int
+
+
+#: Is called whenever an analysis has come further.
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProfileAnalysis(ShowsItself):
+    """What a profiled run says of its kernels, made by `Profile.analyse`.
+
+    The columns of the frames are described in `ttools.profiler.metrics`.
+
+    Attributes:
+        timed_on: Where kernels were timed: `the CPU`, `the GPU`.
+        device: The device whose roofline bounds launches; None for none.
+        target: What kernels were compiled for; None for nothing.
+        samples: Every launch, in their order, and every copy and fill of memory on a GPU.
+        frame: A row per kernel and configuration.
+        signatures: A row per launch signature: launches of one specialisation and grid that do the
+            same. Of a kernel and configuration at most 256 have what a target's compiler or the
+            projection says, those that request most.
+        lines: A row per line of source.
+        accesses: A row per access to tiles in memory, as the target's warps would make it; empty
+            without a target or counts.
+        evidence: What is known of each signature on the target.
+        advice: What costs time on the target. A signature is looked at if it has a twentieth of its
+            kernel's bytes or time; of equal hints the one for the larger launch is given.
+        inspections: What the target's compiler makes of each specialisation. Kernels that do not
+            compile, or whose machine code no tool here can read, are left out and named in `notes`.
+        tree: Scopes, or Python's functions, with the kernels launched in them.
+        trials: What was left out because autotuners only tried configurations, on a GPU.
+        notes: What could not be counted, compiled or joined, by kernel.
+        unseen: What takes time on a GPU and is in no figure, in a sentence; empty on the CPU.
+    """
+
+    timed_on: str
+    device: Device | None
+    target: Target | None
+    samples: tuple[Sample, ...]
+    frame: pd.DataFrame
+    signatures: pd.DataFrame
+    lines: pd.DataFrame
+    accesses: pd.DataFrame
+    evidence: tuple[Evidence, ...]
+    advice: tuple[Hint, ...]
+    inspections: tuple[Inspection, ...]
+    tree: Node
+    trials: Trials
+    notes: dict[str, str] = field(default_factory=dict)
+    unseen: str = ""
+
+    @property
+    def launches(self) -> int:
+        """How many kernels were launched."""
+        return sum(sample.launches for sample in self.samples if sample.kind == "kernel")
+
+    @property
+    def seconds(self) -> dict[tuple[str, str], list[float]]:
+        """The time of each launch, by kernel and configuration."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for (_, kernel, config), seconds in self.seconds_by_scope.items():
+            found.setdefault((kernel, config), []).extend(seconds)
+        return found
+
+    @property
+    def seconds_by_scope(self) -> dict[tuple[tuple[str, ...], str, str], list[float]]:
+        """The time of each launch, by the scopes around it, kernel and configuration."""
+        found: dict[tuple[tuple[str, ...], str, str], list[float]] = {}
+        for sample in self.samples:
+            if sample.launches != 1:
+                continue  # not timed apart
+            key = sample.stack, sample.kernel, config_text(sample.config)
+            found.setdefault(key, []).append(sample.seconds)
+        return found
+
+    @property
+    def graphframe(self) -> Any:
+        """The tree as a `hatchet.GraphFrame` (llnl-hatchet), times in seconds."""
+        return graph_frame(self.tree)
+
+    def _shown(self) -> Iterator[Part]:
+        from ttools.profiler.report.notebook import parts_of
+
+        return parts_of(self)
+
+
+class Compiler:
+    """Compiles kernels for targets, each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[KernelSource, Target], Inspection | str] = {}
+
+    def inspect(self, source: KernelSource, target: Target) -> Inspection | str:
+        """Return what the target's compiler makes of a kernel, or why it cannot be read."""
+        key = source, target
+        if key not in self._known:
+            try:
+                inspection = Inspection(compile_for(source, target))
+                _ = inspection.resources  # reads the machine code
+            except TtoolsError as error:
+                self._known[key] = str(error)
+            else:
+                self._known[key] = inspection
+        return self._known[key]
+
+
+def analyse(
+    session: Session,
+    device: Device | None,
+    target: Target | None,
+    *,
+    compiler: Compiler,
+    complete: bool,
+    progress: OnProgress,
+) -> ProfileAnalysis:
+    """Analyse the samples of a session.
+
+    Args:
+        session: A run that has ended, or several.
+        device: The device whose roofline bounds launches.
+        target: What kernels are compiled for.
+        compiler: Knows what was compiled before.
+        complete: False leaves out what takes long: counting that is still to be done, and
+            everything that needs a compiler.
+        progress: Is called whenever the analysis has come further.
+    """
+    inspections: list[Inspection] = []
+    notes: dict[str, str] = {}
+    variants = session.variants if target is not None else {}
+    if target is not None and complete:
+        sources = list(dict.fromkeys(variants.values()))
+        for done, source in enumerate(sources):
+            progress(Progress(stage="analysing", done=done, total=len(sources)))
+            found = compiler.inspect(source, target)
+            if isinstance(found, str):
+                notes.setdefault(source.name, found)
+            else:
+                inspections.append(found)
+    with disassembling(inspections):
+        session.finish(
+            lambda done, total: progress(Progress(stage="counting", done=done, total=total)),
+            count=complete,
+        )
+    return _Analysis(session, device, target, variants, inspections, notes, progress).result()
+
+
+class _Analysis:
+    """Joins the samples of a run to what was compiled of its kernels.
+
+    Args:
+        session: A run whose launches are counted.
+        device: The device whose roofline bounds launches.
+        target: What kernels were compiled for.
+        variants: What was compiled for each sample, see `Sample.variant`.
+        inspections: What the target's compiler makes of the specialisations.
+        notes: Takes what could not be analysed, by kernel.
+        progress: Is called whenever the analysis has come further.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        device: Device | None,
+        target: Target | None,
+        variants: Mapping[Any, KernelSource],
+        inspections: Sequence[Inspection],
+        notes: dict[str, str],
+        progress: OnProgress,
+    ) -> None:
+        self._session, self._device, self._target = session, device, target
+        self._samples = tuple(session.samples)
+        self._on_device = session.timed_on == "the GPU"
+        self._inspections, self._notes, self._progress = inspections, notes, progress
+        kernels = (sample for sample in self._samples if sample.kind == "kernel")
+        self._signatures = signatures_of(kernels, variants)
+        self._evidence = self._all_evidence()
+        self._by_signature = {each.signature.key: each for each in self._evidence}
+        self._rows = {
+            signature.key: row for signature, row in self._signature_rows(self._signatures)
+        }
+
+    def result(self) -> ProfileAnalysis:
+        """Return everything that is known of the run."""
+        rows = self._rows
+        notes = dict(self._session.notes)
+        for kernel, note in self._notes.items():
+            notes.setdefault(kernel, note)
+        return ProfileAnalysis(
+            timed_on=self._session.timed_on,
+            device=self._device,
+            target=self._target,
+            samples=self._samples,
+            frame=self._kernels(),
+            signatures=signature_frame(list(rows.values())),
+            lines=line_frame(self._samples),
+            accesses=access_frame(
+                (rows[each.signature.key], each.accesses) for each in self._evidence
+            ),
+            evidence=tuple(self._evidence),
+            advice=tuple(self._advice()),
+            inspections=tuple(self._inspections),
+            tree=call_tree(self._samples, self._session.scopes),
+            trials=self._session.trials,
+            notes=notes,
+            unseen=self._session.unseen,
+        )
+
+    # ---- signatures
+
+    def _all_evidence(self) -> list[Evidence]:
+        if not self._inspections:
+            return []
+        counted = {
+            key: [each for each in signatures if each.sample.counts is not None]
+            for key, signatures in self._signatures.items()
+        }
+        compiled = len(self._inspections)
+        total = compiled + sum(len(most_requesting(each)) for each in counted.values())
+        found: list[Evidence] = []
+        for (kernel, _), signatures in counted.items():
+            if len(signatures) > MOST:
+                self._notes.setdefault(
+                    kernel,
+                    f"of its {len(signatures)} grids and shapes those {MOST} were analysed that "
+                    "request most; projections and advice are by these",
+                )
+            counts = [each.sample.counts for each in signatures]
+            estimated = any(each.estimated for each in counts if each is not None)
+            for evidence in evidence_of(signatures, self._inspections, estimated=estimated):
+                found.append(evidence)
+                done = compiled + len(found)
+                self._progress(Progress(stage="analysing", done=done, total=total))
+        return found
+
+    def _signature_rows(
+        self, every: Mapping[_Kernel, Sequence[SignatureStats]]
+    ) -> Iterator[tuple[SignatureStats, dict[str, Any]]]:
+        device = None if self._on_device or not is_projected(self._device) else self._device
+        for signatures in every.values():
+            sources = dict.fromkeys(each.key.source for each in signatures)
+            names = distinguishing_parts([source for source in sources if source is not None])
+            for signature in signatures:
+                source = signature.key.source
+                name = names[source] if source is not None else ""
+                evidence = self._by_signature.get(signature.key)
+                inspection = evidence.inspection if evidence else None
+                row = signature_row(signature, name, self._device, inspection)
+                refused = None
+                if inspection and not self._on_device:
+                    refused = refusal(inspection, signature.key.grid)
+                # Kernels for another target than the device's would be projected wrongly.
+                if refused is not None:
+                    row |= {"cannot_launch": refused, **dict.fromkeys(_OF_LAUNCHES, math.nan)}
+                    row["limited_by"] = None
+                elif device and evidence and evidence.inspection.target == device.target:
+                    row |= _projected(evidence, device)
+                yield signature, row
+
+    # ---- kernels
+
+    def _kernels(self) -> pd.DataFrame:
+        """Return the frame of kernels with what follows from their signatures."""
+        device = self._device
+        frame = kernel_frame(
+            self._samples,
+            device,
+            on_device=self._on_device,
+            compiled=self._inspections if self._target else None,
+            overheads=self._session.overheads,
+        )
+        keys = list(zip(frame["kernel"], frame["config"], strict=True))
+        own: dict[_Kernel, list[dict[str, Any]]] = {}
+        for row in self._rows.values():
+            own.setdefault((row["kernel"], row["config"]), []).append(row)
+        rows = [own.get(key, []) for key in keys]
+        if self._target is not None and self._target.backend == "cuda":
+            self._add_instructions(frame, keys)
+        if self._target is not None and not self._on_device:
+            _add_refusals(frame, rows)
+        if device is None:
+            return frame
+        if is_projected(device) and not self._on_device:
+            _add_projections(frame, rows)
+        taken = frame["mean_s"] if self._on_device else frame.get("projected_s", float("nan"))
+        frame["compute_share"] = frame["compute_s"].astype(float) / taken
+        frame["memory_share"] = frame["memory_s"].astype(float) / taken
+        return frame
+
+    def _add_instructions(self, frame: pd.DataFrame, keys: Sequence[_Kernel]) -> None:
+        """Add what warps execute in each kernel's signature that requests most in all."""
+        largest: dict[_Kernel, tuple[float, Executed]] = {}
+        for each in self._evidence:
+            code = each.inspection.machine_code
+            if code is None or each.counts is None:
+                continue
+            moved = each.signature.requested * each.signature.launches
+            key = each.kernel, each.config
+            if key not in largest or moved > largest[key][0]:
+                warps = each.inspection.resources.warps
+                largest[key] = moved, executed_by(code, each.counts, warps)
+        known = [largest[key][1] if key in largest else None for key in keys]
+        frame["instruction_mix"] = [dict(each.mix) if each else None for each in known]
+        frame["bank_conflicts"] = [each.conflict_share if each else None for each in known]
+        frame["bank_conflict_lines"] = [
+            dict(each.conflict_lines) if each else None for each in known
+        ]
+
+    # ---- advice
+
+    def _advice(self) -> list[Hint]:
+        found: dict[tuple[object, ...], Hint] = {}
+        totals = self._totals()
+        for each in self._evidence:
+            moved, taken = totals[each.kernel]
+            own = each.signature
+            if own.requested * own.launches < MATTERS * moved and own.seconds < MATTERS * taken:
+                continue
+            for hint in advise(each):
+                found.setdefault((hint.kernel, hint.config, hint.kind, hint.location), hint)
+        return list(found.values())
+
+    def _totals(self) -> dict[str, tuple[float, float]]:
+        """Return the bytes that each kernel requests, and its time if the device took it."""
+        found: dict[str, tuple[float, float]] = {}
+        for sample in self._samples:
+            moved, taken = found.get(sample.kernel, (0.0, 0.0))
+            moved += max(0, requested(sample)) * sample.launches
+            found[sample.kernel] = moved, taken + (sample.seconds if self._on_device else math.inf)
+        return found
+
+
+def _add_refusals(frame: pd.DataFrame, rows: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+    """Add why the target refuses launches; kernels that it never runs have no bound."""
+    reasons = [[row.get("cannot_launch") for row in own] for own in rows]
+    if not any(map(any, reasons)):
+        return
+    frame["cannot_launch"] = [next(filter(None, own), None) for own in reasons]
+    never = [bool(own) and all(own) for own in reasons]
+    for name in _BOUNDS:
+        if name in frame:
+            frame.loc[never, name] = None if name == "limited_by" else math.nan
+
+
+def _add_projections(frame: pd.DataFrame, rows: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+    """Add the mean of the projections of a kernel's signatures."""
+    known = [[row for row in own if "projected_s" in row] for own in rows]
+    for name in _PROJECTED:
+        frame[name] = [_mean_of_launches(own, name) for own in known]
+    frame["projected_outside"] = [
+        "; ".join(dict.fromkeys(filter(None, (row["projected_outside"] for row in own)))) or None
+        for own in known
+    ]
+
+
+def _mean_of_launches(rows: Sequence[Mapping[str, Any]], name: str) -> float:
+    launches = sum(row["launches"] for row in rows)
+    return sum(row["launches"] * row[name] for row in rows) / launches if rows else float("nan")
+
+
+def _projected(evidence: Evidence, device: Device) -> dict[str, Any]:
+    assert evidence.counts is not None
+    found = project(evidence.counts, evidence.inspection, device, evidence.accesses)
+    return {
+        "projected_s": found.seconds,
+        "projected_low_s": found.low,
+        "projected_high_s": found.high,
+        "projected_outside": "; ".join(found.outside) or None,
+    }
