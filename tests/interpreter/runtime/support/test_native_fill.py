@@ -7,14 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ttools.interpreter.runtime.support.native_fill import _BLOCK_WORDS, fill_words
+from ttools.interpreter.runtime.support.native_fill import BLOCK_WORDS, fill_words
 
-_MOST = 3 * _BLOCK_WORDS
+_MOST = 3 * BLOCK_WORDS
 
 
 @given(st.integers(0, 40) | st.integers(0, _MOST), st.integers(0, 9), st.integers(0, 2**64 - 1))
-@example(_BLOCK_WORDS, 0, 1)
-@example(_BLOCK_WORDS + 1, 7, 2)
+@example(BLOCK_WORDS, 0, 1)
+@example(BLOCK_WORDS + 1, 7, 2)
 def test_words_and_nothing_else_are_written(words: int, first: int, word: int) -> None:
     memory = np.full(_MOST + 20, 77, np.uint64)
     expected = memory.copy()
@@ -26,7 +26,7 @@ def test_words_and_nothing_else_are_written(words: int, first: int, word: int) -
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
 def test_threads_share_what_is_large(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTOOLS_THREADS", threads)
-    memory = np.zeros(50 * _BLOCK_WORDS + 3, np.uint64)
+    memory = np.zeros(50 * BLOCK_WORDS + 3, np.uint64)
     for word in range(1, 20):
         fill_words(memory.ctypes.data, len(memory) - 1, word)
         assert (memory[:-1] == word).all()

@@ -7,23 +7,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ttools.interpreter.runtime.support.native_search import (
-    _BLOCK_WORDS,
-    _ROUND_WORDS,
+    BLOCK_WORDS,
+    ROUND_WORDS,
     holds_half,
 )
 
 #: Enough for several threads.
-_MOST = 9 * _BLOCK_WORDS
+_MOST = 9 * BLOCK_WORDS
 _COUNTS = st.integers(0, 40) | st.integers(0, _MOST)
 
 
 @given(_COUNTS, st.integers(0, 7), st.integers(0, _MOST) | st.none(), st.integers(0, 2**64 - 1))
-@example(_ROUND_WORDS, 0, _ROUND_WORDS - 1, 1)
-@example(_ROUND_WORDS + 1, 3, _ROUND_WORDS, 1 << 40)
-@example(_BLOCK_WORDS, 0, _BLOCK_WORDS - 1, 1)
+@example(ROUND_WORDS, 0, ROUND_WORDS - 1, 1)
+@example(ROUND_WORDS + 1, 3, ROUND_WORDS, 1 << 40)
+@example(BLOCK_WORDS, 0, BLOCK_WORDS - 1, 1)
 @example(_MOST, 5, _MOST - 1, 3)
-@example(_BLOCK_WORDS, 2, _BLOCK_WORDS, 2)
-@example(2 * _BLOCK_WORDS + 1, 1, 2 * _BLOCK_WORDS, 0)
+@example(BLOCK_WORDS, 2, BLOCK_WORDS, 2)
+@example(2 * BLOCK_WORDS + 1, 1, 2 * BLOCK_WORDS, 0)
 def test_a_half_is_found_at_its_place_and_nowhere_else(
     count: int, first: int, at: int | None, word: int
 ) -> None:
@@ -39,10 +39,10 @@ def test_a_half_is_found_at_its_place_and_nowhere_else(
 
 def test_a_half_at_another_place_is_none() -> None:
     memory = np.zeros(4 * _MOST, np.uint8)
-    memory[4 * _BLOCK_WORDS + 2 : 4 * _BLOCK_WORDS + 6] = 0xAB
+    memory[4 * BLOCK_WORDS + 2 : 4 * BLOCK_WORDS + 6] = 0xAB
     word = 0xABABABAB << 32 | 0x12345678
     assert not holds_half(memory.ctypes.data, _MOST, word)
-    memory[8 * _BLOCK_WORDS : 8 * _BLOCK_WORDS + 4] = 0xAB
+    memory[8 * BLOCK_WORDS : 8 * BLOCK_WORDS + 4] = 0xAB
     assert not holds_half(memory.ctypes.data, _MOST, word), "a high half in a low one's place"
-    memory[8 * _BLOCK_WORDS + 4 : 8 * _BLOCK_WORDS + 8] = 0xAB
+    memory[8 * BLOCK_WORDS + 4 : 8 * BLOCK_WORDS + 8] = 0xAB
     assert holds_half(memory.ctypes.data, _MOST, word)

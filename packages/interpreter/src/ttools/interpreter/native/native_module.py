@@ -1,7 +1,7 @@
-"""Modules that we wrote as LLVM text: their words are filled in, and they are compiled once.
+"""Compiles the runtime's own LLVM text, and keeps the objects with those of kernels.
 
-Words in CAPITALS stand for numbers that Python knows: offsets of structures, system calls. The
-objects are kept with those of kernels. Must not know what the modules do.
+The text is made of C (`tools/native_code.py`). What depends on the machine is declared as a
+constant there, and gets its value here.
 """
 
 from __future__ import annotations
@@ -14,20 +14,28 @@ from ttools.interpreter.native import jit
 from ttools.interpreter.native.object_store import object_store
 
 
-def module_text(path: Path, words: Mapping[str, object]) -> str:
-    """The text of a `.ll` file, each of `words` replaced by what it stands for."""
+def module_text(path: Path, machine: Mapping[str, int] | None = None) -> str:
+    """Return the text of a `.ll` file.
+
+    Args:
+        path: The file.
+        machine: Values of the constants that the text only declares, by name.
+    """
     text = path.read_text()
-    for word in sorted(words, key=len, reverse=True):
-        text = text.replace(word, str(words[word]))
+    for name, value in (machine or {}).items():
+        declared = f"@{name} = external constant i64"
+        text = text.replace(declared, f"@{name} = internal constant i64 {value}")
     return text
 
 
 def native_module(text: str, exports: Sequence[str], *, name: str, opt: int) -> jit.NativeCode:
-    """The module's functions, compiled or read from the object cache.
+    """Return the module's functions, compiled or read from the object cache.
 
     Args:
-        name: for messages.
-        opt: as for `jit.compile_ir`.
+        text: LLVM text.
+        exports: Names of the functions.
+        name: Name of the module in messages.
+        opt: Level of optimisation, as for `jit.compile_ir`.
     """
     target = jit.host_target()
     parts = (text, jit.llvm_version(), target.cpu, target.features, str(opt))

@@ -1,4 +1,4 @@
-"""Plays accesses that acquire and release, and answers who knew what when: `native_clocks.ll`.
+"""Plays accesses that acquire and release, and answers who knew what when: `native_clocks.c`.
 
 Clocks are vectors of `WIDTH` numbers that only grow: one for each program and each word. An access
 that acquires takes the larger numbers of its word's clock, one that releases gives them.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Numbers in a clock: four cache lines, and four registers of AVX-512.
 WIDTH = 64
-#: Columns of a step; see `native_clocks.ll`.
+#: Columns of a step; see `native_clocks.c`.
 PROGRAM, READS, WRITES, KEY, VALUE, KEEPS, TAKES, COPIES = range(8)
 STEP_COLUMNS = 8
 
@@ -47,6 +47,5 @@ def replay(steps: NDArray[Any], clocks: NDArray[Any], questions: NDArray[Any]) -
 
 @once
 def _code() -> jit.NativeCode:
-    words = {"WIDTH": WIDTH, "STEP_BYTES": 4 * STEP_COLUMNS}
-    text = module_text(Path(__file__).with_name("native_clocks.ll"), words)
+    text = module_text(Path(__file__).with_name("native_clocks.ll"))
     return native_module(text, ("replay",), name="replaying synchronisation", opt=2)

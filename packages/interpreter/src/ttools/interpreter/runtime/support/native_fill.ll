@@ -1,49 +1,57 @@
-; See native_fill.py. A job is: i64 next block, i64 blocks, i64 words, ptr to the first, i64 the word.
-declare i64 @llvm.umin.i64(i64, i64)
-
+; Made of native_fill.c by `python -m tools.native_code`; change that file.
+; bc8bda1b580e03ea
 define void @fill(ptr %job, ptr %arena) {
 entry:
-  %blocks.at = getelementptr i8, ptr %job, i64 8
-  %blocks = load i64, ptr %blocks.at
-  %words.at = getelementptr i8, ptr %job, i64 16
-  %words = load i64, ptr %words.at
-  %memory.at = getelementptr i8, ptr %job, i64 24
-  %memory = load ptr, ptr %memory.at
-  %word.at = getelementptr i8, ptr %job, i64 32
-  %word = load i64, ptr %word.at
-  %one = insertelement <8 x i64> poison, i64 %word, i64 0
-  %row = shufflevector <8 x i64> %one, <8 x i64> poison, <8 x i32> zeroinitializer
-  br label %take
-take:
-  %block = atomicrmw add ptr %job, i64 1 monotonic
-  %mine = icmp ult i64 %block, %blocks
-  br i1 %mine, label %begin, label %out
-begin:
-  %first = mul i64 %block, BLOCK_WORDS
-  %beyond = add i64 %first, BLOCK_WORDS
-  %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %words)
-  %count = sub i64 %end, %first
-  %whole = and i64 %count, -8
-  %rows.end = add i64 %first, %whole
-  br label %rows
-rows:
-  %n = phi i64 [ %first, %begin ], [ %n1, %store ]
-  %more = icmp ult i64 %n, %rows.end
-  br i1 %more, label %store, label %rest
-store:
-  %at = getelementptr i64, ptr %memory, i64 %n
-  store <8 x i64> %row, ptr %at, align 8
-  %n1 = add i64 %n, 8
-  br label %rows
-rest:
-  %m = phi i64 [ %rows.end, %rows ], [ %m1, %single ]
-  %left = icmp ult i64 %m, %end
-  br i1 %left, label %single, label %take
-single:
-  %single.at = getelementptr i64, ptr %memory, i64 %m
-  store volatile i64 %word, ptr %single.at, align 8
-  %m1 = add i64 %m, 1
-  br label %rest
-out:
+  %words1 = getelementptr inbounds i8, ptr %job, i64 16
+  %0 = load i64, ptr %words1, align 8
+  %word2 = getelementptr inbounds i8, ptr %job, i64 32
+  %1 = load i64, ptr %word2, align 8
+  %blocks3 = getelementptr inbounds i8, ptr %job, i64 8
+  %2 = load i64, ptr %blocks3, align 8
+  %memory4 = getelementptr inbounds i8, ptr %job, i64 24
+  %3 = load ptr, ptr %memory4, align 8
+  %vecinit = insertelement <8 x i64> poison, i64 %1, i64 0
+  %vecinit11 = shufflevector <8 x i64> %vecinit, <8 x i64> poison, <8 x i32> zeroinitializer
+  br label %for.cond
+
+for.cond:
+  %4 = atomicrmw add ptr %job, i64 1 monotonic, align 8
+  %cmp.not = icmp ult i64 %4, %2
+  br i1 %cmp.not, label %if.end, label %cleanup22
+
+if.end:
+  %mul = shl i64 %4, 13
+  %add = add i64 %mul, 8192
+  %cond.i = call i64 @llvm.umin.i64(i64 %add, i64 %0)
+  %sub = sub i64 %cond.i, %mul
+  %and = and i64 %sub, -8
+  %add12 = add i64 %and, %mul
+  br label %for.cond13
+
+for.cond13:
+  %n.0 = phi i64 [ %mul, %if.end ], [ %add15, %for.body ]
+  %cmp14 = icmp ult i64 %n.0, %add12
+  br i1 %cmp14, label %for.body, label %for.cond16
+
+for.body:
+  %arrayidx = getelementptr i64, ptr %3, i64 %n.0
+  store <8 x i64> %vecinit11, ptr %arrayidx, align 8
+  %add15 = add nuw i64 %n.0, 8
+  br label %for.cond13
+
+for.cond16:
+  %n.1 = phi i64 [ %inc, %for.body18 ], [ %n.0, %for.cond13 ]
+  %cmp17 = icmp ult i64 %n.1, %cond.i
+  br i1 %cmp17, label %for.body18, label %for.cond
+
+for.body18:
+  %arrayidx19 = getelementptr i64, ptr %3, i64 %n.1
+  store volatile i64 %1, ptr %arrayidx19, align 8
+  %inc = add nuw i64 %n.1, 1
+  br label %for.cond16
+
+cleanup22:
   ret void
 }
+
+declare i64 @llvm.umin.i64(i64, i64)

@@ -1,7 +1,4 @@
-"""Fills memory with a word: `native_fill.ll`.
-
-Must not know what the memory is for.
-"""
+"""Fills memory with a word: `native_fill.c`."""
 
 from __future__ import annotations
 
@@ -12,20 +9,21 @@ from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
 from ttools.interpreter.runtime.support.shared_job import run_job
 
-_BLOCK_WORDS = 1 << 13
+BLOCK_WORDS = 1 << 13
 
 
 def fill_words(address: int, words: int, word: int) -> None:
-    """Writes a word over and over.
+    """Write a word over and over.
 
     Args:
-        address: of the first, a multiple of 8.
+        address: Address of the first word; a multiple of 8.
+        words: Number of words.
         word: 64 bits, unsigned.
     """
-    run_job(_code(), -(-words // _BLOCK_WORDS), (words, address, word), worthwhile=8)
+    run_job(_code(), -(-words // BLOCK_WORDS), (words, address, word), worthwhile=8)
 
 
 @once
 def _code() -> jit.NativeCode:
-    text = module_text(Path(__file__).with_name("native_fill.ll"), {"BLOCK_WORDS": _BLOCK_WORDS})
+    text = module_text(Path(__file__).with_name("native_fill.ll"))
     return native_module(text, ("fill",), name="filling memory", opt=2)

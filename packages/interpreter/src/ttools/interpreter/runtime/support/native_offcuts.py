@@ -1,4 +1,4 @@
-"""Has the C library join what it cut off a block of memory to it again: `native_offcuts.ll`.
+"""Has the C library join what it cut off a block of memory to it again: `native_offcuts.c`.
 
 glibc's `posix_memalign` takes more than was asked for, and cuts off both ends. What it cuts off
 goes into the thread's cache of small blocks, from where the next small request takes it. As long as
@@ -21,9 +21,9 @@ from ttools.interpreter.native.native_module import module_text, native_module
 
 #: The sizes of small blocks that are cut off where memory is aligned to 64 bytes, and the farthest
 #: that they begin from it.
-_SMALLEST, _LARGEST, _STEP, _FARTHEST = 24, 120, 16, 128
+SMALLEST, LARGEST, STEP, FARTHEST = 24, 120, 16, 128
 #: glibc caches seven of a size; two may have been cut off.
-_BLOCKS = 9
+BLOCKS = 9
 
 
 def join_offcuts(start: int, nbytes: int) -> None:
@@ -45,12 +45,5 @@ def _functions() -> tuple[int, int]:
 
 @once
 def _code() -> jit.NativeCode:
-    sizes = {
-        "SMALLEST": _SMALLEST,
-        "LARGEST": _LARGEST,
-        "STEP": _STEP,
-        "FARTHEST": _FARTHEST,
-        "BLOCKS": _BLOCKS,
-    }
-    text = module_text(Path(__file__).with_name("native_offcuts.ll"), sizes)
+    text = module_text(Path(__file__).with_name("native_offcuts.ll"))
     return native_module(text, ("give_back",), name="joining memory", opt=2)

@@ -1,23 +1,21 @@
-"""The few functions of the runtime that must not hold Python's lock: `native_runtime.ll`.
+"""Binds the functions of the runtime that run without Python's lock: `native_runtime.c`.
 
-A worker's waiting loop, the hand-out of a launch to workers, the program-by-program driver of
-kernels that wait on memory, what a waiting program does meanwhile, and last words. They are
-compiled by the same JIT as the kernels, so no C compiler is needed, and bound here as ctypes
-functions. Policy (who runs what, when to give up) is not here but in `pool` and `parking`.
+They are the waiting loop of a worker, the hand-out of a launch to workers, the driver of kernels
+whose programs wait on memory, and handlers of signals. The C file is checked in as LLVM text, too
+(`tools/native_code.py`), which is compiled by the same JIT as the kernels, so that no C compiler is
+needed. Policy (who runs what, when to give up) is in `pool` and `parking`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import platform
-import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ttools.core.once import once
-from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, offset
+from ttools.interpreter.abi.launch_layout import KERNEL_BYTES
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
 
@@ -104,42 +102,14 @@ class SignalAction(ctypes.Structure):
 #: Bytes of the stack that handlers of signals run on: AVX-512 and AMX state, and a few frames.
 ALTERNATE_STACK_BYTES = 64 * 1024
 
-# Offsets of `Launch` (the ABI) and of the structures above, for the text below.
-_OFFSETS = {
-    **{
-        name.upper(): offset(name)
-        for name in (
-            *("count", "order", "abort", "batch"),
-            *("longest_sleep", "returned", "first_return", "contended"),
-            *("stopped", "stopped_program", "stopped_site"),
-        )
-    },
-    "ALTERNATE_STACK_BYTES": ALTERNATE_STACK_BYTES,
-    "NOTE_BYTES": ctypes.sizeof(Note),
-    "SIGACTION_BYTES": ctypes.sizeof(SignalAction),
-    "SIGINT": int(signal.SIGINT),
-    "SIGNAL_TARGET_BYTES": ctypes.sizeof(SignalTarget),
-    **{
-        f"SIGNAL_TARGET_{name.upper()}": getattr(SignalTarget, name).offset
-        for name, *_ in SignalTarget._fields_
-    },
-    **{f"NOTE_{name.upper()}": getattr(Note, name).offset for name, *_ in Note._fields_},
-    **{f"BOX_{name.upper()}": getattr(Mailbox, name).offset for name, *_ in Mailbox._fields_},
-    **{f"RUN_{name.upper()}": getattr(Runner, name).offset for name, *_ in Runner._fields_},
-}
-
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
-_PAUSE = {
-    "x86_64": ("@llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
-    "aarch64": ("@llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
-}
-_NO_PAUSE = ("@no_pause()", "define internal void @no_pause() { ret void }")
-
+FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
+#: What tells a processor that a thread is busy waiting.
+_PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
 #: How long a thread is busy waiting before it sleeps: longer than Python takes from one launch to
 #: the next, which would otherwise wait each time until a worker is awake.
-_BUSY_NANOSECONDS = 300_000
+BUSY_NANOSECONDS = 300_000
 
 
 @dataclass(frozen=True)
@@ -181,18 +151,14 @@ class NativeRuntime:
 def runtime_ir(machine: str | None = None) -> str:
     """The text of the module for this machine."""
     machine = machine or platform.machine()
-    pause, declaration = _PAUSE.get(machine, _NO_PAUSE)
-    words: dict[str, object] = {
-        **_OFFSETS,
-        "PAUSE": pause,
-        "BUSY_NANOSECONDS": _BUSY_NANOSECONDS,
-        "SYS_FUTEX": _SYS_FUTEX.get(machine, 98),
-        "CLOCK_MONOTONIC": time.CLOCK_MONOTONIC,
-        "CLOCK_THREAD": time.CLOCK_THREAD_CPUTIME_ID,
-        "FUTEX_WAIT": _FUTEX_WAIT_PRIVATE,
-        "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
-    }
-    return f"{module_text(Path(__file__).with_name('native_runtime.ll'), words)}\n{declaration}\n"
+    path = Path(__file__).with_name("native_runtime.ll")
+    text = module_text(path, {"SYS_FUTEX": _SYS_FUTEX.get(machine, 98)})
+    call = _PAUSE.get(machine)
+    body, intrinsic = "ret void", ""
+    if call is not None:
+        body, intrinsic = f"call void @{call} ret void", f"declare void @{call.replace(' 1', '')}"
+    pause = f"define internal void @pause_processor() alwaysinline {{ {body} }}"
+    return text.replace("declare void @pause_processor()", f"{intrinsic}\n{pause}")
 
 
 @once

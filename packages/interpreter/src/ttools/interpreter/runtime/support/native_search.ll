@@ -1,95 +1,111 @@
-; See native_search.py. A job is: i64 next block, i64 blocks, i64 halves, ptr to the first, i64 the
-; word, i64 whether it was found. Halves may stand at any address.
-declare i64 @llvm.umin.i64(i64, i64)
-declare <16 x i32> @llvm.umin.v16i32(<16 x i32>, <16 x i32>)
-declare i32 @llvm.vector.reduce.umin.v16i32(<16 x i32>)
-
-; ---- whether any of `count` halves is that of `value` which stands at its place: the low ones of
-; words are compared with the low half, the high ones with the high half
-define internal i1 @holds(ptr %memory, i64 %count, i64 %value) {
-entry:
-  %one = insertelement <8 x i64> poison, i64 %value, i64 0
-  %wide = shufflevector <8 x i64> %one, <8 x i64> poison, <8 x i32> zeroinitializer
-  %row = bitcast <8 x i64> %wide to <16 x i32>
-  %whole = and i64 %count, -ROUND_WORDS
-  br label %block
-block:
-  %first = phi i64 [ 0, %entry ], [ %beyond, %judge ]
-  %more = icmp ult i64 %first, %whole
-  %beyond = add i64 %first, ROUND_WORDS
-  br i1 %more, label %rows, label %rest
-; What differs from the value in no bit becomes 0, and so does the least of all.
-rows:
-  %n = phi i64 [ %first, %block ], [ %n1, %rows ]
-  %least.a = phi <16 x i32> [ splat (i32 -1), %block ], [ %less.a, %rows ]
-  %least.b = phi <16 x i32> [ splat (i32 -1), %block ], [ %less.b, %rows ]
-  %a.at = getelementptr i32, ptr %memory, i64 %n
-  %b.at = getelementptr i8, ptr %a.at, i64 64
-  %a = load <16 x i32>, ptr %a.at, align 1
-  %b = load <16 x i32>, ptr %b.at, align 1
-  %a.differs = xor <16 x i32> %a, %row
-  %b.differs = xor <16 x i32> %b, %row
-  %less.a = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %least.a, <16 x i32> %a.differs)
-  %less.b = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %least.b, <16 x i32> %b.differs)
-  %n1 = add i64 %n, 32
-  %go.on = icmp ult i64 %n1, %beyond
-  br i1 %go.on, label %rows, label %judge
-judge:
-  %less = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %less.a, <16 x i32> %less.b)
-  %least = call i32 @llvm.vector.reduce.umin.v16i32(<16 x i32> %less)
-  %found = icmp eq i32 %least, 0
-  br i1 %found, label %yes, label %block
-rest:
-  %m = phi i64 [ %whole, %block ], [ %m1, %next ]
-  %left = icmp ult i64 %m, %count
-  br i1 %left, label %single, label %no
-single:
-  %at = getelementptr i32, ptr %memory, i64 %m
-  %half = load i32, ptr %at, align 1
-  %odd = and i64 %m, 1
-  %shift = shl i64 %odd, 5
-  %shifted = lshr i64 %value, %shift
-  %own = trunc i64 %shifted to i32
-  %same = icmp eq i32 %half, %own
-  br i1 %same, label %yes, label %next
-next:
-  %m1 = add i64 %m, 1
-  br label %rest
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}
-
+; Made of native_search.c by `python -m tools.native_code`; change that file.
+; 7d97bc481fdab420
 define void @search(ptr %job, ptr %arena) {
 entry:
-  %blocks.at = getelementptr i8, ptr %job, i64 8
-  %blocks = load i64, ptr %blocks.at
-  %words.at = getelementptr i8, ptr %job, i64 16
-  %words = load i64, ptr %words.at
-  %memory.at = getelementptr i8, ptr %job, i64 24
-  %memory = load ptr, ptr %memory.at
-  %word.at = getelementptr i8, ptr %job, i64 32
-  %word = load i64, ptr %word.at
-  %found.at = getelementptr i8, ptr %job, i64 40
-  br label %take
-take:
-  %block = atomicrmw add ptr %job, i64 1 monotonic
-  %mine = icmp ult i64 %block, %blocks
-  br i1 %mine, label %look, label %out
-look:
-  %first = mul i64 %block, BLOCK_WORDS
-  %beyond = add i64 %first, BLOCK_WORDS
-  %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %words)
-  %count = sub i64 %end, %first
-  %at = getelementptr i32, ptr %memory, i64 %first
-  %held = call i1 @holds(ptr %at, i64 %count, i64 %word)
-  br i1 %held, label %stop, label %take
-; The others need not look at what is left.
-stop:
-  store atomic i64 1, ptr %found.at monotonic, align 8
-  store atomic i64 %blocks, ptr %job monotonic, align 8
-  br label %out
-out:
+  %blocks1 = getelementptr inbounds i8, ptr %job, i64 8
+  %0 = load i64, ptr %blocks1, align 8
+  %halves = getelementptr inbounds i8, ptr %job, i64 16
+  %memory = getelementptr inbounds i8, ptr %job, i64 24
+  %word = getelementptr inbounds i8, ptr %job, i64 32
+  br label %for.cond
+
+for.cond:
+  %1 = atomicrmw add ptr %job, i64 1 monotonic, align 8
+  %cmp.not = icmp ult i64 %1, %0
+  br i1 %cmp.not, label %if.end, label %cleanup10
+
+if.end:
+  %mul = shl i64 %1, 16
+  %add = add i64 %mul, 65536
+  %2 = load i64, ptr %halves, align 8
+  %cond.i = call i64 @llvm.umin.i64(i64 %add, i64 %2)
+  %3 = load ptr, ptr %memory, align 8
+  %add.ptr = getelementptr i32, ptr %3, i64 %mul
+  %sub = sub i64 %cond.i, %mul
+  %4 = load i64, ptr %word, align 8
+  %conv.i = trunc i64 %4 to i32
+  %shr.i = lshr i64 %4, 32
+  %conv1.i = trunc nuw i64 %shr.i to i32
+  %5 = insertelement <8 x i64> poison, i64 %4, i64 0
+  %vecinit2.i = bitcast <8 x i64> %5 to <16 x i32>
+  %vecinit3.i = insertelement <16 x i32> %vecinit2.i, i32 %conv.i, i64 2
+  %vecinit4.i = insertelement <16 x i32> %vecinit3.i, i32 %conv1.i, i64 3
+  %vecinit5.i = insertelement <16 x i32> %vecinit4.i, i32 %conv.i, i64 4
+  %vecinit6.i = insertelement <16 x i32> %vecinit5.i, i32 %conv1.i, i64 5
+  %vecinit7.i = insertelement <16 x i32> %vecinit6.i, i32 %conv.i, i64 6
+  %vecinit8.i = insertelement <16 x i32> %vecinit7.i, i32 %conv1.i, i64 7
+  %vecinit9.i = insertelement <16 x i32> %vecinit8.i, i32 %conv.i, i64 8
+  %vecinit10.i = insertelement <16 x i32> %vecinit9.i, i32 %conv1.i, i64 9
+  %vecinit11.i = insertelement <16 x i32> %vecinit10.i, i32 %conv.i, i64 10
+  %vecinit12.i = insertelement <16 x i32> %vecinit11.i, i32 %conv1.i, i64 11
+  %vecinit13.i = insertelement <16 x i32> %vecinit12.i, i32 %conv.i, i64 12
+  %vecinit14.i = insertelement <16 x i32> %vecinit13.i, i32 %conv1.i, i64 13
+  %vecinit15.i = insertelement <16 x i32> %vecinit14.i, i32 %conv.i, i64 14
+  %vecinit16.i = insertelement <16 x i32> %vecinit15.i, i32 %conv1.i, i64 15
+  %and.i = and i64 %sub, -1024
+  br label %while.cond.i
+
+while.cond.i:
+  %n.0.i = phi i64 [ 0, %if.end ], [ %add.i, %for.cond.cleanup.i ]
+  %cmp.i = icmp ult i64 %n.0.i, %and.i
+  br i1 %cmp.i, label %while.body.i, label %for.cond29.i
+
+while.body.i:
+  %add.i = add nuw i64 %n.0.i, 1024
+  br label %for.cond.i
+
+for.cond.i:
+  %one.0.i = phi <16 x i32> [ <i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1>, %while.body.i ], [ %elt.min.i, %for.body.i ]
+  %other.0.i = phi <16 x i32> [ <i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1, i32 -1>, %while.body.i ], [ %elt.min25.i, %for.body.i ]
+  %n.1.i = phi i64 [ %n.0.i, %while.body.i ], [ %add26.i, %for.body.i ]
+  %cmp20.i = icmp ult i64 %n.1.i, %add.i
+  br i1 %cmp20.i, label %for.body.i, label %for.cond.cleanup.i
+
+for.cond.cleanup.i:
+  %elt.min27.i = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %one.0.i, <16 x i32> %other.0.i)
+  %rdx.min.i = call i32 @llvm.vector.reduce.umin.v16i32(<16 x i32> %elt.min27.i)
+  %tobool.not.not.i = icmp eq i32 %rdx.min.i, 0
+  br i1 %tobool.not.not.i, label %if.then3, label %while.cond.i
+
+for.body.i:
+  %arrayidx.i = getelementptr i32, ptr %add.ptr, i64 %n.1.i
+  %6 = load <16 x i32>, ptr %arrayidx.i, align 1
+  %xor.i = xor <16 x i32> %6, %vecinit16.i
+  %elt.min.i = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %one.0.i, <16 x i32> %xor.i)
+  %arrayidx23.i = getelementptr i8, ptr %arrayidx.i, i64 64
+  %7 = load <16 x i32>, ptr %arrayidx23.i, align 1
+  %xor24.i = xor <16 x i32> %7, %vecinit16.i
+  %elt.min25.i = call <16 x i32> @llvm.umin.v16i32(<16 x i32> %other.0.i, <16 x i32> %xor24.i)
+  %add26.i = add nuw i64 %n.1.i, 32
+  br label %for.cond.i
+
+for.cond29.i:
+  %n.2.i = phi i64 [ %inc.i, %for.body32.i ], [ %n.0.i, %while.cond.i ]
+  %cmp30.i = icmp ult i64 %n.2.i, %sub
+  br i1 %cmp30.i, label %for.body32.i, label %for.cond
+
+for.body32.i:
+  %arrayidx33.i = getelementptr i32, ptr %add.ptr, i64 %n.2.i
+  %8 = load i32, ptr %arrayidx33.i, align 1
+  %and34.i = and i64 %n.2.i, 1
+  %tobool35.not.i = icmp eq i64 %and34.i, 0
+  %cond.i22 = select i1 %tobool35.not.i, i32 %conv.i, i32 %conv1.i
+  %cmp36.i = icmp eq i32 %8, %cond.i22
+  %inc.i = add nuw i64 %n.2.i, 1
+  br i1 %cmp36.i, label %if.then3, label %for.cond29.i
+
+if.then3:
+  %found = getelementptr inbounds i8, ptr %job, i64 40
+  store atomic i64 1, ptr %found monotonic, align 8
+  store atomic i64 %0, ptr %job monotonic, align 8
+  br label %cleanup10
+
+cleanup10:
   ret void
 }
+
+declare <16 x i32> @llvm.umin.v16i32(<16 x i32>, <16 x i32>)
+
+declare i32 @llvm.vector.reduce.umin.v16i32(<16 x i32>)
+
+declare i64 @llvm.umin.i64(i64, i64)

@@ -1,4 +1,4 @@
-"""Searches memory for halves of a word, as fast as memory is read: `native_search.ll`."""
+"""Searches memory for halves of a word, as fast as memory is read: `native_search.c`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ttools.interpreter.native.native_module import module_text, native_module
 from ttools.interpreter.runtime.support.shared_job import run_job
 
 #: Halves that are compared before the result is looked at; even, as blocks are.
-_ROUND_WORDS = 1 << 10
+ROUND_WORDS = 1 << 10
 #: Halves that a thread takes at a time.
-_BLOCK_WORDS = 1 << 16
+BLOCK_WORDS = 1 << 16
 
 
 def holds_half(address: int, halves: int, word: int) -> bool:
@@ -24,13 +24,12 @@ def holds_half(address: int, halves: int, word: int) -> bool:
             word, odd ones with the high half.
         word: 64 bits, unsigned.
     """
-    blocks = -(-halves // _BLOCK_WORDS)
+    blocks = -(-halves // BLOCK_WORDS)
     *_, found = run_job(_code(), blocks, (halves, address, word, 0), worthwhile=4)
     return bool(found)
 
 
 @once
 def _code() -> jit.NativeCode:
-    sizes = {"ROUND_WORDS": _ROUND_WORDS, "BLOCK_WORDS": _BLOCK_WORDS}
-    text = module_text(Path(__file__).with_name("native_search.ll"), sizes)
+    text = module_text(Path(__file__).with_name("native_search.ll"))
     return native_module(text, ("search",), name="searching memory", opt=2)

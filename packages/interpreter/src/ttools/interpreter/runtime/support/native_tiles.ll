@@ -1,175 +1,191 @@
-; See native_tiles.py. Of a record: i64 start, i64 end, i64 seq at 24, i32 site at 32.
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
+; Made of native_tiles.c by `python -m tools.native_code`; change that file.
+; d31fd0772b6c4522
+%struct.record = type { i64, i64, i64, i64, i32, i32, i64 }
+%struct.spread = type { i64, i64, i64, i64, i64, i64 }
+%struct.bands = type { i64, i64, i64, i64, i64, i64 }
 
-; ---- a job: ptr to the records, i64 records, ptr to a row for each site, i64 whether any record
-; synchronises. Of a row: i64 lowest start, highest start, highest end, bytes of the longest run, most
-; runs, and the step between them, which is -1 if there is none, and -2 if there are several.
 define void @survey(ptr %job, ptr %arena) {
 entry:
-  %log = load ptr, ptr %job
-  %count.at = getelementptr i8, ptr %job, i64 8
-  %count = load i64, ptr %count.at
-  %rows.at = getelementptr i8, ptr %job, i64 16
-  %rows = load ptr, ptr %rows.at
-  br label %record
-record:
-  %n = phi i64 [ 0, %entry ], [ %n1, %next ]
-  %more = icmp ult i64 %n, %count
-  br i1 %more, label %look, label %out
-look:
-  %place = mul i64 %n, RECORD_BYTES
-  %at = getelementptr i8, ptr %log, i64 %place
-  %site.at = getelementptr i8, ptr %at, i64 32
-  %site = load i32, ptr %site.at
-  %synchronises = icmp slt i32 %site, 0
-  br i1 %synchronises, label %tell, label %take
-take:
-  %start = load i64, ptr %at
-  %end.at = getelementptr i8, ptr %at, i64 8
-  %end = load i64, ptr %end.at
-  %flag = and i32 %site, REPEATED
-  %index = xor i32 %site, %flag
-  %repeats = icmp ne i32 %flag, 0
-  %shape = call { i64, i64, i64 } @shape(ptr %at, i1 %repeats)
-  %runs = extractvalue { i64, i64, i64 } %shape, 0
-  %step = extractvalue { i64, i64, i64 } %shape, 1
-  %run = extractvalue { i64, i64, i64 } %shape, 2
-  %wide = zext i32 %index to i64
-  %row.place = mul i64 %wide, ROW_BYTES
-  %low.at = getelementptr i8, ptr %rows, i64 %row.place
-  %low = load i64, ptr %low.at
-  %low1 = call i64 @llvm.smin.i64(i64 %low, i64 %start)
-  store i64 %low1, ptr %low.at
-  %high.at = getelementptr i8, ptr %low.at, i64 8
-  %high = load i64, ptr %high.at
-  %high1 = call i64 @llvm.smax.i64(i64 %high, i64 %start)
-  store i64 %high1, ptr %high.at
-  %beyond.at = getelementptr i8, ptr %low.at, i64 16
-  %beyond = load i64, ptr %beyond.at
-  %beyond1 = call i64 @llvm.smax.i64(i64 %beyond, i64 %end)
-  store i64 %beyond1, ptr %beyond.at
-  %longest.at = getelementptr i8, ptr %low.at, i64 24
-  %longest = load i64, ptr %longest.at
-  %longest1 = call i64 @llvm.smax.i64(i64 %longest, i64 %run)
-  store i64 %longest1, ptr %longest.at
-  %most.at = getelementptr i8, ptr %low.at, i64 32
-  %most = load i64, ptr %most.at
-  %most1 = call i64 @llvm.smax.i64(i64 %most, i64 %runs)
-  store i64 %most1, ptr %most.at
-  br i1 %repeats, label %compare, label %next
-compare:
-  %known.at = getelementptr i8, ptr %low.at, i64 40
-  %known = load i64, ptr %known.at
-  %none = icmp eq i64 %known, -1
-  %same = icmp eq i64 %known, %step
-  %fits = or i1 %none, %same
-  %step1 = select i1 %fits, i64 %step, i64 -2
-  store i64 %step1, ptr %known.at
-  br label %next
-next:
-  %n1 = add i64 %n, 1
-  br label %record
-tell:
-  %tell.at = getelementptr i8, ptr %job, i64 24
-  store i64 1, ptr %tell.at
-  br label %out
-out:
+  %0 = load ptr, ptr %job, align 8
+  %sites2 = getelementptr inbounds i8, ptr %job, i64 16
+  %1 = load ptr, ptr %sites2, align 8
+  %count3 = getelementptr inbounds i8, ptr %job, i64 8
+  %2 = load i64, ptr %count3, align 8
+  br label %for.cond
+
+for.cond:
+  %n.0 = phi i64 [ 0, %entry ], [ %inc, %for.inc ]
+  %exitcond.not = icmp eq i64 %n.0, %2
+  br i1 %exitcond.not, label %cleanup36, label %for.body
+
+for.body:
+  %arrayidx = getelementptr %struct.record, ptr %0, i64 %n.0
+  %site = getelementptr inbounds i8, ptr %arrayidx, i64 32
+  %3 = load i32, ptr %site, align 8
+  %cmp4 = icmp sgt i32 %3, -1
+  br i1 %cmp4, label %if.end, label %cleanup
+
+if.end:
+  %tobool.not.i = icmp ult i32 %3, 1073741824
+  %sequence2.i.phi.trans.insert = getelementptr inbounds i8, ptr %arrayidx, i64 24
+  %.pre = load i64, ptr %sequence2.i.phi.trans.insert, align 8
+  %and1.i = and i64 %.pre, 4095
+  %cond.i = select i1 %tobool.not.i, i64 1, i64 %and1.i
+  %shr.i = lshr i64 %.pre, 33
+  %end.i = getelementptr inbounds i8, ptr %arrayidx, i64 8
+  %4 = load i64, ptr %end.i, align 8
+  %5 = load i64, ptr %arrayidx, align 8
+  %sub5.i.neg = sub nsw i64 1, %cond.i
+  %mul.i.neg83 = mul nsw i64 %sub5.i.neg, %shr.i
+  %.neg82 = sub i64 %4, %5
+  %sub6.i = add i64 %.neg82, %mul.i.neg83
+  %and = and i32 %3, 1073741823
+  %idxprom = zext nneg i32 %and to i64
+  %arrayidx7 = getelementptr %struct.spread, ptr %1, i64 %idxprom
+  %6 = load i64, ptr %arrayidx7, align 8
+  %. = call i64 @llvm.smin.i64(i64 %6, i64 %5)
+  store i64 %., ptr %arrayidx7, align 8
+  %high = getelementptr inbounds i8, ptr %arrayidx7, i64 8
+  %7 = load i64, ptr %high, align 8
+  %cond.i80 = call i64 @llvm.smax.i64(i64 %7, i64 %5)
+  store i64 %cond.i80, ptr %high, align 8
+  %end16 = getelementptr inbounds i8, ptr %arrayidx7, i64 16
+  %8 = load i64, ptr %end16, align 8
+  %cond.i79 = call i64 @llvm.smax.i64(i64 %8, i64 %4)
+  store i64 %cond.i79, ptr %end16, align 8
+  %longest = getelementptr inbounds i8, ptr %arrayidx7, i64 24
+  %9 = load i64, ptr %longest, align 8
+  %cond.i78 = call i64 @llvm.smax.i64(i64 %9, i64 %sub6.i)
+  store i64 %cond.i78, ptr %longest, align 8
+  %most = getelementptr inbounds i8, ptr %arrayidx7, i64 32
+  %10 = load i64, ptr %most, align 8
+  %cond.i77 = call i64 @llvm.smax.i64(i64 %10, i64 %cond.i)
+  store i64 %cond.i77, ptr %most, align 8
+  br i1 %tobool.not.i, label %for.inc, label %if.then24
+
+if.then24:
+  %step = getelementptr inbounds i8, ptr %arrayidx7, i64 40
+  %11 = load i64, ptr %step, align 8
+  %cmp25 = icmp eq i64 %11, -1
+  %cmp28 = icmp eq i64 %11, %shr.i
+  %or.cond = select i1 %cmp25, i1 true, i1 %cmp28
+  %cond33 = select i1 %or.cond, i64 %shr.i, i64 -2
+  store i64 %cond33, ptr %step, align 8
+  br label %for.inc
+
+cleanup:
+  %synchronises = getelementptr inbounds i8, ptr %job, i64 24
+  store i64 1, ptr %synchronises, align 8
+  br label %cleanup36
+
+for.inc:
+  %inc = add i64 %n.0, 1
+  br label %for.cond
+
+cleanup36:
   ret void
 }
 
-; ---- the runs of a record, the step between them, and the bytes of one
-define internal { i64, i64, i64 } @shape(ptr %at, i1 %repeats) alwaysinline {
-  %start = load i64, ptr %at
-  %end.at = getelementptr i8, ptr %at, i64 8
-  %end = load i64, ptr %end.at
-  %word.at = getelementptr i8, ptr %at, i64 24
-  %word = load i64, ptr %word.at
-  %span = sub i64 %end, %start
-  %many = and i64 %word, COUNT_MASK
-  %runs = select i1 %repeats, i64 %many, i64 1
-  %step = lshr i64 %word, STRIDE_SHIFT
-  %others = sub i64 %runs, 1
-  %reach = mul i64 %others, %step
-  %run = sub i64 %span, %reach
-  %a = insertvalue { i64, i64, i64 } poison, i64 %runs, 0
-  %b = insertvalue { i64, i64, i64 } %a, i64 %step, 1
-  %c = insertvalue { i64, i64, i64 } %b, i64 %run, 2
-  ret { i64, i64, i64 } %c
-}
-
-; ---- a job: ptr to the records, i64 records, ptr to a row for each site, ptr to a byte for each place,
-; i64 whether no two records came to lie in one place. Of a row: i64 lowest start, bytes of a band (0
-; for sites that are left out), of a step and of a column, columns of a band, the first place.
 define void @arrange(ptr %job, ptr %arena) {
 entry:
-  %log = load ptr, ptr %job
-  %count.at = getelementptr i8, ptr %job, i64 8
-  %count = load i64, ptr %count.at
-  %rows.at = getelementptr i8, ptr %job, i64 16
-  %rows = load ptr, ptr %rows.at
-  %taken.at = getelementptr i8, ptr %job, i64 24
-  %taken = load ptr, ptr %taken.at
-  br label %record
-record:
-  %n = phi i64 [ 0, %entry ], [ %n1, %next ]
-  %more = icmp ult i64 %n, %count
-  br i1 %more, label %look, label %tell
-look:
-  %place = mul i64 %n, RECORD_BYTES
-  %at = getelementptr i8, ptr %log, i64 %place
-  %site.at = getelementptr i8, ptr %at, i64 32
-  %site = load i32, ptr %site.at
-  %flag = and i32 %site, REPEATED
-  %index = xor i32 %site, %flag
-  %wide = zext i32 %index to i64
-  %row.place = mul i64 %wide, ROW_BYTES
-  %row = getelementptr i8, ptr %rows, i64 %row.place
-  %band.at = getelementptr i8, ptr %row, i64 8
-  %band = load i64, ptr %band.at
-  %left.out = icmp eq i64 %band, 0
-  br i1 %left.out, label %next, label %divide
-divide:
-  %repeats = icmp ne i32 %flag, 0
-  %shape = call { i64, i64, i64 } @shape(ptr %at, i1 %repeats)
-  %run = extractvalue { i64, i64, i64 } %shape, 2
-  %start = load i64, ptr %at
-  %low = load i64, ptr %row
-  %step.at = getelementptr i8, ptr %row, i64 16
-  %step = load i64, ptr %step.at
-  %column.at = getelementptr i8, ptr %row, i64 24
-  %column = load i64, ptr %column.at
-  %columns.at = getelementptr i8, ptr %row, i64 32
-  %columns = load i64, ptr %columns.at
-  %first.at = getelementptr i8, ptr %row, i64 40
-  %first = load i64, ptr %first.at
-  %offset = sub i64 %start, %low
-  %bands = udiv i64 %offset, %band
-  %before = mul i64 %bands, %band
-  %inside = sub i64 %offset, %before
-  %which = udiv i64 %inside, %column
-  %begins = mul i64 %which, %column
-  %exact = icmp eq i64 %begins, %inside
-  %stops = add i64 %inside, %run
-  %fits = icmp ule i64 %stops, %step
-  %good = and i1 %exact, %fits
-  br i1 %good, label %mark, label %out
-mark:
-  %above = mul i64 %bands, %columns
-  %in.band = add i64 %above, %which
-  %cell = add i64 %first, %in.band
-  %cell.at = getelementptr i8, ptr %taken, i64 %cell
-  %held = load i8, ptr %cell.at
-  %free = icmp eq i8 %held, 0
-  store i8 1, ptr %cell.at
-  br i1 %free, label %next, label %out
-next:
-  %n1 = add i64 %n, 1
-  br label %record
-tell:
-  %apart.at = getelementptr i8, ptr %job, i64 32
-  store i64 1, ptr %apart.at
-  br label %out
-out:
+  %0 = load ptr, ptr %job, align 8
+  %sites2 = getelementptr inbounds i8, ptr %job, i64 16
+  %1 = load ptr, ptr %sites2, align 8
+  %taken = getelementptr inbounds i8, ptr %job, i64 24
+  %2 = load ptr, ptr %taken, align 8
+  %count3 = getelementptr inbounds i8, ptr %job, i64 8
+  %3 = load i64, ptr %count3, align 8
+  br label %for.cond
+
+for.cond:
+  %n.0 = phi i64 [ 0, %entry ], [ %inc, %for.inc ]
+  %exitcond.not = icmp eq i64 %n.0, %3
+  br i1 %exitcond.not, label %for.end, label %for.body
+
+for.body:
+  %arrayidx = getelementptr %struct.record, ptr %0, i64 %n.0
+  %site4 = getelementptr inbounds i8, ptr %arrayidx, i64 32
+  %4 = load i32, ptr %site4, align 8
+  %and = and i32 %4, -1073741825
+  %idxprom = zext i32 %and to i64
+  %arrayidx5 = getelementptr %struct.bands, ptr %1, i64 %idxprom
+  %band = getelementptr inbounds i8, ptr %arrayidx5, i64 8
+  %5 = load i64, ptr %band, align 8
+  %tobool.not = icmp eq i64 %5, 0
+  br i1 %tobool.not, label %for.inc, label %if.end
+
+if.end:
+  %6 = load i64, ptr %arrayidx, align 8
+  %7 = load i64, ptr %arrayidx5, align 8
+  %sub = sub i64 %6, %7
+  %div = udiv i64 %sub, %5
+  %mul = mul i64 %div, %5
+  %sub9.recomposed = urem i64 %sub, %5
+  %column10 = getelementptr inbounds i8, ptr %arrayidx5, i64 24
+  %8 = load i64, ptr %column10, align 8
+  %div11 = udiv i64 %sub9.recomposed, %8
+  %and.i = and i32 %4, 1073741824
+  %tobool.not.i = icmp eq i32 %and.i, 0
+  br i1 %tobool.not.i, label %shape_of.exit, label %cond.true.i
+
+cond.true.i:
+  %sequence.i = getelementptr inbounds i8, ptr %arrayidx, i64 24
+  %9 = load i64, ptr %sequence.i, align 8
+  %and1.i = and i64 %9, 4095
+  br label %shape_of.exit
+
+shape_of.exit:
+  %cond.i = phi i64 [ %and1.i, %cond.true.i ], [ 1, %if.end ]
+  %mul14 = mul i64 %div11, %8
+  %cmp15.not = icmp eq i64 %mul14, %sub9.recomposed
+  br i1 %cmp15.not, label %lor.lhs.false, label %cleanup37
+
+lor.lhs.false:
+  %end.i = getelementptr inbounds i8, ptr %arrayidx, i64 8
+  %10 = load i64, ptr %end.i, align 8
+  %sub5.i.neg = sub nsw i64 1, %cond.i
+  %sequence2.i = getelementptr inbounds i8, ptr %arrayidx, i64 24
+  %11 = load i64, ptr %sequence2.i, align 8
+  %shr.i = lshr i64 %11, 33
+  %mul.i.neg68 = mul nsw i64 %sub5.i.neg, %shr.i
+  %.neg67 = sub i64 %sub9.recomposed, %6
+  %sub6.i = add i64 %.neg67, %10
+  %add = add i64 %sub6.i, %mul.i.neg68
+  %step = getelementptr inbounds i8, ptr %arrayidx5, i64 16
+  %12 = load i64, ptr %step, align 8
+  %cmp16 = icmp ugt i64 %add, %12
+  br i1 %cmp16, label %cleanup37, label %if.end18
+
+if.end18:
+  %first = getelementptr inbounds i8, ptr %arrayidx5, i64 40
+  %13 = load i64, ptr %first, align 8
+  %columns20 = getelementptr inbounds i8, ptr %arrayidx5, i64 32
+  %14 = load i64, ptr %columns20, align 8
+  %mul21 = mul i64 %14, %div
+  %15 = getelementptr i8, ptr %2, i64 %13
+  %16 = getelementptr i8, ptr %15, i64 %mul21
+  %arrayidx24 = getelementptr i8, ptr %16, i64 %div11
+  %17 = load i8, ptr %arrayidx24, align 1
+  %tobool25.not = icmp eq i8 %17, 0
+  br i1 %tobool25.not, label %if.end27, label %cleanup37
+
+if.end27:
+  store i8 1, ptr %arrayidx24, align 1
+  br label %for.inc
+
+for.inc:
+  %inc = add i64 %n.0, 1
+  br label %for.cond
+
+for.end:
+  %apart = getelementptr inbounds i8, ptr %job, i64 32
+  store i64 1, ptr %apart, align 8
+  br label %cleanup37
+
+cleanup37:
   ret void
 }
+
+declare i64 @llvm.smax.i64(i64, i64)
+
+declare i64 @llvm.smin.i64(i64, i64)

@@ -1,4 +1,4 @@
-"""Where logged accesses lie, site by site, and whether they lie apart: `native_tiles.ll`.
+"""Where logged accesses lie, site by site, and whether they lie apart: `native_tiles.c`.
 
 A record is runs of adjacent bytes that follow each other by a step, as the rows of a tile. The log
 is read where native code has written it, once for each question: a launch of many short programs
@@ -13,12 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttools.core.once import once
-from ttools.interpreter.abi.probe_layout import (
-    RECORD_BYTES,
-    REPEAT_COUNT_BITS,
-    REPEAT_LANE_BITS,
-    REPEATED,
-)
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
 
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Numbers in a row of either table.
-_ROW = 6
+ROW = 6
 _NO_STEP, _SEVERAL_STEPS = -1, -2
 
 
@@ -80,15 +74,15 @@ def survey(log: NDArray[Any], sites: int) -> list[Spread] | None:
     Args:
         log: of `access_dtype`, contiguous.
     """
-    rows = (ctypes.c_int64 * (_ROW * sites))(*(2**63 - 1, -1, 0, 0, 0, _NO_STEP) * sites)
+    rows = (ctypes.c_int64 * (ROW * sites))(*(2**63 - 1, -1, 0, 0, 0, _NO_STEP) * sites)
     job = (ctypes.c_uint64 * 4)(log.ctypes.data, len(log), ctypes.addressof(rows), 0)
     _survey()(ctypes.addressof(job), 0)
     if job[3]:
         return None
     numbers = list(rows)
     found = []
-    for n in range(0, len(numbers), _ROW):
-        low, high, end, longest, most, step = numbers[n : n + _ROW]
+    for n in range(0, len(numbers), ROW):
+        low, high, end, longest, most, step = numbers[n : n + ROW]
         known = {_NO_STEP: 0, _SEVERAL_STEPS: None}.get(step, step)
         found.append(Spread(low, high, end, longest, most, known))
     return found
@@ -102,7 +96,7 @@ def lie_apart(log: NDArray[Any], bands: Sequence[Bands], columns: int) -> bool:
         bands: of each site.
         columns: of all bands together, which are as many as the records reach.
     """
-    rows = (ctypes.c_int64 * (_ROW * len(bands)))(*(n for row in bands for n in row))
+    rows = (ctypes.c_int64 * (ROW * len(bands)))(*(n for row in bands for n in row))
     taken = bytearray(columns + 1)
     memory = (ctypes.c_char * len(taken)).from_buffer(taken)
     addresses = (ctypes.addressof(rows), ctypes.addressof(memory))
@@ -113,14 +107,7 @@ def lie_apart(log: NDArray[Any], bands: Sequence[Bands], columns: int) -> bool:
 
 @once
 def _code() -> jit.NativeCode:
-    words = {
-        "RECORD_BYTES": RECORD_BYTES,
-        "ROW_BYTES": 8 * _ROW,
-        "REPEATED": REPEATED,
-        "COUNT_MASK": (1 << REPEAT_COUNT_BITS) - 1,
-        "STRIDE_SHIFT": REPEAT_COUNT_BITS + REPEAT_LANE_BITS,
-    }
-    text = module_text(Path(__file__).with_name("native_tiles.ll"), words)
+    text = module_text(Path(__file__).with_name("native_tiles.ll"))
     return native_module(text, ("arrange", "survey"), name="arranging accesses", opt=2)
 
 

@@ -1,26 +1,31 @@
-; See sampling.py: words in CAPITALS stand for numbers. A signal's handler: takes note of where the
-; thread that the signal interrupted was.
-@taken = internal global { i64, i64, ptr } zeroinitializer
+; Made of sampling.c by `python -m tools.native_code`; change that file.
+; dde59b30ba1691e2
+%struct.taken = type { i64, i64, ptr }
+
+@taken = internal global %struct.taken zeroinitializer, align 8
+@PROGRAM_COUNTER = external constant i64, align 8
 
 define ptr @taken_at() {
+entry:
   ret ptr @taken
 }
 
-define void @take(i32 %signal, ptr %info, ptr %context) {
+define void @take(i32 %number, ptr %information, ptr %context) {
 entry:
-  %place = atomicrmw add ptr @taken, i64 1 monotonic
-  %room.at = getelementptr i8, ptr @taken, i64 8
-  %room = load i64, ptr %room.at
-  %fits = icmp ult i64 %place, %room
-  br i1 %fits, label %note, label %done
-note:
-  %counter.at = getelementptr i8, ptr %context, i64 PROGRAM_COUNTER
-  %counter = load i64, ptr %counter.at
-  %places.at = getelementptr i8, ptr @taken, i64 16
-  %places = load ptr, ptr %places.at
-  %cell = getelementptr i64, ptr %places, i64 %place
-  store i64 %counter, ptr %cell
-  br label %done
-done:
+  %0 = atomicrmw add ptr @taken, i64 1 monotonic, align 8
+  %1 = load i64, ptr getelementptr inbounds (i8, ptr @taken, i64 8), align 8
+  %cmp = icmp ult i64 %0, %1
+  br i1 %cmp, label %if.then, label %if.end
+
+if.then:
+  %2 = load i64, ptr @PROGRAM_COUNTER, align 8
+  %add.ptr = getelementptr i8, ptr %context, i64 %2
+  %3 = load i64, ptr %add.ptr, align 8
+  %4 = load ptr, ptr getelementptr inbounds (i8, ptr @taken, i64 16), align 8
+  %arrayidx = getelementptr i64, ptr %4, i64 %0
+  store i64 %3, ptr %arrayidx, align 8
+  br label %if.end
+
+if.end:
   ret void
 }

@@ -1,0 +1,73 @@
+/* Replays accesses that acquire and release, and answers what a program knew of another one when.
+   `native_clocks.py` describes the steps. */
+#include "native.h"
+
+/* A clock is WIDTH numbers, none negative. */
+typedef int32_t clock __attribute__((vector_size(4 * WIDTH), aligned(4)));
+
+/* One access. Clocks are named by their index; -1 stands for none. */
+struct step {
+    int32_t program; /* the clock of its program */
+    int32_t reads;   /* the clock that it acquires */
+    int32_t writes;  /* the clock that it releases to */
+    int32_t key;     /* the number of that clock that it sets; -1: none */
+    int32_t value;   /* and to what */
+    int32_t keeps;   /* whether that clock keeps what it held */
+    int32_t takes;   /* whether its program then knows all of that clock */
+    int32_t copies;  /* the clock that it is then copied to */
+};
+SIZE(struct step, STEP_BYTES);
+
+struct question {
+    int32_t step;
+    int32_t key;
+};
+
+/* All clocks that the steps name are zero before, and zero again at the end. */
+struct job {
+    const struct step *steps;
+    uint64_t step_count;
+    clock *clocks;
+    const struct question *questions; /* in the order of their steps */
+    uint64_t question_count;
+    int32_t *answers;
+};
+
+INLINE void clear(clock *clocks, int32_t which) {
+    if (which >= 0)
+        clocks[which] = (clock){0};
+}
+
+void replay(struct job *job, void *arena) {
+    clock *clocks = job->clocks;
+    const struct step *steps = job->steps;
+    const struct question *questions = job->questions;
+    uint64_t step_count = job->step_count, question_count = job->question_count, asked = 0;
+    int32_t *answers = job->answers;
+    for (uint64_t n = 0; n < step_count; n++) {
+        const struct step *step = &steps[n];
+        clock *own = &clocks[step->program];
+        clock known = *own;
+        if (step->reads >= 0) {
+            known = __builtin_elementwise_max(known, clocks[step->reads]);
+            *own = known;
+        }
+        if (step->writes >= 0) {
+            clock *target = &clocks[step->writes];
+            *target = step->keeps ? __builtin_elementwise_max(known, *target) : known;
+            if (step->key >= 0)
+                ((int32_t *)target)[step->key] = step->value;
+            if (step->takes)
+                *own = *target;
+            if (step->copies >= 0)
+                clocks[step->copies] = *target;
+        }
+        for (; asked < question_count && questions[asked].step == (int64_t)n; asked++)
+            answers[asked] = ((int32_t *)own)[questions[asked].key];
+    }
+    for (uint64_t n = 0; n < step_count; n++) {
+        clear(clocks, steps[n].program);
+        clear(clocks, steps[n].writes);
+        clear(clocks, steps[n].copies);
+    }
+}
