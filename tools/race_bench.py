@@ -21,7 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.libraries.outcomes import first_line, markdown
+from tools.harness import markdown
+from tools.libraries.outcomes import first_line
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.sanitizer import sanitize

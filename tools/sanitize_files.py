@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.libraries.outcomes import first_line, markdown
+from tools.harness import ROOT, end_process, ending, markdown
+from tools.libraries.outcomes import first_line
 
-ROOT = Path(__file__).parents[1]
 #: After the request to end, so long until a script is killed.
 _GRACE_SECONDS = 5.0
 _OUR_LINES = ("note:", "warning:", "ttools:")
@@ -184,23 +183,12 @@ def _run(words: Sequence[str], folder: Path, timeout: float) -> tuple[str, float
             code = process.wait(timeout)
             ended = "ok" if code == 0 else f"exit {code}"
             if code < 0:
-                ended = f"crash {signal.Signals(-code).name}"
+                ended = f"crash {ending(code)}"
         except subprocess.TimeoutExpired:
             ended = "timeout"
-            _end(process)
+            end_process(process, grace=_GRACE_SECONDS)
     lines = log.read_text(errors="replace").strip().splitlines()
     return ended, time.perf_counter() - begin, "\n".join(lines[-12:])
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and whatever it started; Ctrl-C first, so that a report may be written."""
-    for number, seconds in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGKILL, None)):
-        os.killpg(process.pid, number)
-        try:
-            process.wait(seconds)
-            return
-        except subprocess.TimeoutExpired:
-            continue
 
 
 def unreviewed(ran: Ran, verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ pytest.importorskip("triton", reason="triton is not installed")
 
 import torch
 from hypothesis import Phase, settings
+from tools.harness import markdown
 from tools.libraries import checkout, flag_gems_worker
 from tools.libraries.flag_gems_operators import OPERATORS
 from tools.libraries.outcomes import (
@@ -19,7 +20,6 @@ from tools.libraries.outcomes import (
     comparison,
     explain,
     first_line,
-    markdown,
     summary,
 )
 from tools.libraries.reduction import _Reduction, reduce_parameters

@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import sys
+import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
@@ -24,8 +23,8 @@ from tools.conformance.report import (
     FunctionResult,
     Report,
     as_json,
+    as_markdown,
     print_report,
-    write_markdown,
 )
 from tools.conformance.selection import (
     UsageError,
@@ -36,22 +35,21 @@ from tools.conformance.selection import (
     sample,
 )
 from tools.conformance.workers import (
+    CASES_OF_A_WORKER,
     CollectionError,
+    PytestWorker,
     WorkerOptions,
-    WorkerProcess,
-    make_scratch,
-    remove_scratch,
+)
+from tools.harness import (
+    Worker,
+    output_console,
+    positive,
     run_cases,
+    versions_and_machine,
+    write_section,
 )
 
 PIPE_WIDTH = 110  # of tables in a pipe or file, which have no width of their own
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -61,11 +59,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         description="Runs the tests that Triton marks for its interpreter on the native engine.",
     )
     parser.add_argument("--checkout", type=Path, required=True, help="Triton's source tree")
-    parser.add_argument("--sample", type=_positive, metavar="N", help="cases a function; else all")
+    parser.add_argument("--sample", type=positive, metavar="N", help="cases a function; else all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
-    parser.add_argument(
-        "--jobs", type=_positive, default=1, metavar="N", help="workers (default 1)"
-    )
+    parser.add_argument("--jobs", type=positive, default=1, metavar="N", help="workers (default 1)")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds a case (default 60)")
     parser.add_argument(
         "--opt", type=int, choices=range(4), default=1, help="TTOOLS_OPT (default 1)"
@@ -97,13 +93,10 @@ def describe(options: argparse.Namespace) -> dict[str, str]:
     words += [f"--sanitize {options.sanitize}"] if options.sanitize is not None else []
     words += [f"--engine {options.engine}"] if options.engine != "native" else []
     words += (f"--only {name}" for name in options.only)
-    versions = (f"{name} {version(name)}" for name in ("triton", "torch", "llvmlite"))
-    machine = (platform.machine(), f"{os.cpu_count()} CPUs", f"Python {platform.python_version()}")
     return {
         "command": f"`python -m tools.conformance {' '.join(words)}`",
         "cases": f"{chosen}, seed {options.seed}",
-        "versions": ", ".join(versions),
-        "machine": ", ".join(machine),
+        **versions_and_machine(),
     }
 
 
@@ -112,24 +105,23 @@ def conform(options: argparse.Namespace, console: Console) -> Report:
     begin = time.perf_counter()
     tests = find_tests(options.checkout)
     files = find_files(tests, options.only)
-    scratch = make_scratch()
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix="ttools-conformance-", ignore_cleanup_errors=True
+    ) as scratch:
         setup = WorkerOptions(
             tests=tests,
             files=list(files),
-            scratch=scratch,
+            scratch=Path(scratch),
             timeout=options.timeout,
             opt=options.opt,
             threads=max(1, (os.cpu_count() or 1) // options.jobs),
             checks=options.sanitize,
             engine=options.engine,
         )
-        first = WorkerProcess(setup)
+        first = PytestWorker(setup)
         cases = [case for case in first.cases if is_wanted(case.function, options.only)]
         chosen = list(sample(cases, options.sample, options.seed))
         outcomes = _run(first, setup, chosen, options.jobs, console)
-    finally:
-        remove_scratch(scratch)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     failed = {tests / name: reason for name, reason in first.failed_files.items()}
     return Report(
@@ -142,7 +134,7 @@ def conform(options: argparse.Namespace, console: Console) -> Report:
 
 
 def _run(
-    first: WorkerProcess,
+    first: PytestWorker,
     setup: WorkerOptions,
     cases: list[Case],
     jobs: int,
@@ -153,7 +145,9 @@ def _run(
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("cases", total=len(cases))
 
-        def done(outcome: Outcome) -> None:
+        def run(worker: Worker, case: Case) -> None:
+            assert isinstance(worker, PytestWorker)
+            outcome = worker.run(case)
             outcomes[outcome.node] = outcome
             progress.advance(task)
             if outcome.status == "wrong":
@@ -161,7 +155,11 @@ def _run(
                 progress.console.print(text, markup=False, soft_wrap=True)
 
         try:
-            run_cases(first, setup, cases, jobs, done)
+            run_cases(
+                *(cases, jobs, lambda: PytestWorker(setup), run),
+                first=first,
+                most=CASES_OF_A_WORKER,
+            )
         except KeyboardInterrupt:
             progress.console.print("interrupted: the report covers what has run")
     return outcomes
@@ -187,14 +185,11 @@ def main(arguments: list[str] | None = None) -> int:
     except CollectionError as error:
         errors.print(f"conformance: pytest could not collect:\n{error}", markup=False)
         return 3
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(width=PIPE_WIDTH)
-    print_report(report, console)
+    print_report(report, output_console(PIPE_WIDTH))
     if options.json:
         options.json.write_text(json.dumps(as_json(report), indent=1) + "\n", encoding="utf-8")
     if options.markdown:
-        write_markdown(report, options.markdown)
+        write_section(options.markdown, "conformance", as_markdown(report))
     return 1 if any(outcome.status == "wrong" for outcome in report.outcomes) else 0
 
 

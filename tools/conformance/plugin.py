@@ -1,17 +1,14 @@
 """The pytest plugin of a worker: keeps the marked functions and runs the cases it is told to.
 
-The parent talks over one socket, a JSON line each way: the worker first sends what it collected,
-then runs each case whose node id it receives and answers with the outcome. The parent therefore
-knows which case was running when a worker dies. Loaded with `-p tools.conformance.plugin`.
+The worker first sends what it collected, then runs each case whose node id it receives and answers
+with the outcome (`tools/harness.py`). Loaded with `-p tools.conformance.plugin`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
-import socket
 import time
 from collections.abc import Callable, Generator
 from typing import Any
@@ -20,8 +17,8 @@ import pytest
 
 from tools.conformance.outcomes import EXCLUSIONS, Outcome, causes, judge
 from tools.conformance.references import judge_products_by_their_terms
+from tools.harness import requests
 
-SOCKET_VARIABLE = "CONFORMANCE_SOCKET"
 ENGINE_VARIABLE = "CONFORMANCE_ENGINE"
 MARK = "interpreter"
 # What a mark's condition is told that asks for the compute capability while modules are imported:
@@ -33,19 +30,15 @@ CAPABILITY = (10, 0)
 LIFTED_SKIPS = re.compile(r" on CPU$|^small dots are supported only on|insufficient shared memory")
 
 
-class Worker:
+class CaseRunner:
     """The hooks that are active in one worker process."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel.makefile("rw", encoding="utf-8")
+    def __init__(self) -> None:
+        self._nodes, self._send = requests()
         self._items: dict[str, pytest.Function] = {}
         self._failed_files: dict[str, str] = {}
         self._outcome: Outcome | None = None
         self._capability: Any = None
-
-    def _send(self, message: dict[str, Any]) -> None:
-        self._channel.write(json.dumps(message) + "\n")
-        self._channel.flush()
 
     def pytest_collection(self) -> None:
         """Lets the modules be imported that ask for a GPU's capability in conditions of marks."""
@@ -90,8 +83,8 @@ class Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Runs cases in the order in which the parent names them, until it hangs up."""
-        for line in self._channel:
-            item = self._items[json.loads(line)["node"]]
+        for node in self._nodes:
+            item = self._items[node]
             self._outcome = None
             begin = time.perf_counter()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
@@ -151,6 +144,4 @@ def pytest_configure(config: pytest.Config) -> None:
         from ttools.interpreter import interpret
 
         interpret(engine="eager").__enter__()  # for as long as the worker lives
-    channel = socket.socket(fileno=int(os.environ.pop(SOCKET_VARIABLE)))
-    channel.set_inheritable(False)
-    config.pluginmanager.register(Worker(channel), "conformance-worker")
+    config.pluginmanager.register(CaseRunner(), "conformance-worker")

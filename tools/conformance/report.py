@@ -6,15 +6,13 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from tools.conformance.outcomes import STATUSES, Outcome
-
-BEGIN, END = "<!-- begin: conformance -->", "<!-- end: conformance -->"
+from tools.harness import markdown
 
 
 @dataclass(frozen=True)
@@ -164,37 +162,24 @@ def as_json(report: Report) -> dict[str, Any]:
 
 def as_markdown(report: Report) -> str:
     """The tables for a page of the documentation."""
-    lines = ["| | |", "|---|---|"]
-    lines += (f"| {name} | {value} |" for name, value in report.settings.items())
-    lines += ["", *(f"- {line}" for line in report.summary()), ""]
-    lines += [f"| function | cases | run | {' | '.join(STATUSES)} |", f"|---|{'---:|' * 6}"]
-    for function in report.functions:
-        counts = (function.count(status) for status in STATUSES)
-        cells = " | ".join(str(count or "") for count in counts)
-        name, run = function.function, len(function.outcomes)
-        lines.append(f"| `{name}` | {function.cases} | {run} | {cells} |")
+    settings = markdown(("", ""), report.settings.items())
+    parts = [settings, "\n".join(f"- {line}" for line in report.summary())]
+    rows = [
+        (
+            *(f"`{function.function}`", str(function.cases), str(len(function.outcomes))),
+            *(str(function.count(status) or "") for status in STATUSES),
+        )
+        for function in report.functions
+    ]
+    heads = ("function", "cases", "run", *STATUSES)
+    parts.append(markdown(heads, rows, ",".join(heads[1:])))
     for status in STATUSES[1:]:
-        rows = report.reasons(status)
-        if rows:
-            lines += ["", f"### {status.capitalize()}, by reason", ""]
-            lines += ["| reason | cases | functions |", "|---|---:|---|"]
-            lines += (f"| {_cell(reason)} | {n} | {names} |" for reason, n, names in rows)
+        reasons = [(reason, str(n), names) for reason, n, names in report.reasons(status)]
+        if reasons:
+            parts.append(f"### {status.capitalize()}, by reason")
+            parts.append(markdown(("reason", "cases", "functions"), reasons, "cases"))
     if report.not_imported:
-        lines += ["", "### In files that cannot be imported", "", "| function | reason |"]
-        lines += ["|---|---|"]
-        lines += (f"| `{name}` | {_cell(why)} |" for name, why in report.not_imported.items())
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def write_markdown(report: Report, file: Path) -> None:
-    """Writes the tables, between the page's markers if it has them."""
-    tables = as_markdown(report)
-    page = file.read_text(encoding="utf-8") if file.exists() else ""
-    if BEGIN in page and END in page:
-        before, after = page.split(BEGIN)[0], page.split(END)[1]
-        tables = f"{before}{BEGIN}\n{tables}{END}{after}"
-    file.write_text(tables, encoding="utf-8")
+        parts.append("### In files that cannot be imported")
+        files = [(f"`{name}`", why) for name, why in report.not_imported.items()]
+        parts.append(markdown(("function", "reason"), files))
+    return "\n\n".join(parts) + "\n"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import selectors
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -14,6 +11,7 @@ from pathlib import Path
 
 from tools.fuzz_readers.readers import READERS, Mutator
 from tools.fuzz_readers.worker import RIGHTS
+from tools.harness import Worker, run_cases
 
 #: Seconds for one input, the start of a worker included.
 PATIENCE_S = 120.0
@@ -40,46 +38,22 @@ class Tally:
 
 
 def run(name: str, count: int, seed: int, mutator: Mutator = "damage") -> Tally:
-    """Gives inputs to a reader, in as many processes as it takes."""
-    tally, start = Tally(), 0
-    while start < count:
-        start = _run_worker((name, mutator), seed, start, count, tally)
+    """Give inputs to a reader, in as many processes as it takes."""
+    tally = Tally()
+    command = [sys.executable, "-m", "tools.fuzz_readers.worker", name, mutator, str(seed)]
+
+    def start() -> Worker:
+        return Worker(command, environment=os.environ)
+
+    def read(worker: Worker, number: int) -> None:
+        answer = worker.ask(number, PATIENCE_S)
+        if answer is not None:
+            tally.add(number, *answer)
+        else:
+            tally.add(number, "hang" if worker.expired else "crash", worker.why())
+
+    run_cases(range(count), 1, start, read)
     return tally
-
-
-def _run_worker(words: tuple[str, str], seed: int, start: int, count: int, tally: Tally) -> int:
-    """Runs a worker until it ends; returns the number of the next input."""
-    reading, writing = os.pipe()
-    command = [sys.executable, "-m", "tools.fuzz_readers.worker", *words]
-    with subprocess.Popen(
-        [*command, *map(str, (seed, start, count, writing))],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=[writing],
-    ) as worker:
-        os.close(writing)
-        begun, after = start, start
-        with os.fdopen(reading, "rb", buffering=0) as pipe, selectors.DefaultSelector() as waiting:
-            waiting.register(pipe, selectors.EVENT_READ)
-            rest = b""
-            while waiting.select(PATIENCE_S):
-                told = pipe.read(1 << 16)
-                if not told:
-                    break
-                *lines, rest = (rest + told).split(b"\n")
-                for line in lines:
-                    begun, *what = json.loads(line)
-                    if what:
-                        tally.add(begun, *what)
-                        after = begun + 1
-            else:
-                worker.kill()
-                tally.add(begun, "hang", f"no end within {PATIENCE_S:.0f} s")
-                return begun + 1
-    if worker.returncode != 0 or after < count:
-        tally.add(begun, "crash", f"the process ended with {worker.returncode}")
-        return max(begun, after) + 1 if after <= begun else after
-    return after
 
 
 def main() -> int:

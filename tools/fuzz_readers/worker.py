@@ -1,14 +1,12 @@
 """Gives inputs to one reader, in a process that may die of them, and says what became of each.
 
-Owns the judgement: which endings are a reader's right and which are defects. What it says goes to a
-pipe, a line before an input and one after it, so that the one that ended the process is known.
+It decides which endings are a reader's right and which are defects.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import resource
 import sys
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from tools.fuzz_readers.readers import READERS, Mutator, Reader
+from tools.harness import requests
 
 #: Address space of a worker; what asks for more is to be refused.
 MEMORY_BYTES = 12 << 30
@@ -51,34 +50,28 @@ def outcome_of(reader: Reader, path: Path, number: int) -> tuple[str, str]:
     return ("unsupported" if unsupported else f"exit {status}"), message
 
 
-def serve(name: str, mutator: Mutator, seed: int, start: int, count: int, pipe: int) -> None:
-    """Gives the inputs from `start` to `count` to a reader.
+def serve(name: str, mutator: Mutator, seed: int) -> None:
+    """Give the inputs to a reader whose numbers the parent asks for.
 
     Args:
-        name: of the reader.
-        mutator: how inputs are made.
-        seed: of the inputs.
-        start: the first one's number.
-        count: all of them.
-        pipe: where to say what became of them, as lines of JSON.
+        name: Name of the reader.
+        mutator: How inputs are made.
+        seed: Seed of the inputs.
     """
+    numbers, send = requests()
     os.environ.update(TTOOLS_CACHE="off", TTOOLS_OPT="0", TTOOLS_QUIET="1", COLUMNS="200")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     reader = READERS[name]
     found = reader.seeds()
-    with (
-        os.fdopen(pipe, "w", buffering=1) as report,
-        tempfile.TemporaryDirectory() as folder,
-    ):
+    with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         path = Path(folder, f"input{reader.suffix}")
-        for number in range(start, count):
-            print(json.dumps([number]), file=report)
+        for number in numbers:
             path.write_bytes(reader.inputs(found, number, seed, mutator))
             outcome, shown = outcome_of(reader, path, number)
-            print(json.dumps([number, outcome, shown[-3000:]]), file=report)
+            send((outcome, shown[-3000:]))
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], cast("Mutator", sys.argv[2]), *map(int, sys.argv[3:7]))
+    serve(sys.argv[1], cast("Mutator", sys.argv[2]), int(sys.argv[3]))

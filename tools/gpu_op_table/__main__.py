@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -19,18 +16,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from tools.gpu_op_table.execution import Outcome, run_groups
-from tools.gpu_op_table.report import Report, as_json, print_report, write_markdown
+from tools.gpu_op_table.report import Report, as_json, as_markdown, print_report
 from tools.gpu_op_table.rows import Row, groups
 from tools.gpu_op_table.table import table
+from tools.harness import output_console, positive, versions_and_machine, write_section
 
 PIPE_WIDTH = 130  # of tables in a pipe or file, which have no width of their own
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -48,7 +39,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="rows with it")
     parser.add_argument(
-        "--jobs", type=_positive, default=1, metavar="N", help="processes (default 1)"
+        "--jobs", type=positive, default=1, metavar="N", help="processes (default 1)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="every row, as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables, as Markdown")
@@ -65,14 +56,11 @@ def describe(options: argparse.Namespace) -> dict[str, str]:
     words = [f"--reference {options.reference} --jobs {options.jobs}"]
     words += (f"--only {text!r}" for text in options.only)
     gpu = torch.cuda.get_device_name() if options.reference == "gpu" else "none"
-    versions = [f"{name} {version(name)}" for name in ("triton", "torch", "llvmlite")]
-    versions += [f"CUDA {torch.version.cuda}"] if torch.version.cuda else []
-    machine = (platform.machine(), f"{os.cpu_count()} CPUs", f"Python {platform.python_version()}")
+    cuda = [f"CUDA {torch.version.cuda}"] if torch.version.cuda else []
     return {
         "command": f"`python -m tools.gpu_op_table {' '.join(words)}`",
         "GPU": gpu,
-        "versions": ", ".join(versions),
-        "machine": ", ".join(machine),
+        **versions_and_machine(*cuda),
     }
 
 
@@ -110,14 +98,11 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 2
     report = compare(options, rows, errors)
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(width=PIPE_WIDTH)
-    print_report(report, console)
+    print_report(report, output_console(PIPE_WIDTH))
     if options.json:
         options.json.write_text(json.dumps(as_json(report), indent=1) + "\n", encoding="utf-8")
     if options.markdown:
-        write_markdown(report, options.markdown)
+        write_section(options.markdown, "gpu agreement", as_markdown(report))
     return 1 if report.failed else 0
 
 

@@ -7,15 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from tools.gpu_op_table.execution import Outcome
+from tools.harness import markdown
 
-BEGIN, END = "<!-- begin: gpu agreement -->", "<!-- end: gpu agreement -->"
 _STYLES = {"known": "yellow", "outside": "red", "error": "red"}
 
 
@@ -125,55 +124,47 @@ def _row_data(outcome: Outcome) -> dict[str, Any]:
 
 def as_markdown(report: Report) -> str:
     """The tables for a page of the documentation: exact operations by type, the others in full."""
-    lines = ["| | |", "|---|---|"]
-    lines += (f"| {name} | {value} |" for name, value in report.settings.items())
-    lines += ["", *(f"- {line}" for line in report.summary())]
-    lines += ["", "### Rows that ask for equal bits", ""]
-    lines += ["| family | operation | types | results | different |", "|---|---|---|---:|---:|"]
-    lines += _exact_lines([o for o in report.outcomes if o.row.bound.exact])
-    inexact = [o for o in report.outcomes if not o.row.bound.exact]
-    lines += ["", "### Rows with a bound", ""]
-    lines += ["| family | operation | types | bound | max ulp | max abs | different | why |"]
-    lines += ["|---|---|---|---|---:|---:|---:|---|"]
-    for outcome in inexact:
-        row, found = outcome.row, outcome.distance
-        cells = [row.family, f"`{_cell(row.name)}`", row.types, str(row.bound)]
-        if found is None:
-            cells += ["", "", "no result"]
-        else:
-            share = f"{found.different / found.elements:.1%}" if found.different else "0"
-            cells += [_number(found.ulps), _number(found.absolute), share]
-        lines.append(f"| {' | '.join(cells)} | {_cell(row.bound.why)} |")
+    parts = [
+        markdown(("", ""), report.settings.items()),
+        "\n".join(f"- {line}" for line in report.summary()),
+        "### Rows that ask for equal bits",
+        markdown(
+            ("family", "operation", "types", "results", "different"),
+            _exact_rows([o for o in report.outcomes if o.row.bound.exact]),
+            "results,different",
+        ),
+        "### Rows with a bound",
+        markdown(
+            ("family", "operation", "types", "bound", "max ulp", "max abs", "different", "why"),
+            [_bound_row(o) for o in report.outcomes if not o.row.bound.exact],
+            "max ulp,max abs,different",
+        ),
+    ]
     failing = [o for o in report.outcomes if o.status in _STYLES]
     if failing:
-        lines += ["", "### Rows beyond their bound", "", "| row | what was seen |", "|---|---|"]
-        lines += (f"| {_cell(o.row.key)} | {_cell(_seen(o))} |" for o in failing)
-    return "\n".join(lines) + "\n"
+        parts.append("### Rows beyond their bound")
+        parts.append(markdown(("row", "what was seen"), [(o.row.key, _seen(o)) for o in failing]))
+    return "\n\n".join(parts) + "\n"
 
 
-def _exact_lines(outcomes: Sequence[Outcome]) -> list[str]:
-    """One line an operation, with the types it was run on."""
+def _bound_row(outcome: Outcome) -> tuple[str, ...]:
+    row, found = outcome.row, outcome.distance
+    cells = ("", "", "no result")
+    if found is not None:
+        share = f"{found.different / found.elements:.1%}" if found.different else "0"
+        cells = (_number(found.ulps), _number(found.absolute), share)
+    return (row.family, f"`{row.name}`", row.types, str(row.bound), *cells, row.bound.why)
+
+
+def _exact_rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """Return one row for each operation, with the types it was run on."""
     by_name: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         by_name.setdefault((outcome.row.family, outcome.row.name), []).append(outcome)
-    lines = []
-    for (family, name), rows in by_name.items():
-        types = ", ".join(dict.fromkeys(o.row.types for o in rows))
-        elements = sum(o.distance.elements for o in rows if o.distance)
-        different = sum(o.distance.different for o in rows if o.distance)
-        lines.append(f"| {family} | `{_cell(name)}` | {types} | {elements:,} | {different:,} |")
-    return lines
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def write_markdown(report: Report, file: Path) -> None:
-    """Writes the tables, between the page's markers if it has them."""
-    tables = as_markdown(report)
-    page = file.read_text(encoding="utf-8") if file.exists() else ""
-    if BEGIN in page and END in page:
-        before, after = page.split(BEGIN)[0], page.split(END)[1]
-        tables = f"{before}{BEGIN}\n{tables}{END}{after}"
-    file.write_text(tables, encoding="utf-8")
+    rows: list[tuple[str, ...]] = []
+    for (family, name), group in by_name.items():
+        types = ", ".join(dict.fromkeys(o.row.types for o in group))
+        elements = sum(o.distance.elements for o in group if o.distance)
+        different = sum(o.distance.different for o in group if o.distance)
+        rows.append((family, f"`{name}`", types, f"{elements:,}", f"{different:,}"))
+    return rows

@@ -17,8 +17,9 @@ from dataclasses import asdict, fields, replace
 from importlib.metadata import distributions
 from pathlib import Path
 
+from tools.harness import markdown
 from tools.libraries import checkout, flag_gems, sizes
-from tools.libraries.outcomes import Outcome, comparison, markdown, summary
+from tools.libraries.outcomes import Outcome, comparison, summary
 from tools.libraries.suites import SUITES, Suite
 
 

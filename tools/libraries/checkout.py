@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,10 +17,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from tools.harness import ROOT, end_process
 from tools.libraries.outcomes import Outcome, first_line
 from tools.libraries.sampling import DONE, REPORT, SELECTION, Selection
 
-ROOT = Path(__file__).parents[2]
 _POLL = 0.5
 
 
@@ -101,7 +100,7 @@ class _Session:
             try:
                 ended = yield from self._follow(process, report)
             finally:
-                _kill(process)
+                end_process(process)
         left = [case for case in self._collected if case not in self._finished]
         if left:
             yield [self._outcome({"case": left[0], "verdict": "failed", "reason": ended})]
@@ -170,10 +169,3 @@ class _Session:
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
         errors = [line.removeprefix("E  ") for line in lines if line.startswith("E  ")]
         return f"pytest: {first_line(errors[-1])}" if errors else ""
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process with those that it has started."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

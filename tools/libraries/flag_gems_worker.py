@@ -7,22 +7,21 @@ an NVIDIA GPU, for which the device map lets the CPU stand in.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import time
 from dataclasses import asdict
 from typing import Any
 
+from tools.harness import requests
 from tools.libraries.outcomes import Outcome, explain, first_line
 
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2}
 
 
 def main() -> None:
-    """Answers every line of the input with a line of JSON."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print is not an answer
+    """Answer each number of an operator with its outcomes."""
+    numbers, send = requests()
     os.environ.setdefault("GEMS_VENDOR", "nvidia")
 
     from ttools.core.device_map.mapping import map_devices
@@ -31,10 +30,8 @@ def main() -> None:
     with interpret(), map_devices({"cuda": "cpu"}):
         from tools.libraries.flag_gems_operators import OPERATORS
 
-        for line in sys.stdin:
-            operator = OPERATORS[int(line)]
-            answers.write(json.dumps([asdict(outcome) for outcome in run(operator)]) + "\n")
-            answers.flush()
+        for number in numbers:
+            send([asdict(outcome) for outcome in run(OPERATORS[number])])
 
 
 def run(operator: Any) -> list[Outcome]:

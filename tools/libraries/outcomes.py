@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tools.harness import markdown
+
 #: pass; finding: the test passes and a check reports an error; wrong: ran, and differs from torch;
 #: unsupported: ttools refuses it with a sentence; failed: any other error, a crash or a timeout;
 #: refused: the library itself, or Triton's front end, does not do it, on whatever machine.
@@ -97,12 +99,3 @@ def _compared(
     ratio = f"{checked_seconds / seconds:.2f}" if seconds else ""
     times = (f"{seconds:.1f}", f"{checked_seconds:.1f}", ratio)
     return (file, summary(before), summary(after), *times)
-
-
-def markdown(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """A table in Markdown; bars in cells are escaped."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    for row in rows:
-        cells = (cell.replace("|", "\\|") for cell in row)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)

@@ -19,11 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tools.libraries.outcomes import markdown
+from tools.harness import ROOT, end_process, markdown
 from tools.libraries.sampling import DONE, REPORT, SELECTION
 from tools.libraries.suites import SUITES, Suite
 
-ROOT = Path(__file__).parents[2]
 #: Libraries whose scripts are the files of a folder.
 FOLDERS = {"tritonbench": "data/TritonBench_G_v1"}
 #: Libraries whose scripts are their test files, by the suites that name them.
@@ -123,7 +122,13 @@ def _run_one(script: Path, suite: Suite | None, options: SizesOptions, folder: P
         command += ["-o", "log_cli=false", "--continue-on-collection-errors"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         stopped = False
         try:
@@ -131,8 +136,7 @@ def _run_one(script: Path, suite: Suite | None, options: SizesOptions, folder: P
         except subprocess.TimeoutExpired:
             stopped = True
         finally:
-            process.kill()
-            process.wait()
+            end_process(process)
     rows: list[Row] = []
     if out.exists():
         rows = [json.loads(line) for line in out.read_text().splitlines() if line.endswith("}")]
