@@ -97,6 +97,33 @@ USER_KERNELS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+def test_a_run_may_stop_the_front_end_at_kernels_of_inductor_s() -> None:
+    """As `sanitize --timeout` does: the launch is not made, and the program goes on."""
+    x, stopped = torch.ones(100, device="cuda"), []
+
+    def stop(name: str, compiles: Callable[[], Any]) -> Any:
+        with pytest.raises(_LateError), triton_versions.each_visited_node(_raise_late):
+            compiles()
+        stopped.append(name)
+
+    compiled = torch.compile(lambda x: x * 2 + 1)
+    with interpret(compile_kernel=stop) as run:
+        compiled(x)
+    assert len(stopped) == 1
+    assert sum(each.launches for each in run.stats) == 0
+    with interpret(compile_kernel=lambda _, compiles: compiles()) as run:
+        torch.testing.assert_close(compiled(x), x * 2 + 1)
+    assert [each.launches for each in run.stats] == [1]
+
+
+class _LateError(BaseException):
+    """Stands for `PhaseStopped`."""
+
+
+def _raise_late() -> None:
+    raise _LateError
+
+
 @pytest.mark.parametrize("name", USER_KERNELS)
 def test_kernels_of_the_script(name: str) -> None:
     x, y = torch.randn(2, 1000, device="cuda")

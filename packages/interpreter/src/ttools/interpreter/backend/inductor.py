@@ -26,6 +26,7 @@ from ttools.core.launch_path import INDUCTOR, INDUCTOR_COMPILE, INDUCTOR_TRIAL, 
 from ttools.core.ownership import package_folders
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.device import CPU_TARGET
+from ttools.interpreter.backend.front_end import compile_for_run
 from ttools.interpreter.backend.tuned_config import trying
 from ttools.interpreter.run.benchmark import do_bench
 from ttools.interpreter.run.interpretation import Run, active_run, active_runs, selecting_run
@@ -124,6 +125,7 @@ class InductorKernels:
         patches.wrap(heuristics, "GPUTarget", make)
 
     def _compiled(self, autotuner: Any, run: Run | None) -> Any:
+        """Return the kernel compiled for the CPU; None if the run has stopped that."""
         # Configurations of Inductor's own differ in what suits a GPU.
         first = not inductor.is_tuned_by_user(autotuner) or (
             run is not None and (run.first_config or run.observer is not None)
@@ -134,14 +136,16 @@ class InductorKernels:
                 configs = inductor.configurations(autotuner)
                 chosen = configs[:1] if first else configs
                 tuner = inductor.launchable(autotuner, chosen, for_gpu=False)
-                start = time.perf_counter()
-                assert self._precompile is not None
-                self._precompile(tuner)
+                name = inductor.kernel_name(autotuner)
+                if compile_for_run(run, name, lambda: self._precompiled(tuner)) is None:
+                    return None
                 known[first] = tuner
-                if run is not None:
-                    name = inductor.kernel_name(autotuner)
-                    run.statistics.count_front_end(name, time.perf_counter() - start)
         return known[first]
+
+    def _precompiled(self, tuner: Any) -> Any:
+        assert self._precompile is not None
+        self._precompile(tuner)
+        return tuner
 
     # ---- launches
 
@@ -156,6 +160,8 @@ class InductorKernels:
                     return inductor.launch_by_triton(autotuner, args)
                 with bound(_for_cpu, True):
                     tuner = self._compiled(autotuner, chosen)
+                    if tuner is None:
+                        return None
                     result = original(tuner, *args, stream=stream, **kwargs)
                 if self._is_default:
                     # What Inductor asks of a kernel that it has timed.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -23,9 +22,9 @@ from ttools.core.context_values import bound
 from ttools.core.errors import UsageError
 from ttools.core.launch_path import CALL, COMPILE, INTERPRETED, TRIAL, TUNED, take_over
 from ttools.core.patches import Patches
-from ttools.core.process.phases import tick
 from ttools.interpreter.backend.autotuners import tuned_on_cpu
 from ttools.interpreter.backend.driver import eager_device, launches_are_eager
+from ttools.interpreter.backend.front_end import compile_for_run
 from ttools.interpreter.backend.inductor import InductorKernels
 from ttools.interpreter.backend.tuned_config import known_trial
 from ttools.interpreter.run.interpretation import Run, selecting_run
@@ -162,16 +161,8 @@ def _checked_grid(grid: Any, kernel: str) -> Any:
 def _timed_compile(original: Callable[..., Any]) -> Callable[..., Any]:
     def _do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         name = self.fn.__name__
-        run = selecting_run(name)
-        start = time.perf_counter()
-        try:
-            if run is None or run.compile_kernel is None:
-                return original(self, *args, **kwargs)
-            with triton_versions.each_visited_node(tick):
-                return run.compile_kernel(name, lambda: original(self, *args, **kwargs))
-        finally:
-            if run is not None:
-                run.statistics.count_front_end(name, time.perf_counter() - start)
+        compiles = lambda: original(self, *args, **kwargs)  # noqa: E731
+        return compile_for_run(selecting_run(name), name, compiles)
 
     return _do_compile
 

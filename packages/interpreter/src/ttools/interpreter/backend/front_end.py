@@ -1,0 +1,33 @@
+"""Compilation by Triton's front end for a run: timed, and stopped where the run limits its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ttools.core import triton_versions
+from ttools.core.process.phases import tick
+from ttools.interpreter.run.interpretation import Run
+
+
+def compile_for_run(run: Run | None, kernel: str, compiles: Callable[[], Any]) -> Any:
+    """Return what the front end makes of a kernel, for a launch of that kernel.
+
+    Args:
+        run: The run that the launch belongs to, if any.
+        kernel: The kernel's name.
+        compiles: Calls the front end; returns what is not None.
+
+    Returns:
+        None if the run has stopped the front end, so that the launch is not made.
+    """
+    start = time.perf_counter()
+    try:
+        if run is None or run.compile_kernel is None:
+            return compiles()
+        with triton_versions.each_visited_node(tick):
+            return run.compile_kernel(kernel, compiles)
+    finally:
+        if run is not None:
+            run.statistics.count_front_end(kernel, time.perf_counter() - start)
