@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -205,4 +206,44 @@ def test_a_file_beside_the_script_that_hides_a_module(
     words = [sys.executable, "-m", "ttools_entry", command, str(project / "script.py")]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    assert f"note: `{project / name}.py` hides `{name}`: rename the file" in done.stderr
+    what, where = done.stderr.splitlines()[-2:]
+    # What is missing first depends on who imports the module.
+    assert re.match(rf"error: .*'{name}.*; ", what)
+    assert what.endswith(f"; `{project / name}.py` hides `{name}`: rename the file")
+    assert re.fullmatch(f"During: running {re.escape(str(project / 'script.py'))}:[12]", where)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_module_that_may_be_meant_is_named_after_the_traceback(tmp_path: Path) -> None:
+    """Only of the standard library and packages such as torch is it clear that it is not."""
+    (tmp_path / "pytest.py").write_text("unrelated = 1\n")
+    status, errors = started(
+        "interpret script.py", tmp_path, script="import pytest\npytest.main()\n"
+    )
+    assert status == 1
+    assert errors.startswith("Traceback")
+    assert f"note: `{tmp_path / 'pytest.py'}` hides `pytest`: rename the file" in errors
+
+
+@pytest.mark.parametrize("command", ["interpret --timeout 20", "sanitize", "profile --on cpu"])
+def test_a_launch_that_may_start_no_thread(tmp_path: Path, command: str) -> None:
+    """The limit is reached in the script; the superuser has none, so another user starts it."""
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\n"
+    at = SCRIPT.index("add_one[")
+    (tmp_path / "script.py").write_text(SCRIPT[:at] + limit + SCRIPT[at:])
+    words = [sys.executable, "-m", "ttools_entry", *command.split(), "script.py"]
+    if os.getuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("there is no setpriv, which starts a program as another user")
+        # The real user counts; the effective one still reads all files.
+        words = ["setpriv", "--ruid=54321", "--bounding-set=-sys_resource,-sys_admin", *words]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    if done.returncode:
+        assert done.returncode == 2
+        assert "error: no thread can be started; raise the limit of processes" in done.stderr
+        line = SCRIPT[:at].count("\n") + 3
+        assert f"During: running {tmp_path / 'script.py'}:{line}" in done.stderr
+    else:
+        # Without a time limit a launch goes on alone, in the thread that makes it.
+        assert command == "profile --on cpu"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 
 from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.process.thread_limit import ADVICE, ThreadLimitError, is_thread_limit
 
 OK = 0
 FINDINGS = 1
@@ -29,7 +30,6 @@ def of_error(error: TtoolsError) -> int:
     return next(status for kind, status in _OF_ERRORS if isinstance(error, kind))
 
 
-_PROCESSES = "raise the limit of processes and threads (`ulimit -u`)"
 #: What to do about what a machine has too little of.
 _ADVICE = {
     errno.ENOSPC: "make room on that disk",
@@ -37,7 +37,7 @@ _ADVICE = {
     errno.EROFS: "choose a place that can be written",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
     errno.ENFILE: "end processes that hold files open",
-    errno.EAGAIN: _PROCESSES,
+    errno.EAGAIN: ADVICE,
     errno.ENOMEM: "end other processes, or raise the limit of memory (`ulimit -v`)",
 }
 
@@ -45,9 +45,7 @@ _ADVICE = {
 def exhaustion(error: OSError | RuntimeError) -> UsageError | None:
     """Return an error that says what the machine lacks; None for other errors."""
     if isinstance(error, RuntimeError):
-        # Python has no class of its own for this.
-        lacks_threads = "can't start new thread" in str(error)
-        return UsageError(f"no thread can be started; {_PROCESSES}") if lacks_threads else None
+        return ThreadLimitError() if is_thread_limit(error) else None
     advice = _ADVICE.get(error.errno or 0)
     if advice is None:
         return None

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from ttools.cli.console import verbosity
 from ttools.core.configuration import read
 from ttools.core.process.phases import works
+from ttools.core.process.thread_limit import starting_thread
 
 VARIABLE = "TTOOLS_PROGRESS"
 #: Shorter runs show nothing.
@@ -185,7 +186,8 @@ def progress(state: Callable[[], State], *, shared: bool = True) -> Iterator[Non
                 ticker.tick(state())
 
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    with starting_thread():
+        thread.start()
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttools.cli.console import say
+from ttools.cli.console import say, show_error
 from ttools.cli.replay import Replay, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
 from ttools.cli.ttir import Launch, read_launch, run_launch
@@ -26,8 +26,8 @@ from ttools.core.device_map.mapping import VARIABLE, devices_by_default
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import, import_quickly
-from ttools.core.process.hidden_modules import hiding_advice
-from ttools.core.process.script import OnError, Target, run_target
+from ttools.core.process.hidden_modules import hiding_advice, is_essential, lacking_module
+from ttools.core.process.script import OnError, Target, run_target, user_location
 
 if TYPE_CHECKING:
     from ttools.sanitizer import Sanitization
@@ -117,23 +117,43 @@ def run_work(
         on_error = partial(_note_cause, work, advice)
     with devices_for(device_map):
         if not debug:
-            return run_target(work, on_error=on_error)
+            return run_target(work, on_error=on_error, report=partial(_report_hiding, work))
         from ttools.interpreter.eager.debugging.debugger import debug_script
 
         return debug_script(lambda execute: run_target(work, execute))
 
 
+def _report_hiding(work: Target, error: BaseException) -> bool:
+    """Report an exception of a script whose cause is a file that hides a module.
+
+    The traceback would lead into the script, or into a package, where nothing is wrong.
+    """
+    hiding = _hiding(work, error)
+    if hiding is None or not is_essential(lacking_module(error)):
+        return False
+    failure = UsageError(f"{error}; {hiding}")
+    failure.__cause__ = error
+    if location := user_location(error):
+        failure.add_during(f"running {location}")
+    show_error(failure)
+    return True
+
+
+def _hiding(work: Target, error: BaseException) -> str | None:
+    folder = Path(work.name).parent if work.kind == "script" else Path()
+    return hiding_advice(folder.absolute(), error)
+
+
 def _note_cause(work: Target, advice: str | None, error: BaseException) -> None:
-    """Says after the traceback of a script what the cause of the error is, or what finds it.
+    """Say after the traceback of a script what the cause of the error is, or what finds it.
 
     Args:
         work: The script.
         advice: As `run_work` has it.
         error: The exception that ended the script.
     """
-    folder = Path(work.name).parent if work.kind == "script" else Path()
-    hiding = hiding_advice(folder.absolute(), error)
-    if hiding is not None:
+    hiding = _hiding(work, error)
+    if hiding is not None and not is_essential(lacking_module(error)):
         say("note", hiding)
     text = str(error)
     if advice == ADVICE and "CUDA error" in text and any(words in text for words in _WILD):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ttools.core.process.ending import leave_abruptly
 from ttools.core.process.phases import current_work
+from ttools.core.process.thread_limit import starting_thread
 
 #: How long the end of a phase's time may go unseen.
 _TICK_S = 0.1
@@ -25,6 +26,7 @@ def wait_for(call: Callable[[], T]) -> T:
 
     Raises:
         PhaseStopped: the time of the phase is over.
+        ThreadLimitError: The system starts no thread.
         Exception: what the call raises.
     """
     work = current_work()
@@ -44,7 +46,8 @@ def wait_for(call: Callable[[], T]) -> T:
 
     ended.acquire()
     # A thread that `threading` knows would be waited for at the end of the process.
-    _thread.start_new_thread(run, ())
+    with starting_thread():
+        _thread.start_new_thread(run, ())
     try:
         while not ended.acquire(timeout=_TICK_S):
             work.tick()

@@ -24,6 +24,7 @@ from typing import Any
 from ttools.core.ownership import owner_of_frame
 from ttools.core.patches import Patches
 from ttools.core.process import interruptible
+from ttools.core.process.thread_limit import ThreadLimitError, starting_thread
 
 # Both register an exit function when they are first used. Those tidy up for the whole process.
 weakref.finalize(multiprocessing.util, int).detach()
@@ -105,8 +106,13 @@ class ScriptEnd:
         for callback in reversed(callbacks):
             # It waits for the executors' threads in a way that Ctrl-C would not end.
             thread = threading.Thread(target=_call, args=(callback,), daemon=True)
-            thread.start()
-            interruptible.join(thread)
+            try:
+                with starting_thread():
+                    thread.start()
+            except ThreadLimitError:
+                _call(callback)
+            else:
+                interruptible.join(thread)
 
     def _join_threads(self) -> None:
         while started := [

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 _MOST_NAMED = 3
+#: Packages beside the standard library that no script means to replace.
+_ESSENTIAL = ("numpy", "torch", "triton")
 
 
 def hiding_files(folder: Path) -> dict[str, Path]:
@@ -48,7 +50,7 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
     """
     hidden = hiding_files(folder)
     if error is not None:
-        lacking = _lacking_module(error)
+        lacking = lacking_module(error)
         hidden = {name: file for name, file in hidden.items() if name == lacking}
     if not hidden:
         return None
@@ -59,7 +61,7 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
     return f"{', '.join(named)}: rename {file}"
 
 
-def _lacking_module(error: BaseException) -> str | None:
+def lacking_module(error: BaseException) -> str | None:
     """Return the top-level module of which an exception says that it lacks something."""
     name = None
     if isinstance(error, ImportError):
@@ -67,3 +69,12 @@ def _lacking_module(error: BaseException) -> str | None:
     elif isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
         name = error.obj.__name__
     return name and name.partition(".")[0]
+
+
+def is_essential(name: str | None) -> bool:
+    """Return whether no script replaces a module on purpose.
+
+    That is clear of the standard library, torch, Triton and NumPy. A `config.py` may be meant to
+    come before an installed package of that name.
+    """
+    return name in _ESSENTIAL or name in sys.stdlib_module_names

@@ -65,9 +65,17 @@ class _Program:
 
 Execute = Callable[[CodeType, dict[str, object]], None]
 OnError = Callable[[BaseException], None]
+#: Reports an exception in the place of its traceback; returns False if it does not.
+Report = Callable[[BaseException], bool]
 
 
-def run_target(target: Target, execute: Execute = exec, *, on_error: OnError | None = None) -> int:
+def run_target(
+    target: Target,
+    execute: Execute = exec,
+    *,
+    on_error: OnError | None = None,
+    report: Report | None = None,
+) -> int:
     """Runs a script in this process and returns the exit code that `python` would give.
 
     An uncaught exception is printed by `sys.excepthook` without our frames, as Python does, and
@@ -78,6 +86,7 @@ def run_target(target: Target, execute: Execute = exec, *, on_error: OnError | N
     Args:
         execute: Runs its code in the namespace of `__main__`.
         on_error: Called with an uncaught exception of the script's once it is printed.
+        report: Asked before that, as its traceback may hide what is wrong.
 
     Raises:
         UsageError: There is no such file or module.
@@ -100,7 +109,7 @@ def run_target(target: Target, execute: Execute = exec, *, on_error: OnError | N
         sys.modules["__main__"] = module
         with ScriptEnd() as end:
             try:
-                code = _execute(program, module, execute, on_error)
+                code = _execute(program, module, execute, on_error, report)
             except TtoolsError:
                 end.finish()  # it ends the script, too
                 raise
@@ -249,7 +258,11 @@ def _loader_code(spec: ModuleSpec) -> CodeType:
 
 
 def _execute(
-    program: _Program, module: ModuleType, execute: Execute, on_error: OnError | None
+    program: _Program,
+    module: ModuleType,
+    execute: Execute,
+    on_error: OnError | None,
+    report: Report | None,
 ) -> int:
     try:
         execute(program.compile(), module.__dict__)
@@ -259,16 +272,16 @@ def _execute(
     except (KernelError, FindingsError) as error:
         code = _report(error)
     except TtoolsError as error:
-        if location := _user_location(error):
+        if location := user_location(error):
             error.add_during(f"running {location}")
         raise
     except BaseException as error:  # noqa: BLE001 - the script ends here, whatever ended it
         ours = _ours_in(error)
         if ours is not None and not isinstance(ours, KernelError):
-            if location := _user_location(error):
+            if location := user_location(error):
                 ours.add_during(f"running {location}")
             raise ours from None
-        code = _report(error)
+        code = 1 if report is not None and report(error) else _report(error)
         if on_error is not None:
             on_error(error)
     return code
@@ -325,7 +338,7 @@ def _is_importlib(frame: FrameType) -> bool:
     return package in ("importlib", "zipimport") and owner_of_frame(frame) == "python"
 
 
-def _user_location(error: BaseException) -> str | None:
+def user_location(error: BaseException) -> str | None:
     """Return the innermost `file:line` of the user's program that an exception went through."""
     location = None
     for frame, line in traceback.walk_tb(error.__traceback__):

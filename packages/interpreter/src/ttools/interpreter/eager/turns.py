@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttools.core.process import interruptible
+from ttools.core.process.thread_limit import starting_thread
 from ttools.interpreter.eager.debugging.frames import from_the_kernel_on
 from ttools.interpreter.eager.session import Program, Session
 
@@ -136,7 +137,8 @@ class Turns:
         thread = threading.Thread(
             target=context.run, args=(self._in_thread, own), name="eager programs", daemon=True
         )
-        thread.start()
+        with starting_thread():
+            thread.start()
 
     def _in_thread(self, trace: Any) -> None:
         if trace is not None:

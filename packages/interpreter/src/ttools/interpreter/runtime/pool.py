@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.process.thread_limit import ThreadLimitError
 from ttools.interpreter.runtime.support.native_runtime import Mailbox, native_runtime
 
 _GRANULE = 64 * 1024
@@ -115,10 +116,7 @@ def _start_thread(routine: int, argument: int) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, saved)
         c.pthread_attr_destroy(attributes)
     if error:
-        raise TtoolsError(
-            f"cannot start another thread: {os.strerror(error)}; "
-            "run with fewer threads or raise the limit on processes (ulimit -u)"
-        )
+        raise ThreadLimitError
 
 
 class Pool:

@@ -28,6 +28,7 @@ from typing import Any, Literal, NoReturn
 
 from ttools.core.location import SourceLocation
 from ttools.core.process.interruptible import at_interrupt
+from ttools.core.process.thread_limit import ThreadLimitError, starting_thread
 from ttools.interpreter.abi.launch_layout import Launch
 from ttools.interpreter.runtime.signals import SignalPipe
 from ttools.interpreter.runtime.support.native_runtime import native_runtime
@@ -176,7 +177,11 @@ class _State:
         self._has_looked = threading.Event()
 
     def start(self) -> None:
-        """Has the thread look at what runs now; returns when it has, as a rule."""
+        """Have the thread look at what runs now; return when it has, as a rule.
+
+        Raises:
+            ThreadLimitError: The thread cannot be started.
+        """
         self._has_looked.clear()
         with self.lock:
             if self.pipe is None or not self.pipe.wake():
@@ -184,8 +189,13 @@ class _State:
                     self.pipe = SignalPipe()
                 except OSError:
                     return  # the program has all descriptors; what it launches cannot be stopped
+                try:
+                    with starting_thread():
+                        _thread.start_new_thread(self._watch, (self.pipe,))
+                except ThreadLimitError:
+                    self.pipe = None  # the next launch tries again
+                    raise
                 self.pipe.watch(signal.SIGINT)
-                _thread.start_new_thread(self._watch, (self.pipe,))
         self._has_looked.wait(_NOTICE_S)
 
     def _watch(self, pipe: SignalPipe) -> None:

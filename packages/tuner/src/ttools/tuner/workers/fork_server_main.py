@@ -25,6 +25,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 
 from ttools.core import triton_versions
+from ttools.core.process.thread_limit import is_thread_limit
 
 _SERVING = "ttools.tuner.workers.serving"
 #: What workers of a kind need, which takes seconds to import: to run configurations on the CPU or
@@ -53,8 +54,7 @@ def main(descriptor: int, kind: str) -> None:
     try:
         _serve_requests(descriptor, kind)
     except (BlockingIOError, RuntimeError) as error:
-        is_limit = isinstance(error, BlockingIOError) or "can't start new thread" in str(error)
-        if not is_limit:
+        if not (isinstance(error, BlockingIOError) or is_thread_limit(error)):
             raise
         sys.stderr.write("error: the limit of processes and threads is reached (`ulimit -u`)\n")
         sys.stderr.flush()

@@ -1,0 +1,38 @@
+"""Errors in plain words where the system starts no more threads, as under a low `ulimit -u`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ttools.core.errors import UsageError
+
+#: What to do about it.
+ADVICE = "raise the limit of processes and threads (`ulimit -u`)"
+
+
+class ThreadLimitError(UsageError):
+    """The system starts no more threads for this user."""
+
+    def __init__(self) -> None:
+        super().__init__(f"no thread can be started; {ADVICE}")
+
+
+def is_thread_limit(error: BaseException) -> bool:
+    """Return whether Python could not start a thread; it has no class of its own for that."""
+    return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
+
+
+@contextmanager
+def starting_thread() -> Iterator[None]:
+    """Say in plain words that a thread which is started within the context cannot be.
+
+    Raises:
+        ThreadLimitError: The system refuses.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_thread_limit(error):
+            raise
+        raise ThreadLimitError from None
