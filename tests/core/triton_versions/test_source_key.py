@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.stages import compile_for
 from ttools.core.gpus.targets import read_target
 from ttools.core.patches import Patches
-from ttools.core.process.script import load_module
 from ttools.core.triton_versions import keep_files_apart
 
 HELPER = """\
@@ -53,6 +53,16 @@ def given(x_ptr, f: tl.constexpr):
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+def load_module(path: Path, name: str) -> Any:
+    """The module of a file under a name of the test's choice."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def written(folder: Path, monkeypatch: pytest.MonkeyPatch, *, own_helper: bool = True) -> Any:

@@ -59,7 +59,7 @@ def test_ranges_are_read() -> None:
 
 
 def test_targets_that_are_no_function_are_refused() -> None:
-    for target, words in (("x.py", "FILE.py"), ("no_such.py:run", "no such file")):
+    for target, words in (("x.py", "FILE.py"), ("no_such.py:run", "there is no file")):
         with pytest.raises(UsageError, match=words):
             load_function(target, {"n": (1, 2)})
     with pytest.raises(UsageError, match="takes no argument `q`"):

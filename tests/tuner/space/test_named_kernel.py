@@ -78,15 +78,15 @@ def test_parameters_that_are_missing_or_unknown(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("x = 3", r"defines no function `inputs\(\)`"),
-        ("inputs = 3", r"defines no function `inputs\(\)`"),
+        ("x = 3", r"has no function `inputs`"),
+        ("inputs = 3", r"has no function `inputs`"),
         ("def inputs(): return 3", r"must return \(\{name: argument\}, grid\)"),
         ("def inputs(): return {}, 5", "must return"),
         ("def inputs(): return []", "returned no inputs"),
         ("def inputs(): yield 1 / 0", "fails: ZeroDivisionError"),
-        ("import sys; sys.exit(4)", "fails: SystemExit: 4"),
-        ("import nothing_of_that_name", "fails: ModuleNotFoundError"),
-        ("def inputs(:", "fails: SyntaxError"),
+        ("import sys; sys.exit(4)", "cannot be loaded: SystemExit: 4"),
+        ("import nothing_of_that_name", "cannot be loaded: ModuleNotFoundError"),
+        ("def inputs(:", "cannot be loaded: SyntaxError"),
     ],
 )
 def test_files_of_inputs_that_make_no_sense(tmp_path: Path, text: str, told: str) -> None:

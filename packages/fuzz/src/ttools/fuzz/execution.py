@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ttools.core.process.script import load_module
+from ttools.core.process.user_module import load_file
 from ttools.fuzz.elements import Array
 from ttools.fuzz.memory import short_limits
 from ttools.fuzz.passes import fewest_passes
@@ -195,9 +195,9 @@ def _imported(program: Program, folder: Path, *, ordered: bool) -> Any:
     name = f"fuzz_{program.seed}_{abs(hash(text)):x}"
     path = folder / f"{name}.py"
     path.write_text(text)
-    kernel = load_module(path, name).kernel
-    del sys.modules[name]  # which would keep all kernels
-    return kernel
+    module = load_file(path)
+    del sys.modules[module.__name__]  # which would keep all kernels
+    return module.kernel
 
 
 def to_torch(array: Array) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.hidden_modules import hiding_advice
+from ttools.core.process.user_module import split_word
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Failure, Verification
 
@@ -86,12 +87,8 @@ def word_of(function: str | Callable[..., Any], what: str) -> str:
         UsageError: there is no such file, or it is not a function that a file names.
     """
     if isinstance(function, str):
-        file, _, name = function.rpartition(":")
-        if not file or not name:
-            raise UsageError(f"`{function}`: {what} is named as FILE.py:FUNCTION")
-        if not Path(file).is_file():
-            raise UsageError(f"there is no file `{file}`")
-        return f"{Path(file).resolve()}:{name}"
+        file, name = split_word(function)
+        return f"{file.resolve()}:{name}"
     source = inspect.getsourcefile(inspect.unwrap(function)) if callable(function) else None
     name = getattr(function, "__qualname__", "<lambda>")
     if source is None or "<" in name:

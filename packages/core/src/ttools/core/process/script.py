@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType, TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.findings.findings import FindingsError
@@ -122,21 +122,6 @@ def run_target(
         sys.modules["__main__"] = saved_main
         sys.argv, sys.path[:] = saved_argv, saved_path
         return_to(folder)
-
-
-def load_module(path: Path, name: str) -> Any:
-    """A Python file as a module of that name, which can be found in `sys.modules`.
-
-    Raises:
-        UsageError: it is no Python file.
-        Exception: what its code raises.
-    """
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"`{path}` is no Python file")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def working_folder() -> Path | None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding, FindingsError, Severity
+from ttools.core.process.user_module import load_functions
 from ttools.core.reports.report import Report
 from ttools.sanitizer.sizes.algebra.limits import STRETCH
 
@@ -162,16 +160,7 @@ def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any
     Raises:
         UsageError: there is no such file or function, or it does not take these sizes.
     """
-    file, _, name = target.rpartition(":")
-    path = Path(file)
-    if not file or not name.isidentifier():
-        raise UsageError(f"--sizes needs FILE.py:FUNCTION, not {target!r}")
-    if not path.is_file():
-        raise UsageError(f"{file}: no such file")
-    module = _import(path)
-    run = getattr(module, name, None)
-    if not callable(run):
-        raise UsageError(f"{file} has no function `{name}`")
+    ((_, run),) = load_functions([target])
     code = getattr(run, "__code__", None)
     takes = (
         set()
@@ -180,22 +169,5 @@ def load_function(target: str, names: Mapping[str, object]) -> Callable[..., Any
     )
     for each in names:
         if code is not None and each not in takes and not code.co_flags & 0x08:
-            raise UsageError(f"`{name}` of {file} takes no argument `{each}`")
+            raise UsageError(f"`{target}` takes no argument `{each}`")
     return run  # type: ignore[no-any-return]
-
-
-def _import(path: Path) -> Any:
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}".split("\n")[0]
-        raise UsageError(f"{path}: importing it raises {text}") from error
-    return module

@@ -10,11 +10,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.process.script import load_module
+from ttools.core.process.user_module import (
+    LoadError,
+    describe,
+    function_of,
+    load_file,
+)
 
 Reference = Callable[..., "Mapping[str, Any] | None"]
 
@@ -38,19 +42,14 @@ def load_reference(text: str) -> Reference:
         UsageError: there is none.
     """
     where, name = split_reference(text)
-    try:
-        file = Path(where)
-        module = (
-            load_module(file, f"ttools_reference_{file.stem}")
-            if file.suffix == ".py"
-            else import_module(where)
-        )
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"`{text}`: {type(error).__name__}: {error}") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise UsageError(f"`{where}` has no function `{name}`")
-    return function  # type: ignore[no-any-return]
+    if where.endswith(".py"):
+        module = load_file(where)
+    else:
+        try:
+            module = import_module(where)
+        except (Exception, SystemExit) as error:
+            raise LoadError(where, f"cannot be loaded: {describe(error)}") from error
+    return function_of(module, name, where)  # type: ignore[no-any-return]
 
 
 def expected_outputs(

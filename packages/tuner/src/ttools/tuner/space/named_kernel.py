@@ -22,7 +22,7 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.errors import UsageError
-from ttools.core.process.script import load_module
+from ttools.core.process.user_module import function_of, load_file
 
 Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
 #: The parameters that a function of a module is called with, once for each.
@@ -60,13 +60,9 @@ def call_inputs(path: Path, name: str, problems: Problems | None = None) -> list
     Raises:
         UsageError: see `load_inputs`; what it returns is not looked at.
     """
-    if not path.is_file():
-        raise UsageError(f"there is no file `{path}`")
+    module = load_file(path)
+    function = function_of(module, name, path)
     try:
-        module = load_module(path, f"ttools_inputs_{path.stem}")
-        function = getattr(module, name, None)
-        if not callable(function):
-            raise UsageError(f"`{path}` defines no function `{name}()`")
         found: list[Any] = []
         for each in [{}] if problems is None else problems(module, function):
             returned = function(**each)

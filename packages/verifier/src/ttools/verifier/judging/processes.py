@@ -86,11 +86,8 @@ class Processes:
             loaded = worker.ask({"do": "load"})
         except (WorkerGoneError, WorkerSlowError) as error:
             raise UsageError(f"the reference cannot be loaded: {error.message}") from None
-        if "error" in loaded:
-            raise UsageError(
-                f"reference and inputs cannot be loaded: {loaded['error']['kind']}: "
-                f"{loaded['error']['text']}"
-            )
+        if "not_loaded" in loaded:
+            raise UsageError(f"reference and inputs: the file {loaded['not_loaded']}")
         return worker, loaded
 
     def fresh(self) -> Worker:
@@ -162,8 +159,6 @@ def _loaded(worker: Worker) -> dict[str, Any]:
     answer: dict[str, Any] = worker.ask({"do": "load"})
     if "broken" in answer:
         raise TtoolsError(f"the candidate's process has failed: {answer['broken']}")
-    if "error" in answer:
-        error = answer["error"]
-        where = f" at {error['where']}" if error["where"] else ""
-        raise NotLoadedError(f"cannot be loaded: {error['kind']}: {error['text']}{where}")
+    if "not_loaded" in answer:
+        raise NotLoadedError(answer["not_loaded"])
     return answer

@@ -16,7 +16,7 @@ import torch
 
 from ttools.core.device_map.mapping import map_for_good
 from ttools.core.findings.findings import Finding
-from ttools.core.process.script import load_module
+from ttools.core.process.user_module import load_functions
 from ttools.core.reports.sizes import Unproved, ranges_text
 from ttools.interpreter.api import interpret
 from ttools.sanitizer.sizes.host.views import put_all_on
@@ -59,17 +59,9 @@ class AllSizes:
             map_for_good()
             put_all_on(torch.device("cuda", 0))
         with interpret():
-            own, self._function = module.load(self._candidate)
-            file, name = self._inputs.rsplit(":", 1)
-            drawing = own
-            if Path(file).resolve() != Path(self._candidate.rpartition(":")[0]).resolve():
-                stem = Path(file).stem
-                # Both stay known to those who look for the user's modules.
-                stem += "_inputs" * (stem == own.__name__)
-                drawing = load_module(Path(file).resolve(), stem)
-            self._draw = drawing
-            for part in name.split("."):
-                self._draw = getattr(self._draw, part)
+            (_module, self._function), (drawing, self._draw) = load_functions(
+                [self._candidate, self._inputs]
+            )
             self._entries = entries_of(drawing, self._draw)
         return {}
 

@@ -18,6 +18,7 @@ import torch
 from ttools.core.device_map.mapping import map_for_good
 from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
 from ttools.core.gpus.launch_rules import CUDA_GRID
+from ttools.core.process.user_module import load_functions
 from ttools.interpreter.api import interpret
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.api import sanitize
@@ -94,9 +95,9 @@ class Candidate:
         self._patched = Patched()
         try:
             with interpret():  # files may launch kernels when they are loaded
-                self._module, self._function = module.load(self._word)
+                ((self._module, self._function),) = load_functions([self._word])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
-            return {"error": module.described(error)}
+            return module.not_loaded(error)
         return {"configs": self._constants_of_configs()}
 
     def do_kept(self, _: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ttools.core.patches import Patches
+from ttools.core.process.user_module import load_functions
 from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers import module
 from ttools.verifier.workers.candidate import Candidate
@@ -43,15 +44,15 @@ class GpuCandidate(Candidate):
     def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the file, and names the GPU."""
         if self._device == "cuda" and not torch.cuda.is_available():
-            return {"error": {"kind": "RuntimeError", "text": "there is no GPU", "where": ""}}
+            return {"not_loaded": "cannot be loaded: there is no GPU"}
         torch.set_default_device(self._device)
         # As `torch.use_deterministic_algorithms`, which imports the compiler to tell it.
         torch._C._set_deterministic_algorithms(True, warn_only=True)
         self._patched = Patched()
         try:
-            self._module, function = module.load(self._word)
+            ((self._module, function),) = load_functions([self._word])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
-            return {"error": module.described(error)}
+            return module.not_loaded(error)
         self._function = self._awaited(function)
         import triton
 

@@ -1,17 +1,13 @@
-"""A file of the user's as a module, and what is wrong with it in a sentence."""
+"""Prepares a process for the files of a verification, and describes what they raise."""
 
 from __future__ import annotations
 
-import linecache
 import sys
-import traceback
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from ttools.core.ownership import is_program_file
-from ttools.core.process.script import load_module
+from ttools.core.process.user_module import LoadError, describe, program_line
 
 
 def leave_out_compiler() -> None:
@@ -31,31 +27,14 @@ def _as_it_is(model: Any = None, **_: Any) -> Any:
     return (lambda given: given) if model is None else model
 
 
-def load(word: str) -> tuple[Any, Any]:
-    """The module and the function that `FILE.py:NAME` names; NAME may have dots.
-
-    Raises:
-        Exception: whatever the file raises; LookupError if it has no such function.
-    """
-    file, _, name = word.rpartition(":")
-    path = Path(file).resolve()
-    sys.path.insert(0, str(path.parent))
-    module = load_module(path, path.stem)
-    found = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
-        raise LookupError(f"`{file}` has no function `{name}`")
-    return module, found
+def not_loaded(error: BaseException) -> dict[str, str]:
+    """Return the answer of a process that cannot load its files."""
+    if isinstance(error, LoadError):
+        return {"not_loaded": error.reason}
+    return {"not_loaded": f"cannot be loaded: {describe(error)}"}
 
 
 def described(error: BaseException) -> dict[str, Any]:
     """Describe an exception by its kind, its text and the innermost line of the program."""
-    where = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if is_program_file(frame.filename):
-            line = linecache.getline(frame.filename, frame.lineno or 0).strip()
-            where = f"{Path(frame.filename).name}:{frame.lineno}: {line}"
-            break
     text = str(error).strip() or type(error).__name__
-    return {"kind": type(error).__name__, "text": text[:2000], "where": where}
+    return {"kind": type(error).__name__, "text": text[:2000], "where": program_line(error)}

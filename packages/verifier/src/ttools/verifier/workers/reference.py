@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ttools.core.device_map.mapping import map_for_good
+from ttools.core.process.user_module import load_functions
 from ttools.interpreter.api import interpret
 from ttools.verifier.cases.domain import entries_of, read_domain
 from ttools.verifier.cases.tensors import image_of, map_tensors, tensor_of
@@ -46,20 +47,13 @@ class Reference:
             map_for_good()
         before = Patched()
         try:
-            drawing, self._draw = module.load(self._inputs)
-            if self._reference.rpartition(":")[0] == self._inputs.rpartition(":")[0]:
-                self._function = drawing
-                for part in self._reference.rpartition(":")[2].split("."):
-                    self._function = getattr(self._function, part, None)
-                if not callable(self._function):
-                    raise LookupError(f"`{self._reference}` is no function")
-                judged = drawing
-            else:
-                judged, self._function = module.load(self._reference)
+            (drawing, self._draw), (judged, self._function) = load_functions(
+                [self._inputs, self._reference]
+            )
             self._entries = entries_of(drawing, self._draw)
             domain = read_domain(drawing, self._draw)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
-            return {"error": module.described(error)}
+            return module.not_loaded(error)
 
         def named(key: str) -> list[str]:
             return list(getattr(drawing, key, None) or getattr(judged, key, []))

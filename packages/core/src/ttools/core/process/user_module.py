@@ -1,0 +1,195 @@
+"""Loads files that a user names, alone or as `FILE.py:NAME`, as modules.
+
+A file is loaded as an import from its folder would load it: the folder comes first on `sys.path`,
+so that the file can import its neighbours, and a file that has not changed is run once. The module
+is called like the file unless that name belongs to another module, loaded already or of the
+standard library. A file `random.py` then becomes `random_2`, and whoever imports `random` still
+gets Python's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+from inspect import isroutine
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from ttools.core.errors import UsageError
+from ttools.core.ownership import is_program_file
+
+#: A message that an exception carries may hold whole arrays.
+_LONGEST_TEXT = 2000
+
+#: The time and size that a file had when it was loaded here, by the name of its module.
+_loaded: dict[str, tuple[int, int]] = {}
+
+
+class LoadError(UsageError):
+    """A file cannot be loaded, or has not what was asked of it.
+
+    Attributes:
+        reason: The message without the file, such as "cannot be loaded: ValueError: no".
+    """
+
+    def __init__(self, file: str | Path, reason: str) -> None:
+        super().__init__(f"`{file}` {reason}")
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _load_error_again, (self.message, self.reason)
+
+
+def split_word(word: str, what: Literal["function", "kernel"] = "function") -> tuple[Path, str]:
+    """Return the file and the name of `FILE.py:NAME`; NAME may have dots.
+
+    Args:
+        what: What the word names, for the message of an error.
+
+    Raises:
+        UsageError: The word has another form, or there is no such file.
+    """
+    file, _, name = word.rpartition(":")
+    if not file or not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(f"`{word}`: a {what} is named as FILE.py:{what.upper()}")
+    return require_file(file), name
+
+
+def require_file(file: str | Path) -> Path:
+    """Return the path of a file that exists.
+
+    Raises:
+        UsageError: There is no such file.
+    """
+    path = Path(file)
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        is_file = False
+    if not is_file:
+        raise UsageError(f"there is no file `{file}`")
+    return path
+
+
+def load_file(file: str | Path) -> ModuleType:
+    """Return the module of a Python file, which other modules find in `sys.modules`.
+
+    The file is run unless it has been, here or by an import, and has not changed since.
+
+    Raises:
+        UsageError: There is no such file.
+        LoadError: It is no Python file, or its code raises an exception or ends Python.
+    """
+    path = require_file(file).resolve()
+    name = _free_name(path)
+    status = path.stat()
+    stamp = status.st_mtime_ns, status.st_size
+    if name in sys.modules and _loaded.get(name, stamp) == stamp:
+        return sys.modules[name]
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise LoadError(file, "is no Python file")
+    replaced = sys.modules.get(name)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        if replaced is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = replaced
+        if not isinstance(error, (Exception, SystemExit)):
+            raise
+        raise LoadError(file, f"cannot be loaded: {describe(error)}") from error
+    _loaded[name] = stamp
+    return sys.modules.get(name, module)
+
+
+def load_functions(words: Sequence[str]) -> list[tuple[ModuleType, Any]]:
+    """Return the module and the function that each word names.
+
+    Args:
+        words: `FILE.py:NAME`, where NAME may have dots.
+
+    Raises:
+        UsageError: A word has another form, or there is no such file.
+        LoadError: A file cannot be loaded, or has no such function.
+    """
+    functions = []
+    for word in words:
+        path, name = split_word(word)
+        module = load_file(path)
+        functions.append((module, function_of(module, name, path)))
+    return functions
+
+
+def function_of(module: ModuleType, name: str, file: str | Path) -> Any:
+    """Return a function of a module by its name, which may have dots.
+
+    Args:
+        file: How the user named the module's file, for the message of an error.
+
+    Raises:
+        LoadError: The module has no such function.
+    """
+    value: Any = module
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    if not callable(value):
+        names = [key for key, member in vars(module).items() if isroutine(member)]
+        close = get_close_matches(name, names)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise LoadError(file, f"has no function `{name}`{hint}")
+    return value
+
+
+def describe(error: BaseException) -> str:
+    """Describe an exception by its kind, its text and the innermost line of the program."""
+    text = str(error).strip()[:_LONGEST_TEXT]
+    line = program_line(error)
+    return f"{type(error).__name__}{': ' * bool(text)}{text}{' at ' * bool(line)}{line}"
+
+
+def program_line(error: BaseException) -> str:
+    """Return the innermost `file:line: text` of the program that an exception went through.
+
+    Empty if it went through none, as a syntax error, whose text names the line.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if is_program_file(frame.filename):
+            line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+            return f"{Path(frame.filename).name}:{frame.lineno}: {line}"
+    return ""
+
+
+def _free_name(path: Path) -> str:
+    """Return the name for the module of a file: none that another module has or needs."""
+    stem = path.stem.replace(".", "_")
+    names = (f"{stem}_{number}" if number > 1 else stem for number in count(1))
+    return next(name for name in names if _may_have(name, path))
+
+
+def _may_have(name: str, path: Path) -> bool:
+    if name in sys.stdlib_module_names:
+        return False
+    other = sys.modules.get(name)
+    if other is None:
+        return name not in sys.modules  # None forbids an import
+    file = getattr(other, "__file__", None)
+    return isinstance(file, str) and Path(file).resolve() == path
+
+
+def _load_error_again(message: str, reason: str) -> LoadError:
+    error = LoadError("", reason)
+    error.message = message
+    error.args = (message,)
+    return error
