@@ -263,7 +263,7 @@ def test_the_timeline_zooms_and_goes_back(
     [
         (None, "time", ""),
         (0.00123, "time", "1.23 ms"),
-        (0.0, "bytes", "0"),
+        (0.0, "bytes", "0 B"),
         (2_000_000, "bytes", "2 MB"),
         (0.5, "share", "50.0%"),
         (1234567, "count", "1,234,567"),

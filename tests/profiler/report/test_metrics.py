@@ -10,6 +10,7 @@ import triton.language as tl
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from ttools.core.reports.numbers import is_known  # noqa: E402
 from ttools.profiler import profile  # noqa: E402
 from ttools.profiler.metrics import (  # noqa: E402
     KERNELS,
@@ -17,7 +18,6 @@ from ttools.profiler.metrics import (  # noqa: E402
     Metric,
     Needs,
     column_names,
-    is_known,
 )
 from ttools.profiler.report import frames  # noqa: E402
 

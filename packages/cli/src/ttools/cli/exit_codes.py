@@ -1,6 +1,6 @@
-"""Exit statuses of `ttools` commands, and what becomes of errors.
+"""Exit statuses of `ttools` commands, and the status with which an error ends one.
 
-A failing script's own status comes first.
+A failing script's own status comes first. The table in `docs/reference/cli.md` lists these values.
 """
 
 from __future__ import annotations
@@ -10,10 +10,16 @@ import errno
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.process.thread_limit import ADVICE, ThreadLimitError, is_thread_limit
 
+#: Nothing is wrong.
 OK = 0
+#: A check, a comparison or a verification failed.
 FINDINGS = 1
+#: The command line, a setting or an input file is wrong.
 USAGE = 2
+#: ttools failed, or it does not support what was asked.
 TOOL_FAILURE = 3
+#: The command was to decide something, and could not.
+UNKNOWN = 4
 #: 128 + SIGINT: Ctrl-C ended the command, or a part of what it was to do.
 INTERRUPTED = 130
 
@@ -26,7 +32,7 @@ _OF_ERRORS: tuple[tuple[type[TtoolsError], int], ...] = (
 
 
 def of_error(error: TtoolsError) -> int:
-    """The status of a command that ends with this error."""
+    """Return the status of a command that ends with this error."""
     return next(status for kind, status in _OF_ERRORS if isinstance(error, kind))
 
 

@@ -20,6 +20,7 @@ from ttools.cli.console import verbosity
 from ttools.core.configuration import read
 from ttools.core.process.phases import works
 from ttools.core.process.thread_limit import starting_thread
+from ttools.core.reports.numbers import elapsed
 
 VARIABLE = "TTOOLS_PROGRESS"
 #: Shorter runs show nothing.
@@ -143,7 +144,7 @@ class Ticker:
         if rate:
             parts.append(f"{rate:.3g}/s" if rate < 1000 else f"{rate:,.0f}/s")
         if rate and state.total:
-            parts.append(f"{_duration((state.total - so_far) / rate)} left")
+            parts.append(f"{elapsed((state.total - so_far) / rate)} left")
         return ", ".join([*parts, *state.facts])
 
     def _write(self, text: str) -> None:
@@ -154,12 +155,6 @@ class Ticker:
         except (OSError, ValueError):  # it is no file
             with suppress(OSError, ValueError):
                 self._stream.write(text)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def is_shown() -> bool:

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from ttools.core import configuration
 from ttools.core.ownership import owner_of_class
+from ttools.core.reports.numbers import mebibytes
 from ttools.core.reports.shown import Part, ShowsItself, Table
 from ttools.core.settings import read_settings
 
@@ -307,7 +308,7 @@ def _directory(path: Path) -> Finding:
     if path.stat().st_uid != os.getuid():
         return "warning", f"{path} belongs to another user", "set TTOOLS_CACHE_DIR to one of yours"
     sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
-    detail = f"{path}: {len(sizes):,} files, {sum(sizes) / 2**20:.1f} MiB"
+    detail = f"{path}: {len(sizes):,} files, {mebibytes(sum(sizes))}"
     if not os.access(path, os.W_OK):
         return "warning", f"{detail}, not writable", "kernels are compiled again in each process"
     return "ok", detail

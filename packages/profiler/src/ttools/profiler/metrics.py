@@ -6,10 +6,12 @@ Frames take their columns and order from here, reports take headings and formats
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from ttools.core.reports import numbers
+from ttools.core.reports.numbers import is_known
 
 Row = Mapping[Any, Any]
 #: What a number is: how it is written follows from it.
@@ -56,27 +58,12 @@ def text(value: Any, kind: Kind) -> str:
     if kind == "decimal":
         return f"{value:.2f}"
     if kind == "share":
-        return f"{value:.1%}"
+        return numbers.percent(value)
     if kind == "number":
         return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-    steps, units = _STEPS[kind]
-    for step, unit in zip(steps, units, strict=True):
-        if value >= step:
-            return f"{value / step:.3g}{unit}"
-    return "0"
-
-
-_PREFIXED = (1e12, 1e9, 1e6, 1e3, 1e-300)
-_STEPS: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {
-    "time": ((1.0, 1e-3, 1e-6, 1e-9), (" s", " ms", " us", " ns")),
-    "bytes": (_PREFIXED, (" TB", " GB", " MB", " kB", " B")),
-    "amount": (_PREFIXED, ("T", "G", "M", "k", "")),
-}
-
-
-def is_known(value: Any) -> bool:
-    """Return whether a value is a number, and not NaN."""
-    return isinstance(value, (int, float)) and not math.isnan(value)
+    if kind == "time":
+        return numbers.seconds(value)
+    return numbers.amount(value, "B" if kind == "bytes" else "")
 
 
 def is_sampled(row: Row) -> bool:

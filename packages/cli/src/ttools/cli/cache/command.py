@@ -9,6 +9,7 @@ import typer
 from ttools.cli import options
 from ttools.cli.console import new_table, require_folder, say, write_json, write_tables
 from ttools.core.configuration import cache_directory
+from ttools.core.reports.numbers import mebibytes
 
 SCHEMA_VERSION = 1
 
@@ -37,7 +38,7 @@ def cache_command(
         entries, size = store.clear()
         say(
             "note",
-            f"removed {entries:,} files of compiled kernels, {_mebibytes(size)}, from {folder}",
+            f"removed {entries:,} files of compiled kernels, {mebibytes(size)}, from {folder}",
         )
         if tunings and measured.exists():
             measured.unlink()
@@ -55,10 +56,6 @@ def cache_command(
         return
     table = new_table(None, ("what", "path"), ("files", "size", "at most"))
     for what, path, files, own, limit in rows:
-        most = _mebibytes(limit) if limit else ""
-        table.add_row(what, path, f"{files:,}", _mebibytes(own), most)
+        most = mebibytes(limit) if limit else ""
+        table.add_row(what, path, f"{files:,}", mebibytes(own), most)
     write_tables([table], output)
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 2**20:,.1f} MiB"

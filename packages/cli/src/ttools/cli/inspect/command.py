@@ -103,7 +103,7 @@ def inspect_command(
                 _write(found, beside, stages, form, output)
         except CompilationError as error:
             say("error", str(error))
-            raise typer.Exit(1) from None
+            raise typer.Exit(exit_codes.FINDINGS) from None
     raise typer.Exit(status)
 
 

@@ -17,8 +17,8 @@ from ttools.cli.commands import Command
 from ttools.cli.console import new_table, require_folder, say, write_json, write_tables, write_text
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.kernel_names import readable_name
-from ttools.cli.profile.units import seconds
 from ttools.core.errors import UsageError
+from ttools.core.reports.numbers import seconds
 
 if TYPE_CHECKING:
     from ttools.profiler.report.comparison import Change

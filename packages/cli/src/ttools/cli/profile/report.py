@@ -15,7 +15,7 @@ from rich.tree import Tree
 from ttools.cli.console import new_table, write_tables, write_text
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.text import blocks, narrow_accesses
-from ttools.cli.profile.units import amount, number, seconds, share
+from ttools.core.reports.numbers import amount, number, percent, seconds
 from ttools.core.reports.report import counted, shown_path
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _accesses(profiled: ProfileAnalysis) -> Table:
             row["kind"],
             str(row["bits"]),
             *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
-            *(share(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
+            *(percent(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
         )
     return table
 
@@ -224,7 +224,7 @@ def _kernels(profiled: ProfileAnalysis) -> Table:
             *(seconds(row["total_s"]), f"{row['share']:.0%}"),
             *(seconds(row[name]) for name in _SPREAD),
             *(amount(row["flops"]), amount(row["bytes"], "B"), amount(row["unique_bytes"], "B")),
-            share(row["masked_share"]),
+            percent(row["masked_share"]),
         )
     return table
 
@@ -265,7 +265,7 @@ def _bounds(profiled: ProfileAnalysis) -> Table:
             seconds(limit),
             number(row["intensity"]),
             *((amount(rates[0]), amount(rates[1], "B")) if known else ("", "")),
-            *([share(row["efficiency"])] if on_device else []),
+            *([percent(row["efficiency"])] if on_device else []),
             *([_projected(row)] if projected else []),
         )
     return table
@@ -302,7 +302,7 @@ def _compiled(profiled: ProfileAnalysis) -> Table:
             f"{own.registers}",
             amount(own.spilled, "B"),
             amount(own.shared, "B"),
-            share(held.share) if held else "",
+            percent(held.share) if held else "",
         )
     return table
 
@@ -320,10 +320,10 @@ def _lines(profiled: ProfileAnalysis) -> Table:
             row["kernel"],
             f"{shown_path(row['file'])}:{row['line']}",
             row["operations"],
-            *((seconds(row["time_s"]), share(row["time_share"])) if times else ()),
+            *((seconds(row["time_s"]), percent(row["time_share"])) if times else ()),
             f"{row['executions']:,}",
             *(amount(row[name], "B") for name in ("loaded", "stored", "atomic")),
-            share(row["masked_share"]),
+            percent(row["masked_share"]),
             amount(row["flops"]),
         )
     return table

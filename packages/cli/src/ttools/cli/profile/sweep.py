@@ -25,11 +25,11 @@ from ttools.cli.console import (
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.options import ProfiledOnOption
 from ttools.cli.profile.shapes import read_shapes
-from ttools.cli.profile.units import number, seconds
 from ttools.cli.progress import State, progress
 from ttools.cli.work import devices_for, take_over_from_upstream, write_crash_notes
 from ttools.core.errors import UsageError
 from ttools.core.process.user_module import load_functions
+from ttools.core.reports.numbers import number, seconds
 
 if TYPE_CHECKING:
     from ttools.profiler.sweep.sweep import Measurement, Sweep

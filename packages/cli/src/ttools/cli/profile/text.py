@@ -10,8 +10,15 @@ from rich.console import RenderableType
 
 from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph, table
 from ttools.cli.profile.kernel_names import readable_name
-from ttools.cli.profile.units import amount, is_known, number, seconds, share
 from ttools.cli.profile.work import is_sampled, masked, work
+from ttools.core.reports.numbers import (
+    amount,
+    is_known,
+    number,
+    percent,
+    rounded_percent,
+    seconds,
+)
 from ttools.core.reports.report import counted, shown_path
 
 if TYPE_CHECKING:
@@ -114,17 +121,17 @@ class _Blocks:
         parts = []
         if device is not None and is_known(row["compute_share"]):
             unit = f" ({row['compute_unit']})" if row["compute_unit"] else ""
-            parts.append(f"compute {_percent(row['compute_share'])}{unit}")
-            parts.append(f"memory {_percent(row['memory_share'])} of {device.name}'s peaks")
+            parts.append(f"compute {rounded_percent(row['compute_share'])}{unit}")
+            parts.append(f"memory {rounded_percent(row['memory_share'])} of {device.name}'s peaks")
         elif device is not None and is_known(row["bound_s"]) and row["bound_s"]:
             parts.append(
-                f"compute {_percent(row['compute_s'] / row['bound_s'])} and memory "
-                f"{_percent(row['memory_s'] / row['bound_s'])} of the bound on {device.name}"
+                f"compute {rounded_percent(row['compute_s'] / row['bound_s'])} and memory "
+                f"{rounded_percent(row['memory_s'] / row['bound_s'])} of the bound on {device.name}"
             )
         largest = max(forms, key=lambda form: form["total_s"], default={})
         if is_known(row["occupancy"]):
             parts.append(
-                f"occupancy {_percent(row['occupancy'])} (by {row['occupancy_limited_by']})"
+                f"occupancy {rounded_percent(row['occupancy'])} (by {row['occupancy_limited_by']})"
             )
         if is_known(largest.get("waves")):
             of_one = f" (grid {largest['grid']})" if len(forms) > 1 else ""
@@ -148,7 +155,7 @@ class _Blocks:
         taken = row["mean_s"] if "efficiency" in row else None
         if taken:
             rates = amount(row["flops"] / taken, "flop"), amount(row["unique_bytes"] / taken, "B")
-            said += f"; {share(row['efficiency'])} of it reached: {rates[0]}/s, {rates[1]}/s"
+            said += f"; {percent(row['efficiency'])} of it reached: {rates[0]}/s, {rates[1]}/s"
             if row["efficiency"] > 1:
                 said += "; faster than memory allows, as the cache held data of launches before"
         return said
@@ -238,11 +245,6 @@ def _letters(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _percent(value: float) -> str:
-    """`63%`, `0.4%`."""
-    return f"{value:.0%}" if value >= 0.095 or not value else f"{value:.1%}"
-
-
 def _waves(form: Row) -> str:
     from ttools.profiler.gpu_time.roofline import last_wave
 
@@ -251,7 +253,7 @@ def _waves(form: Row) -> str:
         programs = counted(round(form["programs"]), "program")
         fill = "does" if form["programs"] == 1 else "do"
         return f"{waves:.2g} waves: {programs} {fill} not fill the device"
-    return f"{waves:,.2f} waves, the last one {_percent(last_wave(waves))} full"
+    return f"{waves:,.2f} waves, the last one {rounded_percent(last_wave(waves))} full"
 
 
 def _projected(row: Row) -> str:
@@ -298,13 +300,19 @@ def _instructions(row: Row) -> str:
     mix = row.get("instruction_mix")
     if not isinstance(mix, dict):
         return ""
-    parts = [f"{_percent(part)} {kind}" for kind, part in mix.items() if part >= _LEAST_SHOWN]
+    parts = [
+        f"{rounded_percent(part)} {kind}" for kind, part in mix.items() if part >= _LEAST_SHOWN
+    ]
     conflicts = row["bank_conflicts"]
     if is_known(conflicts) and conflicts >= _LEAST_SHOWN:
         lines = row["bank_conflict_lines"]
-        most = [f"{at} {_percent(part)}" for at, part in lines.items() if part >= _LEAST_SHOWN]
+        most = [
+            f"{at} {rounded_percent(part)}" for at, part in lines.items() if part >= _LEAST_SHOWN
+        ]
         where = f" ({', '.join(most[:3])})" if most else ""
-        parts.append(f"bank conflicts take {_percent(conflicts)} of shared memory's turns{where}")
+        parts.append(
+            f"bank conflicts take {rounded_percent(conflicts)} of shared memory's turns{where}"
+        )
     return ", ".join(parts)
 
 
@@ -363,7 +371,7 @@ def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
     cells = [
         (
             _place(row, own),
-            *(seconds(row["time_s"]), share(row["time_share"]), amount(row["executions"])),
+            *(seconds(row["time_s"]), percent(row["time_share"]), amount(row["executions"])),
             *(amount(row[n], "B") if row[n] else "" for n in ("loaded", "stored", "atomic")),
             masked(row["masked_share"]),
             amount(row["flops"]) if row["flops"] else "",
@@ -389,7 +397,7 @@ def _access_table(rows: Sequence[Row], own: str, letters: Mapping[str, str]) -> 
         (
             *(_place(row, own), row["kind"], str(row["bits"])),
             *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
-            *(share(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
+            *(percent(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
             *(row["grid"], letters.get(row["specialisation"], row["specialisation"])),
         )
         for row in rows

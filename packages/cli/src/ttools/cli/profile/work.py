@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ttools.cli.profile.units import amount, is_known, share
+from ttools.core.reports.numbers import amount, is_known, percent
 
 Row = Mapping[Any, Any]
 
@@ -46,4 +46,4 @@ def _counted_work(row: Row) -> str:
 
 def masked(value: float) -> str:
     """Return a share of lanes; nothing where it rounds to nothing."""
-    return share(value) if is_known(value) and value >= 0.0005 else ""
+    return percent(value) if is_known(value) and value >= 0.0005 else ""

@@ -15,7 +15,6 @@ import typer
 from ttools.cli import exit_codes, options
 from ttools.cli.console import keep_stdout_for_report, require_folder, say
 from ttools.cli.devices import given_device
-from ttools.cli.profile.units import seconds as shown_seconds
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
 from ttools.cli.tune import options as tune_options
@@ -28,6 +27,7 @@ from ttools.cli.work import Work, run_work, take_over_from_upstream
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.patches import Patches
+from ttools.core.reports.numbers import seconds as shown_seconds
 
 if TYPE_CHECKING:
     from ttools.tuner.run import TuningRun

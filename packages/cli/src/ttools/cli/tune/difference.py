@@ -14,7 +14,7 @@ from rich.console import RenderableType
 
 from ttools.cli.blocks import block
 from ttools.cli.console import say, write_json, write_tables
-from ttools.cli.profile.units import seconds
+from ttools.core.reports.numbers import seconds
 from ttools.core.reports.report import config_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ttools.cli.blocks import MOST_SHOWN
-from ttools.cli.profile.units import amount, seconds
+from ttools.core.reports.numbers import amount, seconds
 from ttools.core.reports.report import config_text, counted
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STATUS = {
     "pass": exit_codes.OK,
     "fail": exit_codes.FINDINGS,
-    "inconclusive": exit_codes.TOOL_FAILURE,
+    "inconclusive": exit_codes.UNKNOWN,
 }
 
 

@@ -199,11 +199,3 @@ def launches_summary(launches: Iterable[LaunchEntry]) -> str:
     kernels = {entry.kernel for entry in entries}
     total = sum(entry.checked for entry in entries)
     return f"{counted(len(kernels), 'kernel')}, {counted(total, 'launch', 'launches')}"
-
-
-def duration(seconds: float) -> str:
-    """A time with a unit and three digits."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

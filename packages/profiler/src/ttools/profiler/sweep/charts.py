@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ttools.core.reports.report import duration
+from ttools.core.reports.numbers import seconds
 from ttools.profiler.sweep.sweep import Measurement, shown_value
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 300, 72, 14, 20, 40
@@ -63,7 +63,7 @@ def _chart(title: str, rows: Sequence[Measurement], axis: str, names: Sequence[s
                 "y": up.at(row.time.median),
                 "low": up.at(row.time.low),
                 "high": up.at(row.time.high),
-                "text": f"{name}, {axis}={row.shape[axis]}: {duration(row.time.median)}",
+                "text": f"{name}, {axis}={row.shape[axis]}: {seconds(row.time.median)}",
             }
             for row in own
             if row.time is not None
@@ -76,7 +76,7 @@ def _chart(title: str, rows: Sequence[Measurement], axis: str, names: Sequence[s
         "axis": axis,
         "lines": lines,
         "across": _apart([{"at": across.at(size), "text": f"{size:,}"} for size in sizes]),
-        "up": [{"at": up.at(tick), "text": duration(tick)} for tick in _decades(*up.ends)],
+        "up": [{"at": up.at(tick), "text": seconds(tick)} for tick in _decades(*up.ends)],
     }
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ttools.core.reports.numbers import seconds
 from ttools.core.reports.page_template import page_template
-from ttools.core.reports.report import duration
 from ttools.profiler.sweep import charts
 from ttools.profiler.sweep.sweep import Measurement, Sweep, shown_value
 
@@ -47,8 +47,8 @@ def _row(row: Measurement, sweep: Sweep) -> dict[str, object]:
         "implementation": row.implementation,
         "failure": row.failure,
         "numbers": [
-            duration(time.median) if time else "",
-            f"{duration(time.low)} to {duration(time.high)}" if time else "",
+            seconds(time.median) if time else "",
+            f"{seconds(time.low)} to {seconds(time.high)}" if time else "",
             *(_text(values[name], form) for name, form in _NUMBERS),
         ],
         "tflops": _text(values["tflops"], ".3g"),

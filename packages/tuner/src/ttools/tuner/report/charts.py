@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ttools.core.reports.numbers import seconds
 from ttools.core.reports.report import config_text
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import distinct_values
@@ -83,7 +84,7 @@ def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _label(trial: Trial, cost: float | None) -> str:
     return f"{config_text(trial.values)}: " + (
-        f"{cost * 1e6:.4g} µs" if cost is not None else f"{trial.status}: {trial.reason}"
+        seconds(cost, digits=4) if cost is not None else f"{trial.status}: {trial.reason}"
     )
 
 

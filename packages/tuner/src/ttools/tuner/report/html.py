@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ttools.core.reports.numbers import seconds
 from ttools.core.reports.page_template import page_template
-from ttools.core.reports.report import config_text, duration
+from ttools.core.reports.report import config_text
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
@@ -78,8 +79,8 @@ def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]
     return {
         "winner": trial.key == entry.winner,
         "config": config_text(trial.values),
-        "time": duration(own),
-        "interval": "" if interval is None else " to ".join(duration(end) for end in interval),
+        "time": seconds(own),
+        "interval": "" if interval is None else " to ".join(seconds(end) for end in interval),
         "samples": len(timed),
         "ratio": f"{own / best:.3f}" if best else "",
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ttools.core.reports.report import config_text, counted, duration
+from ttools.core.reports.numbers import seconds
+from ttools.core.reports.report import config_text, counted
 from ttools.core.reports.shown import Part, Table, Text, place_cells
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
@@ -44,8 +45,8 @@ def _row(entry: TuningEntry, trial: Trial) -> tuple[str, ...]:
     return (
         "winner" if trial.key == entry.winner else "",
         config_text(trial.values),
-        "" if own is None else duration(own),
-        "" if interval is None else " to ".join(map(duration, interval)),
+        "" if own is None else seconds(own),
+        "" if interval is None else " to ".join(map(seconds, interval)),
         f"{own / least:.2f}" if own is not None and least else "",
         why_not,
     )

@@ -1,0 +1,82 @@
+"""Formats numbers for reports: times, amounts with SI prefixes, shares, sizes of files.
+
+All reports use these functions, so that a figure looks alike on the console, in pages and in
+notebooks. Values have three significant digits unless more are asked for; microseconds are `us`,
+which every terminal and every encoding can show. A value that is not known, None or NaN, is an
+empty text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
+
+
+def is_known(value: Any) -> bool:
+    """Return whether a value is a number, and not NaN."""
+    return isinstance(value, (int, float)) and not math.isnan(value)
+
+
+def seconds(value: float | None, digits: int = 3) -> str:
+    """Return a time with the unit that suits it, such as `3.14 ms`."""
+    if value is None or math.isnan(value):
+        return ""
+    if abs(value) < _TIMES[-1][0]:
+        return "0"
+    number_text, unit = _scaled(value, _TIMES, digits)
+    return f"{number_text} {unit}"
+
+
+def elapsed(value: float) -> str:
+    """Return a time that somebody waits, without digits that nobody reads, such as `12 min`."""
+    if value < 100:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 6000 else f"{value / 3600:.1f} h"
+
+
+def amount(value: float | None, unit: str = "") -> str:
+    """Return a number with an SI prefix, such as `268M` or, with a unit, `1.05 MB`."""
+    if value is None or math.isnan(value):
+        return ""
+    number_text, prefix = _scaled(value, _PREFIXES, 3)
+    return f"{number_text}{' ' if unit else ''}{prefix}{unit}"
+
+
+def mebibytes(size: float) -> str:
+    """Return the size of a file or a cache, such as `1,204.5 MiB`."""
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def percent(value: float | None) -> str:
+    """Return a share with one decimal, for columns: `12.5%`."""
+    return "" if value is None or math.isnan(value) else f"{value:.1%}"
+
+
+def rounded_percent(value: float) -> str:
+    """Return a share for sentences: `63%`, and `0.4%` where whole percents would say too little."""
+    return f"{value:.0%}" if value >= 0.095 or not value else f"{value:.1%}"
+
+
+def number(value: float | None) -> str:
+    """Return a number with three digits."""
+    return "" if value is None or math.isnan(value) else f"{value:.3g}"
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str]], digits: int) -> tuple[str, str]:
+    """Return a number in the largest unit of which it is at least one, and that unit.
+
+    Args:
+        units: Factors and names, the largest first; smaller values are in the last one.
+        digits: Significant digits of the number.
+    """
+    at = next((i for i, (factor, _) in enumerate(units) if abs(value) >= factor), len(units) - 1)
+    factor, unit = units[at]
+    text = f"{value / factor:.{digits}g}"
+    if at and abs(float(text)) >= 1000:  # 999.9 us is 1 ms
+        factor, unit = units[at - 1]
+        text = f"{value / factor:.{digits}g}"
+    return (f"{value / factor:,.0f}" if "e+" in text else text), unit
