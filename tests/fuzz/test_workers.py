@@ -28,6 +28,7 @@ def test_every_seed_gets_a_verdict() -> None:
 def test_a_worker_that_dies_is_a_crash_and_the_next_kernel_runs() -> None:
     with Examiner(_WORK) as examiner:
         assert examiner.examine(generate(1), "native").variants == ("native",)
+        assert examiner._worker._process is not None
         os.kill(examiner._worker._process.pid, signal.SIGSEGV)
         verdict = examiner.examine(generate(2), "native")
         (failure,) = verdict.failures
@@ -94,8 +95,3 @@ def test_failures_of_one_cause_are_one() -> None:
     b = Failure(2, "error", "opt 0", "Error: '%7' is i1\nat <string>:8:5")
     c = Failure(3, "error", "opt 0", "Error: no such operation")
     assert a.cause == b.cause != c.cause
-
-
-def test_a_process_s_end_is_told_in_words() -> None:
-    assert workers._exit_text(-6) == "the process died of SIGABRT"
-    assert workers._exit_text(3) == "the process ended with status 3"

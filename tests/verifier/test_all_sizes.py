@@ -29,11 +29,11 @@ class _Here:
         self._asked = AllSizes(candidate, inputs)
 
     def all_sizes(self, _: float) -> _Here:
-        self._asked.do_load({})
+        self._asked.answer({"do": "load"})
         return self
 
     def ask(self, request: dict[str, Any]) -> Any:
-        return getattr(self._asked, "do_" + request["do"])(request)
+        return self._asked.answer(request)
 
     def end(self, _: object) -> None:
         """Goes on."""

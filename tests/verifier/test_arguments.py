@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 import torch
 
-from ttools.verifier.cases.tensors import elements, image_of, laid_out, storage_bytes, tensor_of
+from ttools.verifier.cases.tensors import (
+    TensorImage,
+    elements,
+    image_of,
+    laid_out,
+    storage_bytes,
+    tensor_of,
+)
 from ttools.verifier.judging.arguments import changed_arguments
 from ttools.verifier.workers.candidate import Candidate
 from ttools.verifier.workers.touched import Touched
-from ttools.verifier.workers.wire import TensorImage
 
 X = torch.arange(12, dtype=torch.float32).reshape(3, 4)
 
@@ -76,7 +82,7 @@ def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> Candidate:
     """A candidate in this process."""
     monkeypatch.setattr(torch.library.Library, "impl", torch.library.Library.impl)
     candidate = Candidate(f"{Path(__file__).parent / 'kernels_for_verify.py'}:{name}", 20)
-    assert "error" not in candidate.do_load({})
+    assert "not_loaded" not in candidate.answer({"do": "load"})
     return candidate
 
 
@@ -89,7 +95,7 @@ def test_a_kernel_that_puts_back_what_it_changed(
         "x": image_of(torch.arange(12.0).reshape(3, 4)),
         "is_shifted": is_shifted,
     }
-    answer = candidate.do_call({"arguments": sent})
+    answer = candidate.answer({"do": "call", "arguments": sent})
     assert answer["arguments"]["x"] == sent["x"].data
     found = [each.detail for each in changed_arguments(sent, answer, [])]
     assert found == ["`shifting_sum_kernel` stores to `x` and leaves it as it was"] * count
@@ -100,7 +106,11 @@ def test_another_call_may_come_before_gradients(monkeypatch: pytest.MonkeyPatch)
     candidate = loaded("remembers_the_last_forward_pass", monkeypatch)
     x, other = (replace(image_of(each), requires_grad=True) for each in (X, X + 1))
     found = [
-        elements(candidate.do_call({"arguments": {"x": x}, **between})["results"][1]["image"])
+        elements(
+            candidate.answer({"do": "call", "arguments": {"x": x}, **between})["results"][1][
+                "image"
+            ]
+        )
         for between in ({}, {"between": {"x": other}})
     ]
     assert ((found[1] / found[0] * X)[1:]).allclose((X + 1)[1:])

@@ -11,7 +11,9 @@ from typing import Any, cast
 import pytest
 import torch
 
+from ttools.core.process.worker import Limits, Worker, fork_worker
 from ttools.verifier.cases.plan import Case
+from ttools.verifier.cases.tensors import CODEC
 from ttools.verifier.judging.finding_classes import of_doubtful
 from ttools.verifier.judging.gpu import Gpu
 from ttools.verifier.judging.judge import Judge
@@ -22,7 +24,6 @@ from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.report.issue import issue_text
 from ttools.verifier.result import Verification
 from ttools.verifier.workers.gpu_candidate import GpuCandidate
-from ttools.verifier.workers.process import Limits, Worker
 
 FILE = Path(__file__).parent / "kernels_for_verify.py"
 MISCOMPILED = Path(__file__).parent / "kernels_miscompiled.py"
@@ -111,7 +112,7 @@ def verified(word: str, files: str, monkeypatch: pytest.MonkeyPatch) -> Verifica
     """A whole verification, with a process of the CPU that stands for a GPU."""
 
     def on_gpu(self: Processes) -> tuple[Worker, dict[str, Any]]:
-        worker = Worker(GpuCandidate(word, "cpu").serve, Limits())
+        worker = fork_worker(GpuCandidate(word, "cpu").serve, Limits(own_folder=True), CODEC)
         self._workers.append(worker)
         return worker, _loaded(worker)
 

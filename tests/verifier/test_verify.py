@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.errors import UsageError
 from ttools.verifier.api import verify
 from ttools.verifier.batch.folder import verify_folder
 from ttools.verifier.batch.forks import Forks
@@ -172,12 +172,11 @@ def test_what_cannot_be_verified_is_a_sentence(tmp_path: Path) -> None:
         verify_folder(tmp_path, lambda: Forks(1, VerifyOptions()), lambda *_: None, None)
 
 
-@pytest.mark.parametrize("name", ["torch", "numpy", "json"])
-def test_a_file_that_hides_a_package_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_files_of_the_current_folder_hide_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / f"{name}.py").write_text("unrelated = 1\n")
+    for name in ("torch", "numpy", "json"):
+        (tmp_path / f"{name}.py").write_text("unrelated = 1\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(TtoolsError, match=r"has failed: .*Error: .*: rename the file") as caught:
-        verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", cases=1)
-    assert f"`{tmp_path / name}.py` hides `{name}`" in str(caught.value)
+    found = verify(f"{FILE}:right", f"{FILE}:reference", f"{FILE}:inputs", cases=1)
+    assert found.failures == ()

@@ -93,7 +93,7 @@ def test_methods_are_named_with_dots(tmp_path: Path) -> None:
     [
         ("x = 3", "f", "has no function `f`"),
         ("x = 3", "x", "has no function `x`"),
-        ("def forward(): pass", "foward", "has no function `foward`; did you mean forward?"),
+        ("def rotate(): pass", "rotat_", "has no function `rotat_`; did you mean rotate?"),
         (
             "def g():\n    raise ValueError('no')\ng()",
             "f",

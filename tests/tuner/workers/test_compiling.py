@@ -124,8 +124,8 @@ def compiled(slot: WorkerSlot, launch: GpuTunedLaunch) -> Answer:
 
 
 def has_torch(slot: WorkerSlot) -> bool:
-    assert slot._process is not None
-    return "libtorch" in Path(f"/proc/{slot._process[0]}/maps").read_text()
+    assert slot._worker is not None
+    return "libtorch" in Path(f"/proc/{slot._worker.pid}/maps").read_text()
 
 
 @pytest.mark.parametrize(

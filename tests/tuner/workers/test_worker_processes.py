@@ -15,13 +15,14 @@ from tests.tuner.workers.test_serialized_launch import launch_of
 
 from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError
+from ttools.core.process.channel import WorkerEndedError, WorkerGoneError
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.store.store import TuningStore
 from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.references import UnavailableObjectError
 from ttools.tuner.workers.serialized_launch import CannotSendError, deserialize, serialize
 from ttools.tuner.workers.serving import Answer, Opening
-from ttools.tuner.workers.worker_slot import WorkerEndedError, WorkerSlot
+from ttools.tuner.workers.worker_slot import WorkerSlot
 
 SCALE = tl.constexpr(2.0)
 
@@ -88,8 +89,8 @@ def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout
         (128, "right"): "timed_out",
         (48, "right"): "failed",
     }
-    assert found[64, "crash"][1] == "ended its process: Segmentation fault (SIGSEGV)"
-    assert found[128, "right"][1].endswith("did not end within 12 s")
+    assert found[64, "crash"][1] == "the process was ended by SIGSEGV (Segmentation fault)"
+    assert found[128, "right"][1].endswith("no answer within 12 s")
     assert "power of 2" in found[48, "right"][1]
     assert result.winner.values["KIND"] == "right"
     assert result.winner.values["BLOCK"] in (64, 256)
@@ -100,13 +101,14 @@ def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout
 def test_no_process_is_left_behind() -> None:
     server = ForkServer()
     slot = WorkerSlot(server)
-    slot._process = number, _ = server.fork()
+    slot._worker = worker = server.fork()
     server.close()
     until = time.monotonic() + 20
-    while Path(f"/proc/{number}").exists() and time.monotonic() < until:
+    while Path(f"/proc/{worker.pid}").exists() and time.monotonic() < until:
         time.sleep(0.05)
-    assert not Path(f"/proc/{number}").exists()
-    assert slot.end() == -signal.SIGKILL, "its server took it along"
+    assert not Path(f"/proc/{worker.pid}").exists()
+    slot.end()
+    assert worker.code == -signal.SIGKILL, "its server took it along"
 
 
 def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
@@ -114,12 +116,12 @@ def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
     slot = WorkerSlot(server)
     try:
         for sent, sentence, timeout, how in (
-            (signal.SIGTERM, "ended its process: Terminated", 60.0, "crashed"),
-            (signal.SIGKILL, "ended its process: Killed", 60.0, "killed"),
-            (signal.SIGSTOP, r"did not end within 0.2 s", 0.2, "timed_out"),
+            (signal.SIGTERM, r"was ended by SIGTERM \(Terminated\)", 60.0, "crashed"),
+            (signal.SIGKILL, "was ended by SIGKILL", 60.0, "killed"),
+            (signal.SIGSTOP, r"no answer within 0.2 s", 0.2, "timed_out"),
         ):
-            slot._process = number, _ = server.fork()
-            os.kill(number, sent)
+            slot._worker = server.fork()
+            os.kill(slot._worker.pid, sent)
             with pytest.raises(WorkerEndedError, match=sentence) as caught:
                 slot.ask("anything", timeout)
             assert caught.value.how == how
@@ -127,8 +129,15 @@ def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
         server.close()
 
 
+def _runs(number: int) -> bool:
+    try:
+        return bool(Path(f"/proc/{number}/cmdline").read_bytes())  # a zombie has none
+    except FileNotFoundError:
+        return False
+
+
 class LeavesACompiler:
-    """Unpickled, it ends the process, but not what that has started, as Triton starts `ptxas`."""
+    """Unpickled, it ends the process without what that has started, as Triton starts `ptxas`."""
 
     def __init__(self, number: Path) -> None:
         self.number = number
@@ -136,22 +145,24 @@ class LeavesACompiler:
     def __reduce__(self):
         text = f"""
 import os, pathlib, signal, subprocess
-child = subprocess.Popen(["sleep", "20"], close_fds=False)
+child = subprocess.Popen(["sleep", "60"], close_fds=False)
 pathlib.Path({str(self.number)!r}).write_text(str(child.pid))
 os.kill(os.getpid(), signal.SIGKILL)
 """
         return exec, (text,)
 
 
-def test_the_end_of_a_worker_is_seen_although_its_compiler_runs_on(tmp_path: Path) -> None:
+def test_a_compiler_ends_with_its_worker(tmp_path: Path) -> None:
     server = ForkServer(kind="compile")
     number = tmp_path / "number"
     try:
-        with pytest.raises(WorkerEndedError, match="Killed"):
+        with pytest.raises(WorkerEndedError, match="SIGKILL"):
             WorkerSlot(server).ask(LeavesACompiler(number), 60.0)
         compiler = int(number.read_text())
-        assert Path(f"/proc/{compiler}/cmdline").read_bytes()  # it still runs
-        os.kill(compiler, signal.SIGKILL)
+        until = time.monotonic() + 15
+        while _runs(compiler) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not _runs(compiler)
     finally:
         server.close()
 
@@ -192,9 +203,9 @@ def test_a_server_has_the_hash_of_triton_for_others() -> None:
     server = ForkServer()
     try:
         assert server.triton_hash() == triton_versions.hash_triton()
-        number, connection = server.fork()  # it goes on forking
-        connection.close()
-        assert server.reap(number) == 0
+        worker = server.fork()  # it goes on forking
+        worker.channel.close()
+        assert worker.wait(60) == 0
     finally:
         server.close()
     with pytest.raises(TtoolsError):
@@ -205,15 +216,15 @@ def test_a_fork_server_that_was_killed_is_started_again() -> None:
     server = ForkServer()
     slot = WorkerSlot(server)
     try:
-        slot._process = server.fork()
+        slot._worker = server.fork()
         server._process.kill()
         server._process.wait()
         with pytest.raises(WorkerEndedError) as caught:
             slot.ask("anything", 60.0)
         assert caught.value.how == "killed", "it went with its server"
-        again, connection = server.fork()
-        assert Path(f"/proc/{again}").exists()
-        connection.close()
+        again = server.fork()
+        assert Path(f"/proc/{again.pid}").exists()
+        again.end()
     finally:
         server.close()
     with pytest.raises(TtoolsError, match="cannot be started"):
@@ -276,7 +287,7 @@ def test_if_nothing_runs_the_reason_is_raised() -> None:
 def test_answers_and_openings_are_plain_data() -> None:
     import pickle
 
-    error = WorkerEndedError("crashed", "why")
+    error = WorkerGoneError("why")
     again = pickle.loads(pickle.dumps(Answer(error=error))).error
     assert (again.how, str(again)) == ("crashed", "why")
     assert "compiles_only" in Opening.__dataclass_fields__

@@ -6,19 +6,25 @@ or an endless loop is a verdict like any other; a fresh worker goes on after it.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import multiprocessing
 import os
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ttools.core.process.channel import (
+    Channel,
+    PickleCodec,
+    WorkerEndedError,
+    WorkerGoneError,
+    wait,
+)
+from ttools.core.process.worker import Limits, Worker, spawn_worker
 from ttools.fuzz.generate.context import Features
 from ttools.fuzz.program import Program
 from ttools.fuzz.three_way import COMPILATION
@@ -32,6 +38,8 @@ if TYPE_CHECKING:
 CAPTURE = "capture"
 #: Seconds that a script may take.
 _CAPTURE_SECONDS = 900.0
+#: Seconds that a message takes which has begun to arrive.
+_MESSAGE_S = 30.0
 #: A worker's memory grows with the kernels that Triton and LLVM keep.
 _KERNELS_PER_WORKER = 250
 
@@ -95,9 +103,9 @@ def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdi
     try:
         busy = [worker for worker in pool if worker.give(_next(seeds))]
         while busy:
-            ready = wait([worker.connection for worker in busy], timeout=0.5)
+            ready = wait([worker.channel for worker in busy], 0.5)
             for worker in list(busy):
-                verdict = worker.receive(worker.connection in ready)
+                verdict = worker.receive(worker.channel in ready)
                 if verdict is not None:
                     yield verdict
                     if not worker.give(_next(seeds)):
@@ -130,8 +138,7 @@ class Examiner:
     def examine(self, program: Program, variant: str) -> Verdict:
         self._worker.give(Task(program.seed, program, (variant,)))
         while True:
-            ready = wait([self._worker.connection], timeout=0.5)
-            verdict = self._worker.receive(bool(ready))
+            verdict = self._worker.receive(bool(wait([self._worker.channel], 0.5)))
             if verdict is not None:
                 return verdict
 
@@ -149,8 +156,13 @@ class _Worker:
     def __init__(self, work: Work, folder: Path) -> None:
         self._work = work
         self._folder = folder
-        self._process: Any = None
-        self.connection: Connection = None  # type: ignore[assignment]
+        self._process: Worker | None = None
+
+    @property
+    def channel(self) -> Channel:
+        """The connection to the process, which has a task."""
+        assert self._process is not None
+        return self._process.channel
 
     def give(self, task: Task | None) -> bool:
         """Hands over a task; returns whether there was one."""
@@ -158,11 +170,13 @@ class _Worker:
             return False
         if self._process is None or self._kernels >= _KERNELS_PER_WORKER:
             self.end()
-            self._start()
+            self._process = self._started()
         self._kernels += 1
         self._seed, self._variant, self._since = task.seed, "front end", time.monotonic()
         self._ran: list[str] = []
-        self.connection.send(task)
+        self._process.forget_errors()
+        with contextlib.suppress(WorkerGoneError):  # `receive` meets it
+            self._process.channel.send(task)
         return True
 
     def receive(self, ready: bool) -> Verdict | None:
@@ -175,15 +189,15 @@ class _Worker:
                 text = f"Triton did not compile it in {self._work.timeout:.0f} s"
                 return self._lost("rejected", text)
             return self._lost("hang", f"no result after {self._work.timeout:.0f} s")
+        assert self._process is not None
         try:
-            said = self.connection.recv()
-        except (EOFError, OSError):
-            self._process.join()
-            return self._lost("crash", _exit_text(self._process.exitcode))
+            said = self._process.receive(_MESSAGE_S)
+        except WorkerEndedError as error:
+            return self._lost("crash", str(error))
         self._since = time.monotonic()
         if isinstance(said, Verdict):
             if any(failure.kind == "crash" for failure in said.failures):
-                self.end(kill=True)  # it has lost its GPU and reports that
+                self.end()  # it has lost its GPU and reports that
             return said
         self._variant = said
         if said not in (COMPILATION, CAPTURE):
@@ -191,56 +205,38 @@ class _Worker:
         return None
 
     def _lost(self, kind: Kind, text: str) -> Verdict:
-        self.end(kill=True)
-        notes = self._folder / "stderr"
-        said = notes.read_text(errors="replace")[-2000:] if notes.exists() else ""
+        said = "" if self._process is None else self._process.errors[-2000:]
+        self.end()
         failure = Failure(self._seed, kind, self._variant, f"{said.strip()}\n{text}".strip())
         return Verdict(self._seed, tuple(self._ran), (failure,), 0.0)
 
-    def _start(self) -> None:
+    def _started(self) -> Worker:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        context = multiprocessing.get_context("spawn")
-        self.connection, other = context.Pipe()
-        self._process = context.Process(
-            target=_serve, args=(other, self._work, str(self._folder)), daemon=True
-        )
-        self._process.start()
-        other.close()
         self._kernels = 0
+        folder, limits = str(self._folder), Limits(errors="kept")
+        worker = spawn_worker("ttools.fuzz.workers:serve", [folder], limits, PickleCodec())
+        with contextlib.suppress(WorkerGoneError):  # `receive` meets it
+            worker.channel.send(self._work)
+        return worker
 
-    def end(self, *, kill: bool = False) -> None:
-        """Ends the process, if there is one."""
-        if self._process is None:
-            return
-        self.connection.close()
-        if kill or not _joins(self._process):
-            self._process.kill()
-            self._process.join()
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            self._process.end()
         self._process = None
 
 
-def _joins(process: Any) -> bool:
-    process.join(0.5)
-    return process.exitcode is not None
-
-
-def _exit_text(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"the process died of {signal.Signals(-code).name}"
-    return f"the process ended with status {code}"
-
-
-def _serve(connection: Connection, work: Work, folder: str) -> None:
-    """What a worker does: tasks come in, names of variants and verdicts go out."""
-    _prepare(folder)
+def serve(channel: Channel, folder: str) -> None:
+    """Examine kernels: after the work, tasks come in, names of variants and verdicts go out."""
+    os.environ.update(
+        TTOOLS_CACHE="off", TRITON_CACHE_DIR=f"{folder}/triton", TTOOLS_QUIET="1",
+        OMP_NUM_THREADS="1",
+    )  # fmt: skip
+    work: Work = channel.receive()
     while True:
-        try:
-            task: Task = connection.recv()
-        except (EOFError, OSError):
-            os._exit(0)
-        os.truncate(Path(folder) / "stderr", 0)
-        connection.send(_examine(connection.send, task, work, Path(folder)))
+        task: Task = channel.receive()
+        channel.send(_examine(channel.send, task, work, Path(folder)))
 
 
 def _examine(announce: Callable[[str], None], task: Task, work: Work, folder: Path) -> Verdict:
@@ -280,14 +276,3 @@ def _mutants(work: Work, folder: Path, announce: Callable[[str], None]) -> Mutan
         announce(CAPTURE)
         _trials[work.script] = MutantTrial(capture_script(work.script), folder, work.cpu)
     return _trials[work.script]
-
-
-def _prepare(folder: str) -> None:
-    """Keeps a worker's files to its folder and what it says on stderr in a file."""
-    os.environ.update(
-        TTOOLS_CACHE="off", TRITON_CACHE_DIR=f"{folder}/triton", TTOOLS_QUIET="1",
-        OMP_NUM_THREADS="1",
-    )  # fmt: skip
-    notes = os.open(f"{folder}/stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-    os.dup2(notes, 2)
-    os.close(notes)

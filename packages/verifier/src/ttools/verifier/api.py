@@ -6,17 +6,15 @@ The public face of the verifier. Owns what the arguments may be, and the process
 from __future__ import annotations
 
 import inspect
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.process.hidden_modules import hiding_advice
+from ttools.core.process.channel import WorkerGoneError
 from ttools.core.process.user_module import split_word
+from ttools.core.process.worker import Limits, spawn_worker
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Failure, Verification
 
@@ -45,8 +43,7 @@ def verify(
 
     Raises:
         UsageError: a function is not in a file, cannot be loaded, or has no domain.
-        TtoolsError: the process that compares has failed, for instance because a file in the
-            current folder hides a package; the file is named.
+        TtoolsError: the process that compares has failed.
 
     Examples:
         >>> verify(softmax, torch_softmax, inputs).verdict
@@ -63,18 +60,14 @@ def verify(
     }
     folder = None if write_tests is None else str(Path(write_tests).absolute())
     request = {"subject": words, "options": asdict(settings), "write_tests": folder}
-    command = [sys.executable, "-m", "ttools.verifier.serving"]
-    done = subprocess.run(
-        command, input=json.dumps(request), capture_output=True, text=True, check=False
-    )
+    worker = spawn_worker("ttools.verifier.serving:serve", (), Limits(errors="kept"))
     try:
-        answer = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        last = (done.stderr.strip() or "no output").splitlines()[-1]
-        # `python -m` looks for modules in the current folder first.
-        advice = hiding_advice(Path.cwd())
-        why = f"{last}; {advice}" if advice else last
-        raise TtoolsError(f"the process that compares has failed: {why}") from None
+        answer = worker.ask(request)
+    except WorkerGoneError as error:
+        last = (worker.errors.strip() or str(error)).splitlines()[-1]
+        raise TtoolsError(f"the process that compares has failed: {last}") from None
+    finally:
+        worker.end()
     if "usage" in answer:
         raise UsageError(answer["usage"])
     return Verification.of_dict(answer)

@@ -1,18 +1,13 @@
-"""A verification in this process, which must be a new one: asked for by a line of JSON.
-
-`python -m ttools.verifier.serving` reads the request on its standard input and answers on its
-standard output.
-"""
+"""A verification in this process, which must be a new one."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.process.channel import Channel
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Verification
 
@@ -42,9 +37,9 @@ def verify_here(
     return Judge(Subject(**subject), options, write_tests, tell).run()
 
 
-def main() -> None:
-    """Answers one request."""
-    request = json.loads(sys.stdin.readline())
+def serve(channel: Channel) -> None:
+    """Answer one request of `verify()`."""
+    request = channel.receive()
     folder = request["write_tests"]
     answer: dict[str, Any]
     try:
@@ -56,8 +51,4 @@ def main() -> None:
         answer = found.as_dict()
     except UsageError as error:
         answer = {"usage": str(error)}
-    sys.stdout.write(json.dumps(answer) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    channel.send(answer)

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import ttools_entry
 from ttools.cli.lsp.reports import Loaded, load
 from ttools.core.errors import UsageError
+from ttools.core.process.worker import exit_text
 
 _TAIL = 4000
 
@@ -73,7 +74,8 @@ async def run(command: str, words: Sequence[str], folder: Path, limit: float) ->
         if late:
             return Outcome(None, said, f"it took longer than {limit:g} s (ttools.limitSeconds)")
         if not report.exists():
-            return Outcome(None, said, _last_error(said) or f"exit status {process.returncode}")
+            ended = f"the process {exit_text(process.returncode)}"
+            return Outcome(None, said, _last_error(said) or ended)
         try:
             return Outcome(load(report, began), said)
         except UsageError as error:

@@ -8,11 +8,13 @@ and the rest is tried in a child process. Must not know what the module is for.
 from __future__ import annotations
 
 import re
+import signal
 import tempfile
 from pathlib import Path
 
 from ttools.core.errors import UsageError
-from ttools.core.process.child import in_child
+from ttools.core.process.channel import Channel, WorkerSlowError
+from ttools.core.process.worker import Limits, spawn_worker
 from ttools.core.triton_versions.front_end import run_ttir_passes
 from ttools.core.triton_versions.version import installed_triton
 
@@ -90,22 +92,25 @@ def _wrong(text: str) -> str | None:
 def _try_in_child(path: Path, name: str) -> None:
     """Reads a file as Triton does, in a process that may die of it."""
     version = installed_triton()
-    ending = in_child(f"{__name__}:read_as_triton", str(path), seconds=_PATIENCE_S)
-    if ending.signal == "SIGALRM":
-        raise UsageError(f"{name}: Triton {version} does not end reading it")
-    if ending.signal is not None:
-        raise UsageError(
-            f"{name}: not valid TTIR: Triton {version} crashes on it ({ending.signal})"
-        )
-    if ending.code == _NO_KERNEL:
+    worker = spawn_worker(f"{__name__}:read_as_triton", [str(path)], Limits(output="shown"))
+    try:
+        code = worker.wait(_PATIENCE_S)
+    except WorkerSlowError:
+        raise UsageError(f"{name}: Triton {version} does not end reading it") from None
+    finally:
+        worker.end()
+    if code is not None and code < 0:
+        died = signal.Signals(-code).name
+        raise UsageError(f"{name}: not valid TTIR: Triton {version} crashes on it ({died})")
+    if code == _NO_KERNEL:
         raise UsageError(f"{name}: {_WITHOUT_KERNEL}")
-    if ending.code:
+    if code:
         # MLIR has printed where and why.
         raise UsageError(f"{name}: not valid TTIR for Triton {version}")
 
 
-def read_as_triton(path: str) -> int:
-    """The exit status of a process that reads a file as Triton does, and may die of it."""
+def read_as_triton(_: Channel, path: str) -> int:
+    """Return the exit status of a process that reads a file as Triton does, and may die of it."""
     from triton._C.libtriton import ir
 
     context = ir.context()

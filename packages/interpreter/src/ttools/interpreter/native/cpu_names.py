@@ -11,7 +11,8 @@ import re
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.process.child import in_child
+from ttools.core.process.channel import Channel, WorkerSlowError
+from ttools.core.process.worker import Limits, spawn_worker
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _NEWER = 3
@@ -86,21 +87,25 @@ def features_here(cpu: str, llvm: Any) -> str:
         raise unknown
     known = llvm.get_host_cpu_features().items()
     without = ",".join(f"-{name}" for name, present in sorted(known) if not present)
-    ending = in_child(
-        f"{__name__}:compare_code", cpu, without, seconds=_PATIENCE_S, keep_errors=True
-    )
-    if ending.code == _NEWER:
+    worker = spawn_worker(f"{__name__}:compare_code", (cpu, without), Limits(errors="kept"))
+    try:
+        code = worker.wait(_PATIENCE_S)
+    except WorkerSlowError:
+        raise unknown from None
+    finally:
+        worker.end()
+    if code == _NEWER:
         raise UsageError(
             f"TTOOLS_CPU={cpu}: this machine ({llvm.get_host_cpu_name()}) cannot run such code, it "
             "lacks instructions that CPU has; leave TTOOLS_CPU unset to use what it has"
         )
-    if ending.code or "not a recognized processor" in ending.errors:
+    if code or "not a recognized processor" in worker.errors:
         raise unknown
     return without
 
 
-def compare_code(cpu: str, without: str) -> int:
-    """The exit status of a process that makes code with and without what is not here."""
+def compare_code(_: Channel, cpu: str, without: str) -> int:
+    """Return the exit status of a process that makes code with and without what is not here."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

@@ -8,17 +8,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from multiprocessing.connection import Connection
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
 from ttools.core.errors import TtoolsError
+from ttools.core.process.channel import Channel, PickleCodec
 from ttools.core.process.joining import without_run
+from ttools.core.process.worker import Worker
 from ttools.tuner.workers.fork_server_main import FORK, HASH, NUMBER, WAIT
 
 # The current folder is no place to import from: a file of a user may have any name.
@@ -80,13 +83,13 @@ class ForkServer:
                 env={**without_run(os.environ), **(self._environment or {})},
             )
 
-    def fork(self, variables: Mapping[str, str] = MappingProxyType({})) -> tuple[int, Connection]:
-        """A new worker: the number of its process, and the connection to it.
+    def fork(self, variables: Mapping[str, str] = MappingProxyType({})) -> Worker:
+        """Return a new worker.
 
         A server that was killed is started again; its workers ended with it.
 
         Args:
-            variables: that it has besides the server's.
+            variables: Variables that the worker has besides the server's.
         """
         request = FORK + json.dumps(dict(variables)).encode()
         ours, theirs = socket.socketpair()
@@ -99,11 +102,13 @@ class ForkServer:
                     raise
                 number = self._number(request, theirs.fileno())
         self._served = True
-        return number, Connection(ours.detach())
+        return Worker(Channel(ours, PickleCodec()), number, partial(self._reap, number))
 
-    def reap(self, number: int) -> int:
-        """The exit code of a worker that has ended, as `subprocess` gives it."""
-        return self._number(WAIT + NUMBER.pack(number))
+    def _reap(self, number: int) -> int:
+        """Return the exit code of a worker that has ended, as `subprocess` gives it."""
+        with contextlib.suppress(TtoolsError):
+            return self._number(WAIT + NUMBER.pack(number))
+        return -signal.SIGKILL  # the server is closed, and took the worker along
 
     def triton_hash(self) -> str:
         """The hash of Triton's files, which this process need not make then.

@@ -11,7 +11,6 @@ still import torch.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -22,10 +21,12 @@ import sys
 import threading
 from collections.abc import Mapping
 from importlib import import_module
-from multiprocessing.connection import Connection
+from typing import NoReturn
 
 from ttools.core import triton_versions
+from ttools.core.process.channel import Channel, PickleCodec
 from ttools.core.process.thread_limit import is_thread_limit
+from ttools.core.process.worker import Limits, end_with_parent, serve_and_leave, silence
 
 _SERVING = "ttools.tuner.workers.serving"
 #: What workers of a kind need, which takes seconds to import: to run configurations on the CPU or
@@ -35,7 +36,6 @@ IMPORTS = {
     "gpu": ("torch", _SERVING),
     "compile": ("triton.compiler.code_generator", _SERVING),
 }
-_PR_SET_PDEATHSIG = 1
 FORK, WAIT, HASH = b"f", b"w", b"h"
 NUMBER = struct.Struct("q")
 #: Of a request: variables may be long.
@@ -104,25 +104,29 @@ def _serve_requests(descriptor: int, kind: str) -> None:
 def _fork(control: socket.socket, descriptor: int, kind: str, variables: Mapping[str, str]) -> int:
     parent = os.getpid()
     child = os.fork()
-    if child:
-        os.close(descriptor)
-        return child
-    status = 1
-    try:
+    if child == 0:
+        _work(control, descriptor, kind, variables, parent)
+    os.close(descriptor)
+    return child
+
+
+def _work(
+    control: socket.socket, descriptor: int, kind: str, variables: Mapping[str, str], parent: int
+) -> NoReturn:
+    # Received, so it would be inherited: a compiler that outlives the worker would hold it.
+    os.set_inheritable(descriptor, False)
+
+    def serve_requests(channel: Channel) -> None:
         control.close()
         os.environ.update(variables)  # before anything asks for a GPU
-        # Received, so it would be inherited: a compiler that outlives the worker would hold it.
-        os.set_inheritable(descriptor, False)
-        die_with(parent)
-        silence(1)
         from ttools.tuner.workers.serving import serve, wake_gpu
 
         if kind == "gpu":
             wake_gpu()
-        serve(Connection(descriptor))
-        status = 0
-    finally:
-        os._exit(status)
+        serve(channel)
+
+    connection = socket.socket(fileno=descriptor)
+    serve_and_leave(serve_requests, connection, PickleCodec(), parent, Limits())
 
 
 def _build_driver_module() -> None:
@@ -130,22 +134,8 @@ def _build_driver_module() -> None:
     if os.fork():
         return
     try:
-        die_with(parent)
+        end_with_parent(parent)
         silence(1)
         triton_versions.build_driver_module()
     finally:
         os._exit(0)
-
-
-def die_with(parent: int) -> None:
-    """Ends with its parent: a worker in an endless loop would not notice that it is gone."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def silence(descriptor: int) -> None:
-    """Drop what is written there: what a kernel prints while it is tried would be repeated."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, descriptor)
-    os.close(null)

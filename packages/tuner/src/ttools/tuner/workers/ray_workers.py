@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError
+from ttools.core.process.channel import WorkerGoneError
 from ttools.core.process.ray_cluster import connect
 from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serving import Answer, Opening, Request
 from ttools.tuner.workers.worker_pool import WorkerPool
-from ttools.tuner.workers.worker_slot import Job, WorkerEndedError, WorkerSlot
+from ttools.tuner.workers.worker_slot import Job, WorkerSlot
 
 
 def ray_workers(slots: int, *, gpus: float = 0.0, address: str | None = None) -> WorkerPool:
@@ -77,7 +78,7 @@ class _ActorSlot:
             answer: Answer = self._ray.get(asked)
         except self._ray.exceptions.RayActorError as error:
             # The machine or the actor itself is gone; Ray starts another one.
-            return Answer(error=WorkerEndedError("crashed", f"its machine is gone: {error}"))
+            return Answer(error=WorkerGoneError(f"its machine is gone: {error}"))
         except self._ray.exceptions.RayError as error:
             return Answer(error=TtoolsError(f"Ray: {error}"))
         return answer

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import islice
 
 from ttools.core.errors import TtoolsError
+from ttools.core.process.channel import WorkerEndedError, WorkerSlowError
 from ttools.core.process.interruptible import result, wait
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.finalists import ROUNDS
@@ -25,7 +26,7 @@ from ttools.tuner.workers.serialized_launch import serialize_configs
 from ttools.tuner.workers.serving import LEAD, Answer, Opening, Request
 from ttools.tuner.workers.target_driver import current_target
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool
-from ttools.tuner.workers.worker_slot import Job, WorkerEndedError
+from ttools.tuner.workers.worker_slot import Job
 
 #: So many configurations for each process that compiles are compiled before anybody wants them.
 _EARLY = 8
@@ -172,7 +173,7 @@ class RemoteBench:
         for future, each in compiling.items():
             future.cancel()
             if not stop():
-                yield each, self._rejected(each, WorkerEndedError("timed_out", _TOO_LONG), "")
+                yield each, self._rejected(each, WorkerSlowError(_TOO_LONG), "")
 
     def close(self) -> None:
         """Cancels what is not wanted any more."""

@@ -10,20 +10,15 @@ its time is over.
 from __future__ import annotations
 
 import contextvars
-import faulthandler
-import os
-import signal
-import socket
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.connection import Connection
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 from ttools.core.errors import TtoolsError
+from ttools.core.process.channel import Channel, PickleCodec
+from ttools.core.process.worker import Limits, Worker, fork_worker
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.measuring import Measuring
-from ttools.tuner.workers.fork_server_main import die_with, silence
 from ttools.tuner.workers.remote_bench import RemoteBench
 from ttools.tuner.workers.serialized_launch import SerializedLaunch
 from ttools.tuner.workers.serving import Opening, serve_bench
@@ -42,46 +37,20 @@ class ScriptForks:
         self._make_bench, self._configs = make_bench, configs
         self._context = contextvars.copy_context()
 
-    def fork(self, variables: Mapping[str, str] = MappingProxyType({})) -> tuple[int, Connection]:
-        """Return the number of a new process and the connection to it.
+    def fork(self, variables: Mapping[str, str] = MappingProxyType({})) -> Worker:
+        """Return a new worker.
 
         Raises:
             TtoolsError: This process cannot be forked.
         """
-        ours, theirs = socket.socketpair()
-        parent = os.getpid()
+
+        def serve(channel: Channel) -> None:
+            self._context.run(serve_bench, channel, self._make_bench, self._configs)
+
         try:
-            with warnings.catch_warnings():  # that there are threads is known
-                warnings.simplefilter("ignore", DeprecationWarning)
-                child = os.fork()
+            return fork_worker(serve, Limits(errors="dropped"), PickleCodec())
         except OSError as error:
-            ours.close()
-            theirs.close()
             raise TtoolsError(f"this process cannot be forked: {error}") from error
-        if child == 0:
-            self._work(parent, ours, theirs)
-        theirs.close()
-        return child, Connection(ours.detach())
-
-    def _work(self, parent: int, ours: socket.socket, theirs: socket.socket) -> NoReturn:
-        status = 1
-        try:
-            ours.close()
-            die_with(parent)
-            os.setsid()  # Ctrl-C is the script's to handle
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            silence(1)
-            faulthandler.disable()  # a crash is reported by whoever waits for the answer
-            silence(2)
-            connection = Connection(theirs.detach())
-            self._context.run(serve_bench, connection, self._make_bench, self._configs)
-            status = 0
-        finally:
-            os._exit(status)
-
-    def reap(self, number: int) -> int:
-        """Return the exit code of a worker that has ended, as `subprocess` gives it."""
-        return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
 
     def close(self) -> None:
         """Do nothing: a worker ends when its connection does."""

@@ -10,13 +10,13 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.device_map.mapping import map_devices, reported_device
 from ttools.core.errors import TtoolsError
+from ttools.core.process.channel import Channel, WorkerGoneError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.bench import Bench
@@ -128,13 +128,13 @@ class Answer:
     device_lost: bool = False
 
 
-def serve(connection: Connection) -> None:
+def serve(channel: Channel) -> None:
     """Answers openings and requests until the other side is gone."""
     try:
-        message = connection.recv()
+        message = channel.receive()
         while True:
-            message = _Service(connection, message).run()
-    except (EOFError, OSError):
+            message = _Service(channel, message).run()
+    except WorkerGoneError:
         return
 
 
@@ -152,32 +152,30 @@ def wake_gpu() -> None:
         triton_versions.know_compiler()
 
 
-def serve_bench(
-    connection: Connection, make_bench: Callable[[], Bench], configs: Sequence[Any]
-) -> None:
+def serve_bench(channel: Channel, make_bench: Callable[[], Bench], configs: Sequence[Any]) -> None:
     """Answer the requests about one launch, which this process has, until the other side is gone.
 
     Args:
-        connection: To the process that asks; it begins with an opening.
+        channel: To the process that asks; it begins with an opening.
         make_bench: Makes the bench of the launch.
         configs: The configurations of the launch.
     """
     import torch
 
     try:
-        opening = connection.recv()
+        opening = channel.receive()
         torch.set_num_threads(opening.threads)
         try:
             bench = make_bench()
             bench.make_ready()
         except Exception as error:  # noqa: BLE001 - whatever stands in the way of the launch
-            connection.send(Answer(error=portable(error)))
+            channel.send(Answer(error=portable(error)))
             return
         by_key = {each.key: each for each in candidates(configs)}
-        connection.send(Answer())
+        channel.send(Answer())
         while True:
-            connection.send(_answer(bench, connection.recv(), by_key))
-    except (EOFError, OSError):
+            channel.send(_answer(bench, channel.receive(), by_key))
+    except WorkerGoneError:
         return
 
 
@@ -185,11 +183,11 @@ class _Service:
     """Answers the requests about one launch.
 
     Args:
-        connection: to the process that asks.
+        channel: to the process that asks.
     """
 
-    def __init__(self, connection: Connection, opening: Opening) -> None:
-        self._connection, self._opening = connection, opening
+    def __init__(self, channel: Channel, opening: Opening) -> None:
+        self._channel, self._opening = channel, opening
         self._next: Opening | None = None
 
     def run(self) -> Opening:
@@ -199,11 +197,11 @@ class _Service:
                 self._launch()
             else:
                 self._compile(self._opening.target)
-        except (EOFError, OSError):
+        except WorkerGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever stands in the way of the launch
-            self._connection.send(Answer(error=portable(error)))
-            self._next = self._connection.recv()
+            self._channel.send(Answer(error=portable(error)))
+            self._next = self._channel.receive()
         assert self._next is not None
         return self._next
 
@@ -232,13 +230,13 @@ class _Service:
         self._answer_all(lambda request: _compiled(compiler, request))
 
     def _answer_all(self, answer: Callable[[Request], Answer]) -> None:
-        self._connection.send(Answer())
+        self._channel.send(Answer())
         while True:
-            message = self._connection.recv()
+            message = self._channel.receive()
             if isinstance(message, Opening):
                 self._next = message
                 return
-            self._connection.send(answer(message))
+            self._channel.send(answer(message))
 
 
 def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Answer:

@@ -6,15 +6,15 @@ Needs the extra `ttools-verifier[ray]`, and ttools on each machine. Must not kno
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ttools.core.process.channel import WorkerGoneError
 from ttools.core.process.ray_cluster import connect
+from ttools.core.process.worker import Limits, Worker, spawn_worker
 from ttools.verifier.batch.folder import is_case, no_verdict
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Verification
@@ -84,25 +84,20 @@ class _Host:
     def __init__(self, options: dict[str, Any], neighbours: Mapping[str, str]) -> None:
         self._options = json.dumps(options)
         self._folder = TemporaryDirectory(prefix="ttools-batch-")
-        self._server: subprocess.Popen[str] | None = None
+        self._server: Worker | None = None
         for name, text in neighbours.items():
             self._write(name, text)
 
     def verify(self, name: str, text: str) -> dict[str, Any]:
         file = self._write(name, text)
         if self._server is None:
-            command = [sys.executable, "-m", "ttools.verifier.batch.server", self._options]
-            pipe = subprocess.PIPE
-            self._server = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
+            served = "ttools.verifier.batch.forks:serve_files"
+            self._server = spawn_worker(served, [self._options], Limits())
         try:
-            self._server.stdin.write(f"{file}\n")
-            self._server.stdin.flush()
-            answer: dict[str, Any] = json.loads(self._server.stdout.readline())
-        except (OSError, ValueError):
+            answer: dict[str, Any] = self._server.ask(str(file))
+        except WorkerGoneError as error:
             self._server = None
-            return no_verdict("the process that verifies has died").as_dict()
+            return no_verdict(f"while it was verified, {error}").as_dict()
         file.unlink()
         return answer
 

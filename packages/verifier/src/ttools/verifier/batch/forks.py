@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import select
-import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import TtoolsError
+from ttools.core.process.channel import Channel, WorkerGoneError, wait
+from ttools.core.process.worker import Limits, Worker, fork_worker
 from ttools.verifier.batch.folder import no_verdict
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.result import Verification
@@ -20,8 +19,8 @@ class Forks:
     """An executor of this machine.
 
     Args:
-        slots: how many files are verified at a time.
-        options: of each.
+        slots: How many files are verified at a time.
+        options: The options of each verification.
     """
 
     def __init__(self, slots: int, options: VerifyOptions) -> None:
@@ -30,62 +29,58 @@ class Forks:
         warm_up()
         self.slots = slots
         self._options = options
-        #: By the number of a process: what it verifies, and the pipe that its result comes by.
-        self._running: dict[int, tuple[Path, int]] = {}
+        self._running: dict[Channel, tuple[Path, Worker]] = {}
 
     def submit(self, file: Path) -> None:
-        reads, writes = os.pipe()
-        pid = os.fork()
-        if pid:
-            os.close(writes)
-            self._running[pid] = file, reads
-            return
-        status = 1
-        try:
-            os.close(reads)
-            _verify(file, self._options, writes)
-            status = 0
-        finally:
-            os._exit(status)
+        worker = fork_worker(_verifying(file, self._options), Limits())
+        self._running[worker.channel] = file, worker
 
     def next(self) -> tuple[Path, Verification]:
-        ready, _, _ = select.select([pipe for _, pipe in self._running.values()], [], [])
-        pid = next(pid for pid, (_, pipe) in self._running.items() if pipe in ready)
-        file, pipe = self._running.pop(pid)
-        with os.fdopen(pipe) as stream:
-            text = stream.read()
-        os.waitpid(pid, 0)
+        file, worker = self._running.pop(wait(list(self._running))[0])
         try:
-            return file, Verification.of_dict(json.loads(text))
-        except ValueError:
-            return file, no_verdict("the process that compares has died")
+            return file, Verification.of_dict(worker.receive())
+        except WorkerGoneError as error:
+            return file, no_verdict(f"while it was verified, {error}")
+        finally:
+            worker.end()
 
     def end(self) -> None:
         """Ends what has not ended."""
-        for pid, (_, pipe) in self._running.items():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            os.close(pipe)
-            os.waitpid(pid, 0)
+        for _, worker in self._running.values():
+            worker.end()
         self._running.clear()
 
 
-def _verify(file: Path, options: VerifyOptions, writes: int) -> None:
-    from ttools.verifier.judging.judge import Judge
-    from ttools.verifier.judging.processes import Subject
-    from ttools.verifier.workers.process import end_with_parent
+def serve_files(channel: Channel, options: str) -> None:
+    """Verifies the files whose paths are received, each in a fork of this process.
 
-    os.setpgid(0, 0)
-    end_with_parent()
-    path = file.resolve()
-    subject = Subject(f"{path}:candidate", f"{path}:reference", f"{path}:inputs")
-    answer: dict[str, Any]
-    try:
-        answer = Judge(subject, options).run().as_dict()
-    except TtoolsError as error:
-        answer = no_verdict(str(error)).as_dict()
-    except Exception as error:  # noqa: BLE001 - of one file; the others go on
-        why = f"the process that compares has failed: {type(error).__name__}: {error}"
-        answer = no_verdict(why).as_dict()
-    with os.fdopen(writes, "w") as stream:
-        json.dump(answer, stream)
+    A process with threads, such as an actor of a cluster, starts a new one that calls this.
+
+    Args:
+        options: The fields of `VerifyOptions`, as JSON.
+    """
+    forks = Forks(1, VerifyOptions(**json.loads(options)))
+    while True:
+        forks.submit(Path(channel.receive()))
+        _, found = forks.next()
+        channel.send(found.as_dict())
+
+
+def _verifying(file: Path, options: VerifyOptions) -> Callable[[Channel], None]:
+    def verify(channel: Channel) -> None:
+        from ttools.verifier.judging.judge import Judge
+        from ttools.verifier.judging.processes import Subject
+
+        path = file.resolve()
+        subject = Subject(f"{path}:candidate", f"{path}:reference", f"{path}:inputs")
+        answer: dict[str, Any]
+        try:
+            answer = Judge(subject, options).run().as_dict()
+        except TtoolsError as error:
+            answer = no_verdict(str(error)).as_dict()
+        except Exception as error:  # noqa: BLE001 - of one file; the others go on
+            why = f"the process that compares has failed: {type(error).__name__}: {error}"
+            answer = no_verdict(why).as_dict()
+        channel.send(answer)
+
+    return verify

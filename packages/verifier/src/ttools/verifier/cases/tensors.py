@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from ttools.verifier.workers.wire import TensorImage
+from ttools.core.process.channel import DataCodec
 
 #: What stands in the gaps between the elements of a view: NaN in every float type, far outside of
 #: every tensor as an index, and other bytes than unwritten memory holds.
 _GAP = b"\xfb\xff"
+
+
+@dataclass(frozen=True)
+class TensorImage:
+    """A tensor as bytes: its whole storage, and which elements of it the tensor has.
+
+    Attributes:
+        dtype: The name that torch gives it, without the module.
+        strides: The distance between elements along each axis, in elements.
+        offset: The place of the first element in the storage, in elements.
+        data: The bytes of the storage.
+        requires_grad: If True, gradients are wanted.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    data: bytes
+    requires_grad: bool = False
+
+
+#: The encoding of messages between the processes of a verification. A candidate is not trusted, so
+#: its process must not be able to hand over objects, as pickles would.
+CODEC = DataCodec(TensorImage)
 
 
 def name_of(dtype: torch.dtype) -> str:

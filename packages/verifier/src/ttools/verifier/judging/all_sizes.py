@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ttools.core.process.channel import WorkerEndedError
+from ttools.core.process.worker import Worker
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
 from ttools.verifier.judging.finding_classes import of_findings
 from ttools.verifier.judging.processes import NotLoadedError, Processes
 from ttools.verifier.oracle.comparison import Mismatch
-from ttools.verifier.workers.process import Worker
-from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 
 #: With tensors of so many elements offsets of 32 bits wrap.
 _MANY = 1 << 31
@@ -102,7 +102,7 @@ class AllSizesTried:
                     try:
                         worker = worker or self._processes.all_sizes(left + _GRACE)
                         done = self._checked(worker, case, self._until - time.monotonic())
-                    except (NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
+                    except (NotLoadedError, WorkerEndedError) as error:
                         done, why = _Run(case, "not tried", (error.message,)), error.message
                 self._runs.append(done)
                 yield from done.found

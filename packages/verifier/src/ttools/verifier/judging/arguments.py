@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 
-from ttools.verifier.cases.tensors import elements, storage_bytes, tensor_of
+from ttools.verifier.cases.tensors import TensorImage, elements, storage_bytes, tensor_of
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.results import flat
-from ttools.verifier.workers.wire import TensorImage
 
 
 def changed_arguments(

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ttools.core.environment import gpu_usable
+from ttools.core.process.channel import WorkerEndedError
 from ttools.verifier.cases.plan import Case, Plan
 from ttools.verifier.judging.all_sizes import AllSizesTried, usual_seconds
 from ttools.verifier.judging.gpu import Gpu
@@ -29,7 +30,6 @@ from ttools.verifier.oracle.comparison import Mismatch, difference
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.report.written_tests import write_test
 from ttools.verifier.result import CLASSES, Failure, Verdict, Verification
-from ttools.verifier.workers.wire import WorkerGoneError, WorkerSlowError
 
 #: Once a case has failed, so many more are tried, or until so many have failed.
 _MORE_CASES, _ENOUGH_FAILED = 24, 6
@@ -101,7 +101,7 @@ class Judge:
         plan = Plan(self._domain, self._options.seed)
         try:
             self._candidate = loaded_candidate(self._processes)
-        except (NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
+        except (NotLoadedError, WorkerEndedError) as error:
             case = next(plan.begin())
             self._failed["exception"] = _Failed(Mismatch("exception", error.message), case)
             return self._verdict()
@@ -115,7 +115,7 @@ class Judge:
             if self._options.on == "gpu":
                 self._ask_gpu()
             self._try_all_sizes(plan)
-        except (WorkerGoneError, WorkerSlowError) as error:
+        except WorkerEndedError as error:
             self._unsupported[f"the reference's process: {error.message}"] = None
         return self._verdict()
 
@@ -277,7 +277,7 @@ class Judge:
         self._tell(self._tried, self._failing)
         try:
             worker = self._processes.fresh()
-        except (NotLoadedError, WorkerGoneError, WorkerSlowError) as error:
+        except (NotLoadedError, WorkerEndedError) as error:
             return Trial(problems=[Mismatch("exception", error.message)])
         try:
             return self._trials.run(case, worker, **request)
@@ -376,7 +376,7 @@ class Judge:
         for name, failed in self._failed.items():
             if name == "nondeterministic":
                 continue
-            with contextlib.suppress(WorkerGoneError, WorkerSlowError):
+            with contextlib.suppress(WorkerEndedError):
                 has_it = partial(self._problem_of, name)
                 most = self._options.shrink
                 tries = min(most, _TRIES_OF_ENDLESS) if self._processes.is_endless else most

@@ -5,19 +5,17 @@ Owns starting and ending them, and what it means that one cannot load its file.
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.process.channel import WorkerEndedError
+from ttools.core.process.worker import Limits, Serve, Worker, fork_worker, spawn_worker
+from ttools.verifier.cases.tensors import CODEC
 from ttools.verifier.options import VerifyOptions
 from ttools.verifier.workers.all_sizes import AllSizes
 from ttools.verifier.workers.candidate import Candidate
-from ttools.verifier.workers.process import Limits, Worker
 from ttools.verifier.workers.reference import Reference
-from ttools.verifier.workers.wire import Channel, WorkerGoneError, WorkerSlowError
 
 #: Once a launch or a call did not end in its time, others get a tenth of it.
 _SHARE_OF_TIME = 0.1
@@ -57,7 +55,11 @@ class Processes:
     def __init__(self, subject: Subject, options: VerifyOptions) -> None:
         self._subject, self._options = subject, options
         self._limits = Limits(
-            seconds=options.answer_seconds, memory=options.memory, network=options.network
+            seconds=options.answer_seconds,
+            memory=options.memory,
+            network=options.network,
+            own_folder=True,
+            errors="dropped",
         )
         self._workers: list[Worker] = []
         self._started = 0
@@ -65,9 +67,9 @@ class Processes:
         self.device = "cpu"
         self.is_endless = False
 
-    def _start(self, serve: Callable[[Channel], None], share: float = 1.0) -> Worker:
-        limits = replace(self._limits, seconds=self._limits.seconds * share)
-        worker = Worker(serve, limits)
+    def _start(self, serve: Serve, seconds: float | None = None) -> Worker:
+        limits = replace(self._limits, seconds=seconds or self._options.answer_seconds)
+        worker = fork_worker(serve, limits, CODEC)
         self._workers.append(worker)
         return worker
 
@@ -84,7 +86,7 @@ class Processes:
         worker = self._start(Reference(*files, is_mapped).serve)
         try:
             loaded = worker.ask({"do": "load"})
-        except (WorkerGoneError, WorkerSlowError) as error:
+        except WorkerEndedError as error:
             raise UsageError(f"the reference cannot be loaded: {error.message}") from None
         if "not_loaded" in loaded:
             raise UsageError(f"reference and inputs: the file {loaded['not_loaded']}")
@@ -101,7 +103,7 @@ class Processes:
         seconds = self._options.launch_seconds * share
         self._started += 1
         candidate = Candidate(self._subject.candidate, seconds, self.device, self._started)
-        worker = self._start(candidate.serve, share)
+        worker = self._start(candidate.serve, self._options.answer_seconds * share)
         self.configs = _loaded(worker)["configs"]
         return worker
 
@@ -118,8 +120,7 @@ class Processes:
         """
         subject = self._subject
         asked = AllSizes(subject.candidate, subject.inputs, self.device)
-        worker = Worker(asked.serve, replace(self._limits, seconds=seconds))
-        self._workers.append(worker)
+        worker = self._start(asked.serve, seconds)
         answer = worker.ask({"do": "load"})
         if "error" in answer:
             raise NotLoadedError(f"inputs and candidate in one process: {answer['error']}")
@@ -132,16 +133,9 @@ class Processes:
             NotLoadedError: its file raises there, or there is no GPU.
             WorkerGoneError: loading it ended the process.
         """
-
-        def serve(channel: Channel) -> None:
-            pipes = channel.reads, channel.writes
-            for each in pipes:
-                os.set_inheritable(each, True)
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-            command = [sys.executable, "-m", "ttools.verifier.workers.gpu_candidate"]
-            os.execv(sys.executable, [*command, *map(str, pipes), self._subject.candidate])
-
-        worker = Worker(serve, replace(self._limits, memory=None))
+        limits = replace(self._limits, memory=None)
+        served = "ttools.verifier.workers.gpu_candidate:serve"
+        worker = spawn_worker(served, [self._subject.candidate], limits, CODEC)
         self._workers.append(worker)
         return worker, _loaded(worker)
 

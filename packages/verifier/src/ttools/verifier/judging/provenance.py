@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ttools.verifier.cases.tensors import elements
+from ttools.verifier.cases.tensors import TensorImage, elements
 from ttools.verifier.oracle.comparison import Mismatch
 from ttools.verifier.workers.operators import LEAVING
-from ttools.verifier.workers.wire import TensorImage
 
 #: Of the elements of the largest tensor of a call: what torch computes on fewer is preparation.
 _SHARE = 0.25

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.process.channel import WorkerEndedError, WorkerSlowError
+from ttools.core.process.worker import Worker
 from ttools.verifier.cases.domain import Domain
 from ttools.verifier.cases.plan import Case
-from ttools.verifier.cases.tensors import elements, image_of, laid_out, map_tensors
+from ttools.verifier.cases.tensors import TensorImage, elements, image_of, laid_out, map_tensors
 from ttools.verifier.cases.values import changed
 from ttools.verifier.judging.arguments import changed_arguments
 from ttools.verifier.judging.finding_classes import explained, of_findings
 from ttools.verifier.judging.provenance import is_telling, work_of_torch
 from ttools.verifier.oracle.comparison import Mismatch, compare
-from ttools.verifier.workers.process import Worker
 from ttools.verifier.workers.results import flat
-from ttools.verifier.workers.wire import TensorImage, WorkerGoneError, WorkerSlowError
 
 
 @dataclass
@@ -164,16 +164,14 @@ class Trials:
         answer = {}
         try:
             candidate.send({"do": "call", "arguments": sent, **request})
-        except WorkerGoneError as error:
-            gone = _death(error)
+        except WorkerEndedError as error:
+            gone, slow = _death(error), isinstance(error, WorkerSlowError)
         right = self._reference.receive()
         if gone is None:
             try:
                 answer = candidate.receive()
-            except WorkerGoneError as error:
-                gone = _death(error)
-            except WorkerSlowError as error:
-                gone, slow = _death(error), True
+            except WorkerEndedError as error:
+                gone, slow = _death(error), isinstance(error, WorkerSlowError)
         if "error" in right:
             return Trial(skipped=f"the reference raises {_text(right['error'])}")
         if slow:
@@ -204,7 +202,7 @@ class Trials:
             call = {"arguments": earlier, "reuse": reuse, "hold": True, "keep": True}
             try:
                 answer = candidate.ask({"do": "call", **call})
-            except (WorkerGoneError, WorkerSlowError) as error:
+            except WorkerEndedError as error:
                 return earlier, Trial(problems=[_death(error)])
             if "broken" in answer:
                 return earlier, Trial(unsupported=answer["broken"])
@@ -318,7 +316,7 @@ class Trials:
         """Results of earlier calls that are no longer what they were."""
         try:
             kept = candidate.ask({"do": "kept"}).get("kept", [])
-        except (WorkerGoneError, WorkerSlowError) as error:
+        except WorkerEndedError as error:
             return [_death(error)]
         known = self._kept.get(candidate.pid, {})
         for number, tensors in kept:

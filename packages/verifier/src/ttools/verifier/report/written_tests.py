@@ -14,9 +14,9 @@ from string import Template
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.verifier.cases.tensors import TensorImage
 from ttools.verifier.report.text import circumstances
 from ttools.verifier.result import Failure
-from ttools.verifier.workers.wire import TensorImage
 
 _PLAIN_ENVIRONMENT = """
 if not os.path.exists("/dev/nvidia0"):

@@ -16,13 +16,13 @@ import torch
 
 from ttools.core.device_map.mapping import map_for_good
 from ttools.core.findings.findings import Finding
+from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.core.reports.sizes import Unproved, ranges_text
 from ttools.interpreter.api import interpret
 from ttools.sanitizer.sizes.host.views import put_all_on
 from ttools.verifier.cases.domain import entries_of
 from ttools.verifier.workers import module
-from ttools.verifier.workers.wire import Channel
 
 
 class AllSizes:
@@ -47,14 +47,19 @@ class AllSizes:
         while True:
             request = channel.receive()
             try:
-                answer = getattr(self, "do_" + request["do"])(request)
+                answer = self.answer(request)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code, or ours
                 described = module.described(error)
                 text = f"{described['kind']}: {described['text'].splitlines()[0]}"
                 answer = {"error": text}
             channel.send(answer)
 
-    def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to one request."""
+        answers = {"load": self._load, "check": self._checked}
+        return answers[request["do"]](request)
+
+    def _load(self, _: dict[str, Any]) -> dict[str, Any]:
         if self._device == "cuda":
             map_for_good()
             put_all_on(torch.device("cuda", 0))
@@ -65,7 +70,7 @@ class AllSizes:
             self._entries = entries_of(drawing, self._draw)
         return {}
 
-    def do_check(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, request: dict[str, Any]) -> dict[str, Any]:
         """Checks the whole domain for one value of each choice."""
         from ttools.sanitizer.sizes.api import check_ranges
 

@@ -18,11 +18,13 @@ import torch
 from ttools.core.device_map.mapping import map_for_good
 from ttools.core.errors import KernelError, TtoolsError, UnsupportedError
 from ttools.core.gpus.launch_rules import CUDA_GRID
+from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.interpreter.api import interpret
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.api import sanitize
 from ttools.verifier.cases.tensors import (
+    TensorImage,
     map_tensors,
     memory_bytes,
     put_values,
@@ -37,7 +39,6 @@ from ttools.verifier.workers.operators import Seen, watched
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.touched import Touched, stored_to
 from ttools.verifier.workers.value_log import logged
-from ttools.verifier.workers.wire import Channel, TensorImage
 
 #: So many results of earlier calls are kept, to see whether later ones change them.
 _KEPT = 12
@@ -81,14 +82,19 @@ class Candidate:
         while True:
             request = channel.receive()
             try:
-                answer = getattr(self, "do_" + request["do"])(request)
+                answer = self.answer(request)
             except Exception as error:  # noqa: BLE001 - reported to who asked
                 # A failure of ours is none of the candidate's.
                 described = module.described(error)
                 answer = {"broken": f"{described['kind']}: {described['text']}"}
             channel.send(answer)
 
-    def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to one request."""
+        answers = {"load": self._load, "call": self._called, "kept": self._kept_now}
+        return answers[request["do"]](request)
+
+    def _load(self, _: dict[str, Any]) -> dict[str, Any]:
         if self._device == "cuda":
             map_for_good()
         custom_operators.follow()
@@ -100,7 +106,7 @@ class Candidate:
             return module.not_loaded(error)
         return {"configs": self._constants_of_configs()}
 
-    def do_kept(self, _: dict[str, Any]) -> dict[str, Any]:
+    def _kept_now(self, _: dict[str, Any]) -> dict[str, Any]:
         """The elements of results of earlier calls as they are now."""
         return {
             "kept": [
@@ -109,7 +115,7 @@ class Candidate:
             ]
         }
 
-    def do_call(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _called(self, request: dict[str, Any]) -> dict[str, Any]:
         self._calls += 1
         arguments = self._arguments(request)
         owners = results.owners_of(arguments)

@@ -1,13 +1,11 @@
 """The candidate's process on a GPU: calls it there, as Triton runs it, without checks.
 
-`python -m ttools.verifier.workers.gpu_candidate READS WRITES FILE.py:NAME` answers requests by the
-pipes of those numbers. It is no fork: CUDA works in a process that nobody has used it in. Memory
-that torch allocates holds NaN, and the GPU is its default device, for wrappers that name none.
+The process is no fork: CUDA works in a process that nobody has used it in. Memory that torch
+allocates holds NaN, and the GPU is its default device, for wrappers that name none.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import torch
 
 from ttools.core.patches import Patches
+from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.verifier.cases.tensors import raw_bytes
 from ttools.verifier.workers import module
@@ -23,7 +22,6 @@ from ttools.verifier.workers.filled import Filled
 from ttools.verifier.workers.given import Given
 from ttools.verifier.workers.patched import Patched
 from ttools.verifier.workers.touched import Touched
-from ttools.verifier.workers.wire import Channel
 
 
 class GpuCandidate(Candidate):
@@ -41,7 +39,7 @@ class GpuCandidate(Candidate):
         super().__init__(word, timeout=0, device=device)
         self._log_device = device
 
-    def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
+    def _load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the file, and names the GPU."""
         if self._device == "cuda" and not torch.cuda.is_available():
             return {"not_loaded": "cannot be loaded: there is no GPU"}
@@ -72,10 +70,10 @@ class GpuCandidate(Candidate):
 
         return call
 
-    def do_call(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _called(self, request: dict[str, Any]) -> dict[str, Any]:
         """Calls the candidate; what it broke cannot be read afterwards."""
         try:
-            return super().do_call(request)
+            return super()._called(request)
         except RuntimeError as error:
             if "CUDA" not in str(error):
                 raise
@@ -123,5 +121,6 @@ class GpuCandidate(Candidate):
             yield None
 
 
-if __name__ == "__main__":
-    GpuCandidate(sys.argv[3]).serve(Channel(int(sys.argv[1]), int(sys.argv[2])))
+def serve(channel: Channel, word: str) -> None:
+    """Answers requests about a candidate on the GPU until there are no more."""
+    GpuCandidate(word).serve(channel)

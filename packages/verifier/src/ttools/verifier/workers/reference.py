@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from ttools.core.device_map.mapping import map_for_good
+from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.interpreter.api import interpret
 from ttools.verifier.cases.domain import entries_of, read_domain
-from ttools.verifier.cases.tensors import image_of, map_tensors, tensor_of
+from ttools.verifier.cases.tensors import TensorImage, image_of, map_tensors, tensor_of
 from ttools.verifier.oracle.evaluation import evaluate
 from ttools.verifier.workers import module
 from ttools.verifier.workers.patched import Patched
-from ttools.verifier.workers.wire import Channel, TensorImage
 
 
 class Reference:
@@ -37,11 +37,14 @@ class Reference:
         torch.set_num_threads(1)
         module.leave_out_compiler()
         while True:
-            request = channel.receive()
-            answer = getattr(self, "do_" + request["do"])(request)
-            channel.send(answer)
+            channel.send(self.answer(channel.receive()))
 
-    def do_load(self, _: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to one request."""
+        answers = {"load": self._load, "draw": self._drawn, "evaluate": self._evaluated}
+        return answers[request["do"]](request)
+
+    def _load(self, _: dict[str, Any]) -> dict[str, Any]:
         """Loads the files, and reads the domain; what they replaced of others is put back."""
         if self._is_mapped:
             map_for_good()
@@ -67,7 +70,7 @@ class Reference:
             "patched": before.put_back(),
         }
 
-    def do_draw(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _drawn(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             arguments = dict(request["sizes"])
             for name, number in request["choices"].items():
@@ -81,7 +84,7 @@ class Reference:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             return {"error": module.described(error)}
 
-    def do_evaluate(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _evaluated(self, request: dict[str, Any]) -> dict[str, Any]:
         """Evaluates the reference as given, in double precision, and with disturbed inputs."""
         arguments = map_tensors(tensor_of, request["arguments"], TensorImage)
         try:

@@ -1,0 +1,465 @@
+"""Worker processes: how they start, are asked, are limited and end.
+
+A worker answers requests that come over a `Channel`. It is a fork of this process (`fork_worker`),
+a new interpreter (`spawn_worker`), or comes from elsewhere, such as a server that forks; `Worker`
+asks and ends all of them alike:
+
+- An answer has a deadline. A worker that exceeds it is ended.
+- A worker that ends is noticed at once, also where a process that it started holds its connection,
+  and the error says how it ended, see `exit_text`.
+- A worker leads a process group, which is ended with it. The system ends a worker when the thread
+  that started it ends, however that happens. Only what a worker itself has started lives on if this
+  process is killed.
+
+The limits contain accidents and cheap tricks. They are no sandbox: a worker runs as its user. What
+an untrusted worker sends is only read by a `DataCodec`, in which nothing is code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import fcntl
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import IO, Any, Literal, NoReturn
+
+from ttools.core.process.channel import (
+    Channel,
+    Codec,
+    DataCodec,
+    WorkerGoneError,
+    WorkerSlowError,
+    codec_of_name,
+)
+from ttools.core.process.joining import without_run
+
+_CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1
+#: The connection of a worker is closed a moment before it has ended.
+_DEATH_S = 2.0
+_TICK_S = 0.005
+#: Of what a worker wrote to standard error so much is kept.
+_KEPT_BYTES = 8000
+#: A new interpreter imports what this process would, but for files beside the script.
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from ttools.core.process.worker import _serve_new_interpreter as serve; serve()"
+)
+
+Serve = Callable[[Channel], int | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a worker may use, and what becomes of its output.
+
+    Attributes:
+        seconds: For an answer; None for any time.
+        memory: Bytes beyond what the process has when it starts; None for any number.
+        network: If False, the process loses its network where the system allows that.
+        own_folder: If True, the process works in a temporary folder, which is removed with it.
+        output: If "shown", standard output goes where that of this process does.
+        errors: The same for standard error; "kept" makes it available as `Worker.errors`.
+    """
+
+    seconds: float | None = None
+    memory: int | None = None
+    network: bool = True
+    own_folder: bool = False
+    output: Literal["shown", "dropped"] = "dropped"
+    errors: Literal["shown", "kept", "dropped"] = "shown"
+
+
+class Worker:
+    """A process that answers requests.
+
+    Args:
+        channel: The connection to it.
+        pid: The number of the process.
+        reap: Waits for its end and returns the exit code as `subprocess` does, None if it is not
+            known.
+        seconds: The time for an answer, see `Limits`.
+        errors: The file that takes its standard error, if that is kept.
+        folder: A folder to remove at the end.
+
+    Attributes:
+        pid: The number of the process.
+        code: The exit code, once the process has ended and was asked for something or ended here.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        pid: int,
+        reap: Callable[[], int | None],
+        *,
+        seconds: float | None = None,
+        errors: IO[bytes] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        self.channel, self.pid, self.seconds = channel, pid, seconds
+        self.code: int | None = None
+        self._reap, self._errors, self._folder = reap, errors, folder
+        self._is_ended = False
+        with contextlib.suppress(OSError, AttributeError):  # the process or the call is not there
+            channel.death = os.pidfd_open(pid)
+
+    def send(self, request: Any, seconds: float | None = None) -> None:
+        """Ask for something, whose answer `receive` returns.
+
+        Args:
+            seconds: The time to take the request; by default that for an answer.
+
+        Raises:
+            WorkerGoneError: The process has ended; the message says how.
+            WorkerSlowError: It did not take the request in time, and was ended.
+        """
+        try:
+            self.channel.send(request, self._limit(seconds))
+        except WorkerGoneError as error:
+            raise self._gone(error) from None
+        except WorkerSlowError:
+            raise self._slow(self._limit(seconds)) from None
+
+    def receive(self, seconds: float | None = None) -> Any:
+        """Return the answer to the earliest request that has none.
+
+        Args:
+            seconds: The time for this answer; by default that of all.
+
+        Raises:
+            WorkerGoneError: The process has ended; the message says how.
+            WorkerSlowError: It did not answer in time, and was ended.
+        """
+        try:
+            return self.channel.receive(self._limit(seconds))
+        except WorkerGoneError as error:
+            raise self._gone(error) from None
+        except WorkerSlowError:
+            raise self._slow(self._limit(seconds)) from None
+
+    def ask(self, request: Any, seconds: float | None = None) -> Any:
+        """Send a request and return its answer, see `send` and `receive`."""
+        self.send(request, seconds)
+        return self.receive(seconds)
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Wait until the process ends by itself; return its exit code.
+
+        Raises:
+            WorkerSlowError: It took longer, and was ended.
+        """
+        if not self._has_ended_within(seconds):
+            raise self._slow(seconds)
+        return self.end()
+
+    def end(self) -> int | None:
+        """End the process and its group; return the exit code, None if it is not known."""
+        if self._is_ended:
+            return self.code
+        self._is_ended = True
+        _kill(self.pid)
+        self.channel.close()
+        self.code = self._reap()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return self.code
+
+    @property
+    def errors(self) -> str:
+        """The end of what the process wrote to standard error, if that is kept."""
+        if self._errors is None:
+            return ""
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(size - _KEPT_BYTES, 0))
+        return self._errors.read().decode(errors="replace")
+
+    def forget_errors(self) -> None:
+        """Drop what the process has written to standard error so far."""
+        if self._errors is not None:
+            self._errors.truncate(0)
+
+    def _limit(self, seconds: float | None) -> float | None:
+        return self.seconds if seconds is None else seconds
+
+    def _gone(self, error: WorkerGoneError) -> WorkerGoneError:
+        is_over = self._is_ended
+        if is_over or not self._has_ended_within(_DEATH_S):
+            self.end()
+            return WorkerGoneError("the process has ended" if is_over else error.message, self.code)
+        self.end()
+        return WorkerGoneError(f"the process {exit_text(self.code)}", self.code)
+
+    def _slow(self, seconds: float | None) -> WorkerSlowError:
+        self.end()
+        return WorkerSlowError(f"no answer within {seconds or 0:g} s")
+
+    def _has_ended_within(self, seconds: float | None) -> bool:
+        if self.channel.death is not None:
+            poll = select.poll()
+            poll.register(self.channel.death, select.POLLIN)
+            return bool(poll.poll(None if seconds is None else seconds * 1e3))
+        until = None if seconds is None else time.monotonic() + seconds
+        while not _is_over(self.pid):  # Linux before 5.3 has nothing to wait for
+            if until is not None and time.monotonic() >= until:
+                return False
+            time.sleep(_TICK_S)
+        return True
+
+
+def exit_text(code: int | None) -> str:
+    """Return how a process ended, such as "was ended by SIGSEGV (Segmentation fault)".
+
+    Args:
+        code: Its exit status, or the negative number of a signal; None if it is not known.
+    """
+    if code is None:
+        return "has ended"
+    if code >= 0:
+        return f"ended with exit status {code}"
+    try:
+        name, meaning = signal.Signals(-code).name, signal.strsignal(-code)
+    except ValueError:
+        return f"was ended by signal {-code}"
+    if code == -signal.SIGKILL:
+        meaning = "by another process, or by the system for want of memory"
+    return f"was ended by {name} ({meaning})"
+
+
+# --- starting a worker ---------------------------------------------------------------------------
+
+#: This process's connections to workers, which a fork closes: they are none of its business.
+_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
+
+
+def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Worker:
+    """Start a worker that is a fork of this process.
+
+    Only the thread that calls this goes on in the fork. A lock that another thread holds stays
+    locked there, so a fork of a process with threads may hang; its deadline ends it.
+
+    Args:
+        serve: Reads requests from a channel and answers them until the channel is closed. What it
+            returns is the exit status, None for 0.
+        codec: The encoding of messages; plain data by default.
+
+    Raises:
+        OSError: This process cannot be forked.
+    """
+    ours, theirs = socket.socketpair()
+    folder = tempfile.mkdtemp(prefix="ttools-worker-") if limits.own_folder else None
+    errors = _errors_file() if limits.errors == "kept" else None
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    parent = os.getpid()
+    try:
+        with warnings.catch_warnings():  # that there are threads is known
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+    except OSError:
+        for end in (ours, theirs):
+            end.close()
+        raise
+    if pid == 0:
+        ours.close()
+        for other in list(_channels):
+            other.close()
+        descriptor = None if errors is None else errors.fileno()
+        serve_and_leave(serve, theirs, codec or DataCodec(), parent, limits, folder, descriptor)
+    theirs.close()
+    channel = Channel(ours, codec or DataCodec())
+    _channels.add(channel)
+
+    def reap() -> int | None:
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        except ChildProcessError:  # somebody else has waited for it
+            return None
+
+    return Worker(channel, pid, reap, seconds=limits.seconds, errors=errors, folder=folder)
+
+
+def spawn_worker(
+    function: str, arguments: Sequence[str], limits: Limits, codec: Codec | None = None
+) -> Worker:
+    """Start a worker that is a new Python interpreter.
+
+    Args:
+        function: `module:name`; called with a channel and the arguments. What it returns is the
+            exit status, None for 0.
+        codec: The encoding of messages; plain data by default.
+
+    Raises:
+        OSError: No process can be started.
+    """
+    ours, theirs = socket.socketpair()
+    folder = tempfile.mkdtemp(prefix="ttools-worker-") if limits.own_folder else None
+    errors = _errors_file() if limits.errors == "kept" else None
+    path = [entry for entry in sys.path if entry]
+    order = {
+        "function": function,
+        "arguments": list(arguments),
+        "descriptor": theirs.fileno(),
+        "parent": os.getpid(),
+        "limits": asdict(limits),
+        "folder": folder,
+        "codec": (codec or DataCodec()).name(),
+    }
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM.format(path=path), json.dumps(order)],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=None if limits.output == "shown" else subprocess.DEVNULL,
+            stderr={"shown": None, "kept": errors, "dropped": subprocess.DEVNULL}[limits.errors],
+            start_new_session=True,
+            env=without_run(os.environ),
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    channel = Channel(ours, codec or DataCodec())
+    _channels.add(channel)
+    reap = process.wait
+    return Worker(channel, process.pid, reap, seconds=limits.seconds, errors=errors, folder=folder)
+
+
+def _errors_file() -> IO[bytes]:
+    """Return a file to which several processes append."""
+    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the worker owns it
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    return file
+
+
+def _is_over(pid: int) -> bool:
+    """Return whether a process has ended, also if nobody has waited for it."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+    except OSError:
+        return True
+    return status.rpartition(")")[2].split()[0] in "ZX"
+
+
+def _kill(pid: int) -> None:
+    """Kill a process and the group that it leads, if it does already."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+
+
+# --- in the worker -------------------------------------------------------------------------------
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the system end this process when the thread that started it ends.
+
+    A process in an endless loop would not notice that nobody waits for it.
+
+    Args:
+        parent: The number of the process that started this one, which may have ended by now.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def silence(descriptor: int) -> None:
+    """Drop what is written to a descriptor from now on."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, descriptor)
+    os.close(null)
+
+
+def serve_and_leave(
+    serve: Serve,
+    connection: socket.socket,
+    codec: Codec,
+    parent: int,
+    limits: Limits,
+    folder: str | None = None,
+    errors: int | None = None,
+) -> NoReturn:
+    """Make this process a worker; never returns.
+
+    Args:
+        serve: Answers the requests, see `fork_worker`.
+        connection: The connection to the process that asks.
+        parent: The number of the process that started this one.
+        folder: The folder to work in; None to stay where the process is.
+        errors: A descriptor that takes standard error; None to do as the limits say.
+    """
+    status = 1
+    try:
+        end_with_parent(parent)
+        with contextlib.suppress(OSError):
+            os.setsid()  # Ctrl-C is for the process that asks; this one's group ends with it
+        faulthandler.disable()  # a crash is reported by whoever waits for the answer
+        silence(0)
+        if limits.output == "dropped":
+            silence(1)
+        if errors is not None:
+            os.dup2(errors, 2)
+        elif limits.errors == "dropped":
+            silence(2)
+        _contain(limits, folder)
+        status = serve(Channel(connection, codec)) or 0
+    except WorkerGoneError:  # nobody asks any more
+        status = 0
+    except BaseException:  # noqa: BLE001 - the process ends
+        with contextlib.suppress(OSError):  # the script may have replaced sys.stderr
+            os.write(2, traceback.format_exc().encode(errors="backslashreplace"))
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+
+
+def _contain(limits: Limits, folder: str | None) -> None:
+    # A crash is expected, so the machine need not keep a file of it.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if folder is not None:
+        os.chdir(folder)
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+    if limits.memory is not None:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * os.sysconf("SC_PAGE_SIZE") + limits.memory
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if not limits.network:
+        # Where the system lets its users have no namespaces of their own, the network stays.
+        ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+
+
+def _serve_new_interpreter() -> NoReturn:
+    order = json.loads(sys.argv[1])
+    del sys.argv[1:]
+    connection = socket.socket(fileno=order["descriptor"])
+    connection.set_inheritable(False)
+
+    def serve(channel: Channel) -> int | None:
+        function: Callable[..., int | None] = resolve_name(order["function"])
+        return function(channel, *order["arguments"])
+
+    limits, codec = Limits(**order["limits"]), codec_of_name(order["codec"])
+    serve_and_leave(serve, connection, codec, order["parent"], limits, order["folder"])
