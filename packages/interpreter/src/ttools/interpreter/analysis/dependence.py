@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.ir.dataflow import backward_slice, control_sources
+from ttools.interpreter.ir.dataflow import control_sources, reachable
 
 
 def computed_from(values: Iterable[Value]) -> set[Operation]:
     """The operations that some values depend on, those that make them among them."""
-    found = backward_slice(values, _sources)
+    found = reachable(values, _sources)
     return {value.defining_op for value in found if value.defining_op is not None}
 
 

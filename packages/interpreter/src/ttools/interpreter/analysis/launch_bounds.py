@@ -9,14 +9,19 @@ loops let it happen. What is not proved may be inside all the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-from ttools.interpreter.analysis.launch_values import LaunchValues, Pointer, is_view
+from ttools.interpreter.analysis.launch_values import LaunchValues, Pointer
 from ttools.interpreter.analysis.linear import Linear
-from ttools.interpreter.ir import Block, Constant, Operation, PointerType, Value, element_type
+from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type
+from ttools.interpreter.ir.dataflow import reachable
+from ttools.interpreter.ir.semantics import Comparison, comparison, logic, moved_lanes, number_of
 from ttools.interpreter.llvm.builder import SIZES, memory_type
 
+#: A condition, whether it does not hold, and the views through which it is seen.
+_Step: TypeAlias = "tuple[Value, bool, tuple[Value, ...]]"
 _NEGATED = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle", "eq": "ne", "ne": "eq"}
 _NEGATED |= {"ult": "uge", "uge": "ult", "ule": "ugt", "ugt": "ule"}
 
@@ -60,7 +65,7 @@ class LaunchBounds:
 
     def is_inside(self, access: Operation) -> bool:
         """Return whether all that an operation accesses is shown to be inside its memory."""
-        pointer = self._values.value(access.address)
+        pointer = self._values.of(access.address)
         if not isinstance(pointer, Pointer):
             return False
         memory = self._memory[pointer.parameter]
@@ -95,10 +100,11 @@ class LaunchBounds:
             holder = block.parent_op
             if holder is not None:
                 found += self._path(holder.parent)
-                if holder.name == "scf.if":
+                condition = holder.operand("condition")
+                if condition is not None:
                     otherwise = block.parent is not holder.regions[0]
-                    found += self._conditions(holder.operands[0], otherwise)
-                elif holder.name == "scf.for":
+                    found += self._conditions(condition, otherwise)
+                elif holder.loop_bounds is not None:
                     last = self._values.last_iteration(holder)
                     if last is not None and last.constant < 0:
                         found.append(Linear(1))  # it has no iterations
@@ -119,42 +125,46 @@ class LaunchBounds:
             if len(ways) != 1 or block is blocks[0]:
                 break
             ((block, place),) = ways
-            if block.terminator.name == "cf.cond_br":
-                found += self._conditions(block.terminator.operands[0], bool(place))
+            condition = block.terminator.operand("condition")
+            if condition is not None:
+                found += self._conditions(condition, bool(place))
         return found
 
     def _conditions(self, mask: Value, negated: bool = False) -> list[Linear]:
         """Return expressions that are not positive where a condition holds, or does not."""
         found: list[Linear] = []
-        pending: list[tuple[Value, bool, tuple[Operation, ...]]] = [(mask, negated, ())]
-        seen: set[object] = set()
-        while pending:
-            value, negated, views = here = pending.pop()
+
+        def visit(step: _Step) -> Iterable[_Step]:
+            value, negated, views = step
             op = value.defining_op
-            if op is None or here in seen:
-                continue
-            seen.add(here)
-            if op.name in ("arith.andi", "arith.ori") and negated == (op.name == "arith.ori"):
-                pending += [(operand, negated, views) for operand in op.operands]
-            elif op.name == "arith.xori" and _is_true(op.operands[1]):
-                pending.append((op.operands[0], not negated, views))
-            elif is_view(op):
-                pending.append((op.operands[0], negated, (*views, op)))
-            elif op.name == "arith.constant" and not negated and _is_false(value):
+            if op is None:
+                return ()
+            made = logic(op)
+            if made is not None and made.kind != "not":
+                joins = negated == (made.kind == "or")
+                return [(operand, negated, views) for operand in made.operands if joins]
+            if made is not None:
+                return [(made.operands[0], not negated, views)]
+            if moved_lanes(value) is not None:
+                return [(op.operands[0], negated, (*views, value))]
+            if not negated and number_of(value) == 0:
                 found.append(Linear(1))
-            elif op.name == "arith.cmpi":
-                for each in self._compared(op, negated):
+            elif (compared := comparison(op)) is not None:
+                for each in self._compared(compared, negated):
                     moved: Linear | None = each
                     for view in reversed(views):
                         moved = None if moved is None else self._values.viewed(view, moved)
                     if moved is not None:
                         found.append(moved)
+            return ()
+
+        start: _Step = (mask, negated, ())
+        deque(reachable([start], visit), maxlen=0)
         return found
 
-    def _compared(self, op: Operation, negated: bool) -> list[Linear]:
-        predicate = str(op.attributes["predicate"])
-        predicate = _NEGATED[predicate] if negated else predicate
-        a, b = (self._values.value(operand) for operand in op.operands)
+    def _compared(self, compared: Comparison, negated: bool) -> list[Linear]:
+        predicate = _NEGATED[compared.predicate] if negated else compared.predicate
+        a, b = self._values.of(compared.left), self._values.of(compared.right)
         if not isinstance(a, Linear) or not isinstance(b, Linear):
             return []
         if predicate in ("ugt", "uge"):
@@ -178,19 +188,3 @@ class LaunchBounds:
             case "eq":
                 return [less, more]
         return []
-
-
-def _splat_of(value: Value, wanted: int) -> bool:
-    op = value.defining_op
-    while op is not None and is_view(op):
-        op = op.operands[0].defining_op
-    data = op.attributes.get("value") if op is not None else None
-    return isinstance(data, Constant) and {bool(bits) for bits in data.bits} == {bool(wanted)}
-
-
-def _is_true(value: Value) -> bool:
-    return _splat_of(value, 1)
-
-
-def _is_false(value: Value) -> bool:
-    return _splat_of(value, 0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ttools.interpreter.dialects.integer_ranges import Interval
+from ttools.interpreter.ir import Value
+from ttools.interpreter.ir.domains.intervals import Interval
 
 #: What stands for an unknown number.
 Atom: TypeAlias = "tuple[object, ...]"
@@ -44,12 +45,6 @@ class Linear:
         scaled = {atom: factor * number for atom, factor in self.terms.items()}
         return Linear(self.constant * number, scaled)
 
-    def renamed(self, rename: Callable[[Atom], Atom]) -> Linear:
-        """Return this over other atoms; different atoms must become different ones."""
-        if not self.terms:
-            return self
-        return Linear(self.constant, {rename(atom): f for atom, f in self.terms.items()})
-
 
 class Bounds:
     """The unknowns of an analysis: the interval of each, and conditions that always hold.
@@ -63,6 +58,14 @@ class Bounds:
         self.intervals: dict[Atom, Interval] = {}
         self.rules: dict[Atom, list[Linear]] = {}
         self._tried = 0
+
+    def unknown(self, value: Value, number: int, interval: Interval) -> Linear:
+        """Return an unknown between two numbers, one of those of a value; a number if it is one."""
+        if interval[0] == interval[1]:
+            return Linear(interval[0])
+        atom: Atom = ("lane" if value.is_tensor else "scalar", value, number)
+        self.intervals[atom] = interval
+        return Linear(0, {atom: 1})
 
     def interval(self, expression: Linear) -> Interval:
         """Return between which numbers an expression lies, by the intervals of its atoms."""

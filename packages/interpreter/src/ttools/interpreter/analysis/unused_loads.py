@@ -28,7 +28,7 @@ from ttools.interpreter.dialects.traits import (
     WRITES,
 )
 from ttools.interpreter.ir import Block, Module, Operation, Value
-from ttools.interpreter.ir.dataflow import backward_slice, block_argument_sources, control_sources
+from ttools.interpreter.ir.dataflow import block_argument_sources, control_sources, reachable
 from ttools.interpreter.ir.dead_code import operations_without_purpose
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
@@ -146,7 +146,7 @@ def _origins(*values: Value) -> tuple[set[Operation], set[Value]]:
 
     loads: set[Operation] = set()
     arguments: set[Value] = set()
-    for value in backward_slice(values, sources):
+    for value in reachable(values, sources):
         op = value.defining_op
         if op is not None and op.name in _LOADS:
             loads.add(op)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.interpreter.dialects.declaration import Invalid, Op, Unit
-from ttools.interpreter.dialects.integer_ranges import ARITH as RANGES
+from ttools.interpreter.dialects.integers import ARITH as MEANINGS
 from ttools.interpreter.dialects.traits import (
     AXIS_INFO,
     CAST,
     CHOOSES,
     COMMUTATIVE,
+    CONSTANT,
     DIVIDES,
     ELEMENTWISE,
     FROM_COORDINATES,
@@ -22,6 +23,7 @@ from ttools.interpreter.dialects.traits import (
     PURE,
     REGULAR,
     RESIZES,
+    SELECTS,
     WIDENS,
     Trait,
 )
@@ -136,6 +138,7 @@ _TRAITS: dict[Trait, set[str]] = {
         "maxsi",
     },
     RESIZES: {"trunci", "extsi", "index_cast"},
+    SELECTS: {"select"},
     AXIS_INFO: {"addi", "subi", "muli", "shli", "extsi", "trunci", "select"},
 }  # fmt: skip
 _NOUNS = {
@@ -163,7 +166,7 @@ _PYTHON = {
 
 def _traits(name: str) -> frozenset[Trait]:
     if name == "constant":
-        return frozenset({PURE, FROM_COORDINATES})
+        return frozenset({PURE, FROM_COORDINATES, CONSTANT})
     own = {trait for trait, names in _TRAITS.items() if name in names}
     return frozenset({PURE, ELEMENTWISE} | own)
 
@@ -184,7 +187,7 @@ OPERATIONS = {
         noun=_NOUNS.get(name, ""),
         python=_PYTHON.get(name, ""),
         invalid=_INVALID.get(name, ""),
-        range=RANGES.get(name),
+        integer=MEANINGS.get(name),
     )
     for name, op in ((full.removeprefix("arith."), op) for full, op in _OPERATIONS.items())
 }

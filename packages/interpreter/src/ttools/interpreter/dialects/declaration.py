@@ -1,5 +1,9 @@
 """What a dialect file says about an operation: how it is written, its results, and what it does.
 
+Beside its syntax an operation declares traits, the exact meaning of integers (`integers`), the
+lanes of views (`coordinates`) and the edges of structured control flow (`flow`), each once; an
+analysis asks for these instead of for names.
+
 Formats follow MLIR's declarative assembly formats
 (https://mlir.llvm.org/docs/DefiningDialects/Operations/#declarative-assembly-format):
 
@@ -17,8 +21,6 @@ Formats follow MLIR's declarative assembly formats
                         `flags` (`<nsw, nuw>`), `words` (`local|global_read`), `dimension` (`x y
                         z`, held as 0 1 2), `constant`, `attribute` (any value), `rounding` (an
                         optional keyword), `presence` (nothing written: the attribute is True)
-
-This file must not know how formats are read.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from ttools.interpreter.dialects.integer_ranges import RangeRule
+from ttools.interpreter.dialects.coordinates import CoordinateMap
+from ttools.interpreter.dialects.flow import Edge
+from ttools.interpreter.dialects.integers import Meaning
 from ttools.interpreter.dialects.traits import Trait
 
 #: Not `kind($name)`, which is an attribute or a type.
@@ -66,7 +70,9 @@ class Op:
             empty where it is made of none.
         invalid: As what it makes a NaN of operands that are none; empty where it does not, or where
             nobody asks.
-        range: What its exact result may be; None where nothing is known, or no integer results.
+        integer: What its result is, as an exact integer; None where that is not declared.
+        lanes: Of a view, the lanes of the operands that the result's lanes are; None of others.
+        flow: Of structured control flow, the edges along which it passes values.
     """
 
     format: str | None = None
@@ -80,7 +86,9 @@ class Op:
     noun: str = ""
     python: str = ""
     invalid: Invalid = ""
-    range: RangeRule | None = None
+    integer: Meaning | None = None
+    lanes: CoordinateMap | None = None
+    flow: tuple[Edge, ...] = ()
 
     @cached_property
     def operand_names(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.interpreter.dialects.declaration import Invalid, Op
+from ttools.interpreter.dialects.integers import absolute
 from ttools.interpreter.dialects.traits import CHOOSES, ELEMENTWISE, PURE
 
 _INTEGER_UNARY = Op("$operand attr-dict `:` type($result)")
@@ -64,6 +65,8 @@ def _declared(name: str, op: Op) -> Op:
         return replace(op, traits=_TRAITS, unit="arithmetic", each=2)
     if name == "clampf":
         return replace(op, traits=_TRAITS, unit="compare")
+    if name == "absi":
+        return replace(op, traits=_TRAITS, integer=absolute)
     traits = _TRAITS | {CHOOSES} if name in ("absf", "copysign") else _TRAITS
     return replace(
         op, traits=traits, unit="" if name in _PLAIN else "function", invalid=_INVALID.get(name, "")

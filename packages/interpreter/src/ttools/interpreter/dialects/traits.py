@@ -1,7 +1,7 @@
 """Traits: what an operation does, as far as analyses ask, said once where it is declared.
 
 As in xDSL and MLIR, a pass asks for a trait and not for a name, so that an operation that is added
-is known to every pass. This file must not know any operation.
+is known to every pass.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Trait:
 # ---- effects: an operation without any of them, and without PURE, may do anything
 PURE = Trait("PURE")  #: computes its results and does nothing else, but for what its regions do
 READS = Trait("READS")  #: reads memory at its address
+LOADS = Trait("LOADS")  #: reads through pointers, in no order with other programs unless volatile
 WRITES = Trait("WRITES")  #: writes memory at its address
 ATOMIC = Trait("ATOMIC")  #: accesses memory in one step, by which programs learn of each other
 BARRIER = Trait("BARRIER")  #: threads of the program wait for each other; accesses stay on a side
@@ -46,7 +47,11 @@ COMBINES = Trait("COMBINES")  #: its region is a function of elements, called fo
 CAST = Trait("CAST")  #: the same value in another representation
 CHOOSES = Trait("CHOOSES")  #: a lane of the result is one of an operand's, but for its sign
 
+SELECTS = Trait("SELECTS")  #: a lane of the result is that of one of two operands, by a third one
+CONSTANT = Trait("CONSTANT")  #: its value is written in the operation
+
 # ---- integers
+DISPLACES = Trait("DISPLACES")  #: moves a pointer by an offset
 REGULAR = Trait("REGULAR")  #: of tiles built of ranges and uniform values it makes such a tile
 DIVIDES = Trait("DIVIDES")  #: an integer quotient or remainder
 
@@ -62,6 +67,8 @@ AXIS_INFO = Trait("AXIS_INFO")
 # ---- control
 STRUCTURED = Trait("STRUCTURED")  #: its regions are code of the function, which ends in a yield
 LOOP = Trait("LOOP")  #: a structured operation whose regions run any number of times
+COUNTED = Trait("COUNTED")  #: a loop with bounds and a step, of one region
+CONDITIONAL = Trait("CONDITIONAL")  #: a structured operation of whose regions one runs, once
 BRANCH = Trait("BRANCH")  #: goes on in a successor block
 TERMINATOR = Trait("TERMINATOR")  #: the last operation of its block
 CALL = Trait("CALL")  #: runs another function of the module

@@ -7,6 +7,7 @@ of its own, read in `ttools.interpreter.parser.structured`; `tt.reduce`, `tt.sca
 
 from __future__ import annotations
 
+from ttools.interpreter.dialects import coordinates, integers
 from ttools.interpreter.dialects.declaration import Op
 from ttools.interpreter.dialects.traits import (
     ATOMIC,
@@ -19,12 +20,14 @@ from ttools.interpreter.dialects.traits import (
     COUNTS,
     CROSS_LANE,
     CROSS_THREAD,
+    DISPLACES,
     EFFECT,
     ELEMENTWISE,
     FROM_COORDINATES,
     FUNCTION,
     GATHERS,
     INTEGER_UNIT,
+    LOADS,
     PURE,
     READS,
     REGULAR,
@@ -68,7 +71,7 @@ _MEMORY = {
         ("pointee(ptr)",),
         _CACHE | _PADDING,
         _CACHE_POLICY,
-        traits=frozenset({READS}),
+        traits=frozenset({READS, LOADS}),
         noun="load",
     ),
     "tt.store": Op(
@@ -120,8 +123,9 @@ _MEMORY = {
     ),
     "tt.addptr": Op(
         "$ptr `,` $offset attr-dict `:` type($result) `,` type($offset)",
-        traits=frozenset({PURE, ELEMENTWISE, REGULAR, AXIS_INFO}),
+        traits=frozenset({PURE, ELEMENTWISE, REGULAR, AXIS_INFO, DISPLACES}),
         python="Add",
+        integer=integers.displaced,
     ),
     # Block pointers, up to Triton 3.8.
     "tt.make_tensor_ptr": Op(
@@ -213,6 +217,7 @@ _ELEMENTWISE = {
     "tt.mulhiui": Op(
         "$x `,` $y attr-dict `:` type($result)",
         traits=frozenset({PURE, ELEMENTWISE, INTEGER_UNIT}),
+        integer=integers.high_product,
     ),
     "tt.extern_elementwise": Op(
         "$srcs* attr-dict `:` functional-type",
@@ -227,27 +232,44 @@ _ELEMENTWISE = {
 }
 
 _SHAPES = {
-    "tt.splat": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS})),
+    "tt.splat": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=coordinates.splat),
     "tt.unsplat": Op(
-        "$src attr-dict `:` type($src)", ("element(src)",), traits=frozenset({PURE, VIEW})
+        "$src attr-dict `:` type($src)",
+        ("element(src)",),
+        traits=frozenset({PURE, VIEW}),
+        lanes=coordinates.first_element,
     ),
-    "tt.expand_dims": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS})),
-    "tt.broadcast": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS})),
-    "tt.trans": Op(_CONVERT, traits=frozenset({PURE, VIEW, CROSS_THREAD})),
+    "tt.expand_dims": Op(
+        _CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=coordinates.expand_dims
+    ),
+    "tt.broadcast": Op(
+        _CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=coordinates.broadcast
+    ),
+    "tt.trans": Op(
+        _CONVERT, traits=frozenset({PURE, VIEW, CROSS_THREAD}), lanes=coordinates.transpose
+    ),
     "tt.reshape": Op(
         "$src (`allow_reorder` presence($allow_reorder))?"
         " (`efficient_layout` presence($efficient_layout))? attr-dict `:`"
         " type($src) `->` type($result)",
         traits=frozenset({PURE, VIEW, SPREADS, CROSS_THREAD}),
+        lanes=coordinates.reshape,
     ),
-    "tt.cat": Op(_PAIR, traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD})),
-    "tt.join": Op(_PAIR, traits=frozenset({PURE, VIEW, CROSS_THREAD})),
+    "tt.cat": Op(
+        _PAIR, traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD}), lanes=coordinates.any_order
+    ),
+    "tt.join": Op(_PAIR, traits=frozenset({PURE, VIEW, CROSS_THREAD}), lanes=coordinates.join),
     "tt.split": Op(
         "$src attr-dict `:` type($src) `->` type($outLHS)",
         ("outLHS", "outLHS"),
         traits=frozenset({PURE, VIEW, CROSS_THREAD}),
+        lanes=coordinates.split,
     ),
-    "tt.make_range": Op("attr-dict `:` type($result)", traits=frozenset({PURE, FROM_COORDINATES})),
+    "tt.make_range": Op(
+        "attr-dict `:` type($result)",
+        traits=frozenset({PURE, FROM_COORDINATES}),
+        integer=integers.make_range,
+    ),
 }
 
 _TILES = {
@@ -281,8 +303,12 @@ _TILES = {
 }
 
 _PROGRAM = {
-    "tt.get_program_id": Op(_PROGRAM_DIMENSION, traits=frozenset({PURE})),
-    "tt.get_num_programs": Op(_PROGRAM_DIMENSION, traits=frozenset({PURE})),
+    "tt.get_program_id": Op(
+        _PROGRAM_DIMENSION, traits=frozenset({PURE}), integer=integers.program_id
+    ),
+    "tt.get_num_programs": Op(
+        _PROGRAM_DIMENSION, traits=frozenset({PURE}), integer=integers.num_programs
+    ),
     "tt.print": Op(
         "string($prefix) attr-dict (`:` $args* `:` type($args*))?", (), traits=frozenset({EFFECT})
     ),

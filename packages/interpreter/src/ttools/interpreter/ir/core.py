@@ -3,13 +3,12 @@
 Operations are generic: a name, operands, results, attributes, regions and successors, exactly as
 MLIR has them, so that the parser needs no class per operation. What an operation does is in its
 declaration (see `dialects`): passes ask for traits and for operands by name. Attribute names are
-those of the ODS definitions (`axis`, `predicate`, `value`). This file must not know how operations
-are written in text.
+those of the ODS definitions (`axis`, `predicate`, `value`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
@@ -236,6 +235,38 @@ class Operation:
     def mask(self) -> Value | None:
         """Which lanes take part; None if all do."""
         return self.operand("mask")
+
+    @property
+    def loop_bounds(self) -> tuple[Value, Value, Value] | None:
+        """Lower bound, upper bound and step of a counted loop; None of anything else."""
+        bounds = self.operand("lower"), self.operand("upper"), self.operand("step")
+        return bounds if None not in bounds else None  # type: ignore[return-value]
+
+    @property
+    def operand_bits(self) -> int:
+        """Bits of the first operand's elements; 0 of what is no integer."""
+        element = element_type(self.operands[0].type) if self.operands else None
+        return element.width if isinstance(element, IntegerType) else 0
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Shape of the first result, `()` of a scalar."""
+        return shape_of(self.results[0].type)
+
+    @property
+    def constant(self) -> Constant | None:
+        """The value that it computes, if that is written in the operation."""
+        data = self.attributes.get("value")
+        return data if isinstance(data, Constant) else None
+
+    @property
+    def constant_integers(self) -> Sequence[int] | None:
+        """Elements of a constant of integers, one of equal ones; None of anything else."""
+        data = self.constant
+        element = element_type(data.type) if data is not None else None
+        if data is None or not isinstance(element, IntegerType):
+            return None
+        return [as_signed(bits, element.width) for bits in data.bits]
 
     @property
     def axis(self) -> int:

@@ -16,14 +16,6 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
 from ttools.interpreter.analysis.lane_swap import is_only_swapped, swapped_as_bits, swapped_lanes
-from ttools.interpreter.analysis.nesting import (
-    ancestor_in,
-    around,
-    definition_depth,
-    loop_depth,
-    outside_combines,
-)
-from ttools.interpreter.analysis.regularity import Regularity
 from ttools.interpreter.dialects.traits import (
     ATOMIC,
     BRANCH,
@@ -35,6 +27,14 @@ from ttools.interpreter.dialects.traits import (
     VIEW,
 )
 from ttools.interpreter.ir import Block, Operation, Value, operands_first
+from ttools.interpreter.ir.domains.regularity import Regularity
+from ttools.interpreter.ir.nesting import (
+    ancestor_in,
+    around,
+    definition_depth,
+    loop_depth,
+    outside_combines,
+)
 from ttools.interpreter.schedule.branches import (
     blocks_of,
     share_results,

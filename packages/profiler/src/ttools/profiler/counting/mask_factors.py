@@ -1,8 +1,7 @@
 """Masks of tiles taken apart into conditions on single axes, so that no lane need be looked at.
 
 `(rows[:, None] < M) & (columns[None, :] < N)` lets through as many lanes as the product of how many
-rows and how many columns hold. Owns when that is so: the conditions vary along different axes. Must
-not know what is done with the numbers.
+rows and how many columns hold, where the conditions vary along different axes.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import prod
 
-from ttools.interpreter.ir import Constant, Value, shape_of
+from ttools.interpreter.ir import Value, shape_of
 from ttools.interpreter.ir.rewriting import Builder
+from ttools.interpreter.ir.semantics import axes_through, conjunction
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,14 @@ def mask_factors(b: Builder, mask: Value) -> tuple[list[Value], int]:
 
 
 def _factors(value: Value, axes: tuple[int, ...]) -> list[_Factor]:
-    """The conditions whose conjunction a value is."""
+    """Return the conditions whose conjunction a value is."""
     op = value.defining_op
-    name = op.name if op is not None else ""
     if op is None:
         return [_Factor(value, axes)]
-    if name == "arith.andi":
-        return [factor for operand in op.operands for factor in _factors(operand, axes)]
-    if name == "tt.broadcast":
-        return _factors(op.operands[0], axes)
-    if name == "tt.splat":
-        return _factors(op.operands[0], ())
-    if name == "tt.expand_dims":
-        return _factors(op.operands[0], (*axes[: op.axis], *axes[op.axis + 1 :]))
-    if name == "arith.constant":
-        data = op.attributes["value"]
-        if isinstance(data, Constant) and set(data.bits) == {1}:
-            return []
-    return [_Factor(value, axes)]
+    if conjuncts := conjunction(op):
+        return [factor for operand in conjuncts for factor in _factors(operand, axes)]
+    if (below := axes_through(value)) is not None:
+        # An axis of extent 1 lies along none, and nothing varies along it.
+        own = tuple(-1 if axis is None else axes[axis] for axis in below)
+        return _factors(op.operands[0], own)
+    return [] if op.constant_integers == [1] else [_Factor(value, axes)]

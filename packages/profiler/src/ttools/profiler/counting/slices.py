@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ttools.interpreter.dialects.traits import READS, STRUCTURED, WRITES
 from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.ir.dataflow import backward_slice, control_sources
+from ttools.interpreter.ir.dataflow import control_sources, reachable
 
 
 def is_access(op: Operation) -> bool:
@@ -19,7 +19,7 @@ def operations_behind(values: Iterable[Value]) -> set[Operation]:
 
     Accesses are the last ones: what decides where they are is not followed.
     """
-    slice_ = backward_slice(values, _sources)
+    slice_ = reachable(values, _sources)
     found = {value.defining_op for value in slice_ if value.defining_op is not None}
     return {op for op in found if not op.has(STRUCTURED)}
 

@@ -13,7 +13,7 @@ from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.positions import Position, position_of
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
-from ttools.interpreter.ir.dataflow import backward_slice, control_sources
+from ttools.interpreter.ir.dataflow import control_sources, reachable
 from ttools.sanitizer.analysis.dataflow import is_access, loads, parameter_of
 
 
@@ -61,6 +61,6 @@ def _integers_loaded(address: Value, entry: Block) -> Iterator[Value]:
             return ()
         return control_sources(value) if op is None or op.has(STRUCTURED) else op.operands
 
-    for value in backward_slice([address], sources):
+    for value in reachable([address], sources):
         if loads(value) and isinstance(element_type(value.type), IntegerType):
             yield value

@@ -10,7 +10,7 @@ from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.positions import Position, position_of
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Module, PointerType, Value, element_type
-from ttools.interpreter.ir.dataflow import backward_slice, control_sources
+from ttools.interpreter.ir.dataflow import control_sources, reachable
 from ttools.sanitizer.analysis.dataflow import is_access, loads
 
 
@@ -51,7 +51,7 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
         return op.operands[:1] if op.name == "tt.addptr" else op.operands
 
     found: set[int] = set()
-    for value in backward_slice([pointer], sources):
+    for value in reachable([pointer], sources):
         load = loads(value)
         if value.owner is entry and not isinstance(element_type(value.type), PointerType):
             found.add(value.index)

@@ -1,4 +1,4 @@
-"""What can be seen of masks without running anything: whether one lane mask implies another.
+"""Implication of masks: whether every lane of one is seen to be one of another.
 
 A mask is compared with one that shape operations have moved: `mask` of a row as it would look
 after `mask[:, None]` and a broadcast. A proof that is not found costs a test at run time.
@@ -7,63 +7,75 @@ after `mask[:, None]` and a broadcast. A proof that is not found costs a test at
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ttools.interpreter import elementwise
-from ttools.interpreter.ir import Constant, Operation, Value, shape_of
-from ttools.sanitizer.passes.lanes import MOVES
+from ttools.interpreter.dialects.coordinates import Lanes
+from ttools.interpreter.dialects.traits import ELEMENTWISE
+from ttools.interpreter.ir import Value, shape_of
+from ttools.interpreter.ir.semantics import conjunction, is_view, lanes_of
 
 _DEEPEST = 12
 
 
+class Move(NamedTuple):
+    """How a view moves lanes: the map of coordinates and the shape of the result."""
+
+    lanes: Lanes
+    shape: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class MovedMask:
-    """A mask and the operations that moved its lanes since, first to last."""
+    """A mask and how its lanes were moved since, first to last."""
 
     mask: Value
-    moves: tuple[Operation, ...] = ()
+    moves: tuple[Move, ...] = ()
 
-    def through(self, op: Operation) -> MovedMask:
-        """The mask after one more operation of `lanes.MOVES` with a single operand."""
-        return MovedMask(self.mask, (*self.moves, op))
+    def through(self, view: Value) -> MovedMask:
+        """Return the mask after one more view, of a single operand."""
+        (lanes,) = lanes_of(view)
+        return MovedMask(self.mask, (*self.moves, Move(lanes, shape_of(view.type))))
 
 
 def implies(condition: Value | None, wanted: MovedMask, depth: int = 0) -> bool:
-    """Whether every lane in which `condition` holds has `wanted`; None holds everywhere."""
+    """Return whether every lane in which `condition` holds has `wanted`; None holds everywhere."""
     if condition is None or depth > _DEEPEST:
         return False
     if _same(condition, wanted.mask, wanted.moves, depth):
         return True
     op = condition.defining_op
-    conjuncts = op.operands if op is not None and op.name == "arith.andi" else []
+    conjuncts = conjunction(op) if op is not None else ()
     if any(implies(part, wanted, depth + 1) for part in conjuncts):
         return True
     inner = wanted.mask.defining_op
-    if inner is not None and inner.name == "arith.andi":
-        parts = [MovedMask(part, wanted.moves) for part in inner.operands]
+    if inner is not None and (required := conjunction(inner)):
+        parts = [MovedMask(part, wanted.moves) for part in required]
         if all(implies(condition, part, depth + 1) for part in parts):
             return True
-    if op is not None and wanted.moves and _same_move(op, wanted.moves[-1]):
+    if op is not None and wanted.moves and _move(condition) == wanted.moves[-1]:
         return implies(op.operands[0], MovedMask(wanted.mask, wanted.moves[:-1]), depth + 1)
     return False
 
 
-def _same(value: Value, other: Value, moves: tuple[Operation, ...], depth: int) -> bool:
-    """Whether `value` is what `moves` make of `other`."""
+def _same(value: Value, other: Value, moves: tuple[Move, ...], depth: int) -> bool:
+    """Return whether `value` is what `moves` make of `other`."""
     if not moves and value is other:
         return True
     op, source = value.defining_op, other.defining_op
     if op is None or depth > _DEEPEST:
         return False
-    if moves and _same_move(op, moves[-1]) and _same(op.operands[0], other, moves[:-1], depth + 1):
+    if moves and _move(value) == moves[-1] and _same(op.operands[0], other, moves[:-1], depth + 1):
         return True
     if source is None or op.name != source.name:
         return False
-    if op.name == "arith.constant":
-        return _same_splat(op, source) and (bool(moves) or value.type == other.type)
-    if op.name == "tt.splat":
+    if (data := op.constant) is not None:
+        alike = data.is_splat and source.constant is not None and source.constant.bits == data.bits
+        return alike and (bool(moves) or value.type == other.type)
+    if is_view(op) and not op.operands[0].is_tensor:
         return op.operands[0] is source.operands[0] and (bool(moves) or value.type == other.type)
     return (
-        elementwise.is_elementwise(op.name)
+        op.has(ELEMENTWISE)
         and not elementwise.has_effects(op)
         and op.attributes == source.attributes
         and len(op.operands) == len(source.operands)
@@ -74,20 +86,9 @@ def _same(value: Value, other: Value, moves: tuple[Operation, ...], depth: int) 
     )
 
 
-def _same_splat(a: Operation, b: Operation) -> bool:
-    first, second = a.attributes["value"], b.attributes["value"]
-    assert isinstance(first, Constant)
-    assert isinstance(second, Constant)
-    return first.is_splat and second.is_splat and first.bits == second.bits
-
-
-def _same_move(a: Operation, b: Operation) -> bool:
-    return (
-        a.name == b.name
-        and a.name in MOVES
-        and len(a.operands) == 1
-        and len(a.results) == 1
-        and a.attributes == b.attributes
-        and shape_of(a.results[0].type) == shape_of(b.results[0].type)
-        and a.operands[0].is_tensor
-    )
+def _move(value: Value) -> Move | None:
+    """Return how a value is moved from the tile that is its operand; None if it is no such view."""
+    op, lanes = value.defining_op, lanes_of(value)
+    if op is None or len(lanes) != 1 or len(op.results) != 1 or not op.operands[0].is_tensor:
+        return None
+    return Move(lanes[0], shape_of(value.type))

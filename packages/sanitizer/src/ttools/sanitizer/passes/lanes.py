@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ttools.interpreter import elementwise
-from ttools.interpreter.dialects import OPERATIONS
-from ttools.interpreter.dialects.traits import VIEW
 from ttools.interpreter.ir import Operation, TensorType, Type, Value, shape_of
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element
+from ttools.interpreter.ir.semantics import is_view
 
 #: The shadows of an operation's operands; None for those that are never marked.
 Parts = Sequence["Value | None"]
 LaneBuilder = Callable[[Builder, Operation, int, Parts], Value]
-#: Operations that move lanes and change nothing in them.
-MOVES = frozenset(name for name, op in OPERATIONS.items() if VIEW in op.traits) | {"tt.cat"}
 
 
 def lane_type(value: Value) -> Type:
@@ -34,7 +31,7 @@ def unmarked(b: Builder, value: Value) -> Value:
 
 def lane_builder(op: Operation) -> LaneBuilder | None:
     """How to combine the marks of the operands of an operation; None if that is not known."""
-    if op.name in MOVES:
+    if is_view(op):
         return _same_shape_change
     match op.name:
         case "arith.select":

@@ -31,10 +31,10 @@ from ttools.interpreter.ir import (
     as_signed,
     element_type,
 )
+from ttools.interpreter.ir.combining import combined_by
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element
+from ttools.interpreter.ir.semantics import width_of
 from ttools.sanitizer.analysis.dataflow import constant_of, parameter_of
-from ttools.sanitizer.passes.combining import combined_by
-from ttools.sanitizer.passes.intervals import width_of
 from ttools.sanitizer.passes.lanes import outside
 from ttools.sanitizer.passes.twins import Twins, combination, unsigned
 

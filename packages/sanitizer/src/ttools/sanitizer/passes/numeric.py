@@ -31,6 +31,7 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
+from ttools.interpreter.ir.semantics import is_view
 from ttools.sanitizer.analysis.dataflow import (
     constant_of,
     is_access,
@@ -39,7 +40,7 @@ from ttools.sanitizer.analysis.dataflow import (
     parameter_of,
 )
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
-from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
+from ttools.sanitizer.passes.lanes import lane_builder, outside, within
 from ttools.sanitizer.passes.lost_values import (
     Unsigned,
     compare_floats,
@@ -258,7 +259,7 @@ def _origins(op: Operation, index: int) -> list[_Origin]:
         kinds.append("div_by_zero")
     # A function of the user's, called for each lane, is not pure as far as is known.
     computes = op.has(ELEMENTWISE) or (op.has(PURE) and op.has(CROSS_LANE))
-    chooses = op.has(CHOOSES) or op.name in MOVES
+    chooses = op.has(CHOOSES) or is_view(op)
     if computes and not chooses and _infinity(op.results[index]) is not None:
         kinds += ["nan", "inf"]
     if may_lose(op):

@@ -20,16 +20,18 @@ from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
-from ttools.interpreter.ir.dataflow import backward_slice, control_sources
+from ttools.interpreter.ir.combining import combined_by
+from ttools.interpreter.ir.dataflow import control_sources, reachable
+from ttools.interpreter.ir.domains.intervals import bits_for
+from ttools.interpreter.ir.domains.launch_intervals import Intervals
 from ttools.interpreter.ir.rewriting import Rewriter
+from ttools.interpreter.ir.semantics import width_of
 from ttools.sanitizer.analysis.dataflow import (
     is_access,
     operations,
     parameter_of,
 )
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
-from ttools.sanitizer.passes.combining import combined_by
-from ttools.sanitizer.passes.intervals import Intervals, bits_for, width_of
 from ttools.sanitizer.passes.lanes import within
 from ttools.sanitizer.passes.tracking import Tracking
 from ttools.sanitizer.passes.twins import Twins, Wrapped, counting
@@ -87,7 +89,7 @@ def _reaching_addresses(kernel: Operation) -> set[Value]:
             ends.append(op.operands[1])
         elif op.name == "tt.int_to_ptr":
             ends.append(op.operands[0])
-    return set(backward_slice(filter(width_of, ends), sources))
+    return set(reachable(filter(width_of, ends), sources))
 
 
 def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:

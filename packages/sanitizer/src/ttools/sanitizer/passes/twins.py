@@ -21,11 +21,11 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
+from ttools.interpreter.ir.combining import combined_by
 from ttools.interpreter.ir.rewriting import Builder, with_element
-from ttools.sanitizer.passes.combining import combined_by
+from ttools.interpreter.ir.semantics import is_view, width_of
 from ttools.sanitizer.passes.hints.conditions import HINTS
-from ttools.sanitizer.passes.intervals import width_of
-from ttools.sanitizer.passes.lanes import MOVES, lane_builder, lane_type, unmarked
+from ttools.sanitizer.passes.lanes import lane_builder, lane_type, unmarked
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
 
 _LONG = IntegerType(64)
@@ -80,7 +80,7 @@ class Twins:
             return op.operands[1:]
         if op.has(GATHERS, RESIZES) or op.name in (_EXTENSION, "tt.int_to_ptr", "tt.bitcast"):
             return op.operands[:1]
-        same = op.name in MOVES or op.has(WIDENS) or _combines_twins(op)
+        same = is_view(op) or op.has(WIDENS) or _combines_twins(op)
         return op.operands if same or op.name == "tt.addptr" else []
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:

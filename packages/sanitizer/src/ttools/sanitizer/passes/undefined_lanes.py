@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ttools.interpreter.analysis.lane_swap import swapped_lanes
-from ttools.interpreter.dialects import OPERATIONS, declared
-from ttools.interpreter.dialects.traits import CAST, GATHERS
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import CAST, CONDITIONAL, FUNCTION, GATHERS, SELECTS
 from ttools.interpreter.ir import (
     Block,
     IntegerType,
@@ -27,10 +27,10 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder
+from ttools.interpreter.ir.semantics import conjunction, is_view, logic
 from ttools.sanitizer.analysis.dataflow import constant_of, holder_of, is_access, is_read
 from ttools.sanitizer.passes.implication import MovedMask, implies
 from ttools.sanitizer.passes.lanes import (
-    MOVES,
     is_lanewise,
     lane_builder,
     lane_type,
@@ -42,10 +42,6 @@ from ttools.sanitizer.passes.lanes import (
 from ttools.sanitizer.passes.shadow_memory import Shadows
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
 
-#: Operations that hand on a value, at most in another type.
-_COPIES = MOVES | {name for name, op in OPERATIONS.items() if CAST in op.traits}
-_COPIES |= {"arith.select", "tt.gather"}
-_AND = "arith.andi"
 #: Operand positions whose lanes decide rather than flow.
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
@@ -172,7 +168,7 @@ class UndefinedLanes:
             return False
         if op.name == "arith.select" and value is op.operands[1]:
             return value is not op.operands[2] and implies(op.operands[0], mark.mask)
-        if _is_conjunction(op):
+        if conjunction(op):
             others = [v for v in op.operands if v is not value]
             return any(implies(v, mark.mask) for v in others)
         return False
@@ -182,12 +178,12 @@ class UndefinedLanes:
             return Mark(None, mark.copied)
         value = op.operands[position]
         fills = op.name == "tt.load" and position > 1
-        copied = mark.copied and (op.name in _COPIES or fills)
+        copied = mark.copied and (_copies(op) or fills)
         copied &= _DECIDING.get(op.name) != position
         if mark.mask is None or is_lanewise(op) or op.name == "tt.load":
             return Mark(mark.mask, copied)
-        if op.name in MOVES and len(op.operands) == 1 and value.is_tensor and len(op.results) == 1:
-            return Mark(mark.mask.through(op), copied)
+        if is_view(op) and len(op.operands) == 1 and value.is_tensor and len(op.results) == 1:
+            return Mark(mark.mask.through(op.results[0]), copied)
         return Mark(None, copied)
 
     def join(self, first: object, second: object) -> Mark:
@@ -317,7 +313,7 @@ def _keys_before(op: Operation, position: int, key: Key, state: State) -> list[K
 
 def _is_absorbing(op: Operation) -> bool:
     """Whether one operand may decide the result, whatever the other one is."""
-    if op.name == _AND or _is_disjunction(op):
+    if op.name == "arith.andi" or _is_disjunction(op):
         return True
     # A float times zero may be NaN.
     is_product = len(op.operands) == 2 and declared(op.name).noun == "product"
@@ -331,23 +327,19 @@ def _is_set(b: Builder, value: Value) -> Value:
     return b.compare("ne", value, b.constant(value.type, 0))
 
 
-def _is_conjunction(op: Operation) -> bool:
-    return op.name == _AND and element_type(op.result.type) == BOOLEAN
-
-
 def _is_disjunction(op: Operation) -> bool:
-    return op.name == "arith.ori" and element_type(op.result.type) == BOOLEAN
+    made = logic(op)
+    return made is not None and made.kind == "or"
 
 
 def _outlives(target: Value, mask: MovedMask) -> bool:
     """Whether a mask has one value for as long as control flow moves something to `target`."""
     parent = holder_of(target.owner) if isinstance(target.owner, Block) else target.owner
-    if parent is None or parent.name == "tt.func":
+    if parent is None or parent.has(FUNCTION):
         return False
-    if parent.name == "scf.if":
+    if parent.has(CONDITIONAL):
         return True
-    values = [mask.mask, *(move.results[0] for move in mask.moves)]
-    return not any(_is_inside(value, parent) for value in values)
+    return not _is_inside(mask.mask, parent)
 
 
 def _is_inside(value: Value, op: Operation) -> bool:
@@ -357,3 +349,8 @@ def _is_inside(value: Value, op: Operation) -> bool:
             return True
         block = holder.parent
     return False
+
+
+def _copies(op: Operation) -> bool:
+    """Return whether an operation hands on a value, at most in another type."""
+    return is_view(op) or op.has(CAST, GATHERS, SELECTS)

@@ -12,7 +12,7 @@ from ttools.core.reports.report import Report
 from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved, point_text
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import shape_of
-from ttools.sanitizer.passes.combining import combined_by
+from ttools.interpreter.ir.combining import combined_by
 from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
 from ttools.sanitizer.sizes.grids import REFUSED
 from ttools.sanitizer.sizes.host.launches import Memory

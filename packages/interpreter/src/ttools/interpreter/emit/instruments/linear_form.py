@@ -2,25 +2,19 @@
 
 A form is found by walking from a tile to the scalars that it is made of, and is in 64 bits whatever
 the tile's type. Where a narrow sum or product may wrap, it carries guards: it stays in its type at
-the corners of the tile, and so between them. Must not know what the tiles are used for.
+the corners of the tile, and so between them. `FormDomain` is a domain of integers whose numbers are
+instructions; what operations and views mean is in their declarations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from ttools.interpreter.dialects.integers import Integers, UnknownError
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.ir import (
-    Constant,
-    IntegerType,
-    Operation,
-    PointerType,
-    Value,
-    as_signed,
-    element_type,
-    shape_of,
-)
+from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
+from ttools.interpreter.ir.semantics import is_known, lanes_of, meaning, moved_lanes, width_of
 from ttools.interpreter.llvm.builder import byte_size
 from ttools.interpreter.llvm.value import FALSE, SSAValue, integer
 
@@ -50,19 +44,23 @@ class Form:
         return all(step == "0" for step in self.steps)
 
 
-@dataclass
-class Linear:
+class FormDomain(Integers[Form]):
     """Finds forms, and emits what computes them where the builder stands.
+
+    Args:
+        e: Emits the function.
 
     Attributes:
         guards: i1 values that must all hold for the forms found to be right.
     """
 
-    e: Emitter
-    guards: list[SSAValue] = field(default_factory=list)
+    def __init__(self, e: Emitter) -> None:
+        self.e = e
+        self.guards: list[SSAValue] = []
+        self._result: Value | None = None
 
     def form(self, value: Value) -> Form | None:
-        """The form of a tile; None where it has none."""
+        """Return the form of a tile; None where it has none."""
         return self._form(value, 0)
 
     def _form(self, value: Value, depth: int) -> Form | None:
@@ -71,144 +69,116 @@ class Linear:
         if value in self.e.deltas:
             initial, delta = self.e.deltas[value]
             first = self._form(initial, depth + 1)
-            return first and self._in_type(value, self._plus(first, self._moved(value, delta)))
+            if first is None:
+                return None
+            moved = Form(self.e.convert_int(delta, "i64"), self._still(value))
+            return self._in_type(value, self._plus(first, moved))
         op = value.defining_op
-        return None if op is None or op in self.e.plan.lane_swaps else self._computed(op, depth)
-
-    def _computed(self, op: Operation, depth: int) -> Form | None:
-        """The form of an operation's result, as far as it is one of indices."""
-        match op.name:
-            case "tt.splat":
-                return self._splat(op, depth)
-            case "arith.constant":
-                return self._constant(op, depth)
-            case "tt.make_range":
-                return self._range(op, depth)
-            case "tt.expand_dims":
-                return self._expand(op, depth)
-            case "tt.broadcast":
-                return self._broadcast(op, depth)
-            case "tt.trans":
-                return self._transposed(op, depth)
-            case "arith.extsi" | "arith.extui":
-                return self._widened(op, depth)
-            case "arith.addi" | "arith.subi":
-                return self._sum(op, depth)
-            case "arith.muli":
-                return self._product(op, depth)
-            case "arith.shli":
-                return self._shifted(op, depth)
-            case "tt.addptr":
-                return self._pointer(op, depth)
-        return None
-
-    def _operands(self, op: Operation, depth: int) -> list[Form] | None:
+        if op is None or op in self.e.plan.lane_swaps:
+            return None
+        if lanes_of(value):
+            return self._viewed(value, op, depth)
+        if not _is_followed(op):
+            return None
         forms = [self._form(operand, depth + 1) for operand in op.operands]
         found = [form for form in forms if form is not None]
-        return found if len(found) == len(forms) else None
-
-    # ---- leaves
-    def _splat(self, op: Operation, depth: int) -> Form | None:
-        source = op.operands[0]
-        type = source.type
-        if not isinstance(type, IntegerType | PointerType) or source not in self.e.scalars:
+        if len(found) < len(forms):
             return None
-        if isinstance(type, IntegerType) and type.width == 1:
+        self._result = value
+        return meaning(self, op, found)
+
+    def _viewed(self, value: Value, op: Operation, depth: int) -> Form | None:
+        """Return the form of a view: the steps of its operand along other axes."""
+        lanes = moved_lanes(value)
+        if lanes is None or lanes.axes is None:
             return None
-        base = self.e.convert_int(self.e.scalar(source), "i64")
-        return Form(base, (_ZERO,) * len(shape_of(op.result.type)))
-
-    def _constant(self, op: Operation, depth: int) -> Form | None:
-        data, type = op.attributes["value"], element_type(op.result.type)
-        if not (isinstance(data, Constant) and data.is_splat and isinstance(type, IntegerType)):
-            return None
-        steps = (_ZERO,) * len(shape_of(op.result.type))
-        return Form(integer(as_signed(data.bits[0], type.width), "i64"), steps)
-
-    def _range(self, op: Operation, depth: int) -> Form | None:
-        start = op.attributes["start"]
-        assert isinstance(start, int)
-        return Form(integer(start, "i64"), (integer(1, "i64"),))
-
-    def _moved(self, value: Value, delta: SSAValue) -> Form:
-        return Form(self.e.convert_int(delta, "i64"), (_ZERO,) * len(shape_of(value.type)))
-
-    # ---- shapes
-    def _expand(self, op: Operation, depth: int) -> Form | None:
-        form, axis = self._form(op.operands[0], depth + 1), op.attributes["axis"]
-        assert isinstance(axis, int)
-        return form and Form(form.base, (*form.steps[:axis], _ZERO, *form.steps[axis:]))
-
-    def _broadcast(self, op: Operation, depth: int) -> Form | None:
-        form = self._form(op.operands[0], depth + 1)
-        extents = shape_of(op.operands[0].type)
+        source = op.operands[lanes.operand]
+        form = self._form(source, depth + 1) if source.is_tensor else self._scalar(source)
         if form is None:
             return None
-        steps = zip(form.steps, extents, strict=True)
-        return Form(form.base, tuple(_ZERO if extent == 1 else step for step, extent in steps))
+        base, steps = form.base, list(self._still(value))
+        for n, (axis, step) in enumerate(zip(lanes.axes, form.steps, strict=True)):
+            if axis is not None:
+                steps[axis] = step
+            elif lanes.fixed[n]:
+                base = self.e.iadd(base, self.e.imul(step, lanes.fixed[n]))
+        return Form(base, tuple(steps))
 
-    def _transposed(self, op: Operation, depth: int) -> Form | None:
-        form, order = self._form(op.operands[0], depth + 1), op.attributes["order"]
-        assert isinstance(order, tuple | list)
-        return form and Form(form.base, tuple(form.steps[int(k)] for k in order))  # type: ignore[arg-type]
-
-    # ---- arithmetic
-    def _widened(self, op: Operation, depth: int) -> Form | None:
-        """As signed numbers all tiles are anyway; others must not be negative."""
-        form = self._form(op.operands[0], depth + 1)
-        if form is not None and op.name == "arith.extui":
-            low, _ = self.ends(form, shape_of(op.result.type))
-            self._require("sge", low, _ZERO)
-        return form
-
-    def _sum(self, op: Operation, depth: int) -> Form | None:
-        forms = self._operands(op, depth)
-        if forms is None:
+    def _scalar(self, value: Value) -> Form | None:
+        integer_ = isinstance(value.type, PointerType) or width_of(value) > 1
+        if not integer_ or value not in self.e.scalars:
             return None
-        sign = 1 if op.name == "arith.addi" else -1
-        return self._in_type(op.result, self._plus(*forms, sign=sign))
+        return Form(self.e.convert_int(self.e.scalar(value), "i64"), ())
+
+    def _still(self, value: Value | None) -> tuple[SSAValue, ...]:
+        return (_ZERO,) * len(shape_of(value.type)) if value is not None else ()
+
+    # ---- integers; what may not fit the type of the result has guards
+    def constant(self, number: int) -> Form:
+        return Form(integer(number, "i64"), self._still(self._result))
+
+    def coordinate(self, axis: int, extent: int) -> Form:
+        steps = list(self._still(self._result))
+        steps[axis] = integer(1, "i64")
+        return Form(_ZERO, tuple(steps))
+
+    def add(self, a: Form, b: Form) -> Form:
+        return self._fitting(self._plus(a, b))
+
+    def subtract(self, a: Form, b: Form) -> Form:
+        return self._fitting(self._plus(a, b, sign=-1))
+
+    def multiply(self, a: Form, b: Form) -> Form:
+        factor, other = sorted((a, b), key=lambda form: not form.is_uniform)
+        if not factor.is_uniform:
+            raise UnknownError
+        if self._bits == 64:
+            for number in (factor.base, *other.steps):
+                self._limit(number)
+        return self._fitting(self._times(other, factor.base))
+
+    def shift_left(self, a: Form, by: Form) -> Form:
+        if not by.is_uniform or not by.base.isdigit():
+            raise UnknownError
+        if int(by.base) >= min(_FACTOR_BITS, self._bits):
+            raise UnknownError
+        return self._fitting(self._times(a, integer(1 << int(by.base), "i64")))
+
+    def unsigned(self, a: Form, bits: int) -> Form:
+        """As signed numbers all tiles are anyway; others must not be negative."""
+        assert self._result is not None
+        low, _ = self.ends(a, shape_of(self._result.type))
+        self._require("sge", low, _ZERO)
+        return a
+
+    def displace(self, pointer: Form, offset: Form) -> Form:
+        assert self._result is not None
+        op, element = self._result.defining_op, element_type(self._result.type)
+        assert op is not None
+        assert isinstance(element, PointerType)
+        if _bits(op.operands[1]) == 64:
+            for step in offset.steps:
+                self._limit(step)
+        size = integer(byte_size(element.pointee), "i64")
+        return self._plus(pointer, self._times(offset, size))
+
+    @property
+    def _bits(self) -> int:
+        assert self._result is not None
+        return _bits(self._result)
+
+    def _fitting(self, form: Form) -> Form:
+        assert self._result is not None
+        return self._in_type(self._result, form)
 
     def _plus(self, a: Form, b: Form, *, sign: int = 1) -> Form:
         add = self.e.iadd if sign > 0 else self.e.isub
         steps = (add(x, y) for x, y in zip(a.steps, b.steps, strict=True))
         return Form(add(a.base, b.base), tuple(steps))
 
-    def _product(self, op: Operation, depth: int) -> Form | None:
-        forms = self._operands(op, depth)
-        if forms is None:
-            return None
-        factor, other = sorted(forms, key=lambda form: not form.is_uniform)
-        if not factor.is_uniform:
-            return None
-        if _bits(op.result) == 64:
-            for number in (factor.base, *other.steps):
-                self._limit(number)
-        return self._in_type(op.result, self._times(other, factor.base))
-
-    def _shifted(self, op: Operation, depth: int) -> Form | None:
-        forms = self._operands(op, depth)
-        if forms is None or not forms[1].is_uniform or not forms[1].base.isdigit():
-            return None
-        by = int(forms[1].base)
-        if by >= _FACTOR_BITS or by >= _bits(op.result):
-            return None
-        return self._in_type(op.result, self._times(forms[0], integer(1 << by, "i64")))
-
     def _times(self, form: Form, factor: SSAValue) -> Form:
         steps = (self.e.imul(step, factor) for step in form.steps)
         return Form(self.e.imul(form.base, factor), tuple(steps))
-
-    def _pointer(self, op: Operation, depth: int) -> Form | None:
-        forms, element = self._operands(op, depth), element_type(op.result.type)
-        assert isinstance(element, PointerType)
-        if forms is None:
-            return None
-        if _bits(op.operands[1]) == 64:
-            for step in forms[1].steps:
-                self._limit(step)
-        return self._plus(
-            forms[0], self._times(forms[1], integer(byte_size(element.pointee), "i64"))
-        )
 
     # ---- what must hold
     def ends(self, form: Form, shape: Sequence[int]) -> tuple[SSAValue, SSAValue]:
@@ -218,15 +188,15 @@ class Linear:
             if step == "0" or extent == 1:
                 continue
             way = self.e.imul(step, extent - 1)
-            low = self.e.iadd(low, self.least(way, _ZERO))
-            high = self.e.iadd(high, self.greatest(way, _ZERO))
+            low = self.e.iadd(low, self.lesser(way, _ZERO))
+            high = self.e.iadd(high, self.greater(way, _ZERO))
         return low, high
 
-    def least(self, a: SSAValue, b: SSAValue) -> SSAValue:
+    def lesser(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """The lesser of two numbers."""
         return self._chosen("smin", a, b)
 
-    def greatest(self, a: SSAValue, b: SSAValue) -> SSAValue:
+    def greater(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """The greater of two numbers."""
         return self._chosen("smax", a, b)
 
@@ -272,5 +242,33 @@ class Linear:
 
 
 def _bits(value: Value) -> int:
-    type = element_type(value.type)
-    return type.width if isinstance(type, IntegerType) else 64
+    return width_of(value) or 64
+
+
+class _Followed(Integers[None]):
+    """Accepts what `FormDomain` can follow, without emitting anything."""
+
+    def constant(self, number: int) -> None:
+        return None
+
+    def coordinate(self, axis: int, extent: int) -> None:
+        return None
+
+    def add(self, a: None, b: None) -> None:
+        return None
+
+    subtract = multiply = add
+
+    def shift_left(self, a: None, by: None) -> None:
+        return None
+
+    def displace(self, pointer: None, offset: None) -> None:
+        return None
+
+    def unsigned(self, a: None, bits: int) -> None:
+        return None
+
+
+def _is_followed(op: Operation) -> bool:
+    """Return whether an operation may have a form, so that it is worth to look at its operands."""
+    return is_known(_Followed(), op, [None] * len(op.operands))

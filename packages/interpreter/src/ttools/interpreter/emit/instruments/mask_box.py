@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ttools.interpreter.emit.instruments.linear_form import Form, Linear
-from ttools.interpreter.ir import Constant, Operation, Value, shape_of
+from ttools.interpreter.emit.instruments.linear_form import Form, FormDomain
+from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.ir.semantics import (
+    Comparison,
+    axes_through,
+    comparison,
+    conjunction,
+    lanes_of,
+)
 from ttools.interpreter.llvm.value import NOTHING, TRUE, SSAValue, integer
 
 _DEPTH = 32
@@ -34,7 +41,7 @@ class MaskBox:
         exact: the mask lets everything in the box through.
     """
 
-    linear: Linear
+    linear: FormDomain
     shape: tuple[int, ...]
     firsts: dict[int, SSAValue] = field(default_factory=dict)
     ends: dict[int, SSAValue] = field(default_factory=dict)
@@ -66,18 +73,28 @@ class MaskBox:
 
     def _visit(self, mask: Value, axes: Sequence[int | None], depth: int) -> None:
         op = mask.defining_op
-        name = "" if op is None or depth > _DEPTH else op.name
-        if op is not None and name == "arith.andi":
-            for operand in op.operands:
-                self._visit(operand, axes, depth + 1)
-        elif op is not None and name and (below := _axes_below(op, axes)) is not None:
-            self._visit(op.operands[0], below, depth + 1)
-        elif op is not None and name == "arith.constant" and _is_true(op):
-            pass  # atomics have a mask that lets everything through
-        elif op is not None and name == "tt.splat":
-            self._uniform(op.operands[0])
-        elif op is None or name != "arith.cmpi" or not self._compare(op, axes):
+        if op is None or depth > _DEPTH:
             self.exact = False
+        elif conjuncts := conjunction(op):
+            for operand in conjuncts:
+                self._visit(operand, axes, depth + 1)
+        elif lanes_of(mask):
+            self._view(mask, op, axes, depth)
+        elif op.constant_integers == [1]:
+            pass  # atomics have a mask that lets everything through
+        elif (compared := comparison(op)) is None or not self._compare(compared, axes):
+            self.exact = False
+
+    def _view(self, mask: Value, op: Operation, axes: Sequence[int | None], depth: int) -> None:
+        """Takes the mask that a view moves into account."""
+        below = axes_through(mask)
+        if below is None:
+            self.exact = False
+        elif not op.operands[0].is_tensor:
+            self._uniform(op.operands[0])
+        else:
+            own = tuple(None if axis is None else axes[axis] for axis in below)
+            self._visit(op.operands[0], own, depth + 1)
 
     def _uniform(self, scalar: Value) -> None:
         known = self.linear.e.scalars.get(scalar, NOTHING)
@@ -86,17 +103,17 @@ class MaskBox:
         else:
             self.exact = False
 
-    def _compare(self, op: Operation, axes: Sequence[int | None]) -> bool:
+    def _compare(self, compared: Comparison, axes: Sequence[int | None]) -> bool:
         """Takes a comparison into account; returns whether it could be."""
-        linear, predicate = self.linear, str(op.attributes["predicate"])
+        linear, (predicate, *operands) = self.linear, compared
         if predicate not in _RISING:
             return False
         guards = list(linear.guards)
-        forms = [linear.form(operand) for operand in op.operands]
+        forms = [linear.form(operand) for operand in operands]
         if forms[0] is None or forms[1] is None:
             linear.guards[:] = guards  # nothing depends on them
             return False
-        for form, operand in zip(forms, op.operands, strict=True):
+        for form, operand in zip(forms, operands, strict=True):
             linear.limit_wide(form, operand)  # type: ignore[arg-type]
         gap = linear.difference(forms[0], forms[1])
         moving = [n for n, step in enumerate(gap.steps) if step != "0"]
@@ -116,25 +133,6 @@ class MaskBox:
         end = e.isub(integer(0, "i64"), gap.base) if step == "1" else gap.base
         end = e.iadd(end, more)
         if which == "end":
-            self.ends[axis] = self.linear.least(end, self.end(axis))
+            self.ends[axis] = self.linear.lesser(end, self.end(axis))
         else:
-            self.firsts[axis] = self.linear.greatest(end, self.first(axis))
-
-
-def _is_true(constant: Operation) -> bool:
-    data = constant.attributes["value"]
-    return isinstance(data, Constant) and data.is_splat and bool(data.bits[0])
-
-
-def _axes_below(op: Operation, axes: Sequence[int | None]) -> tuple[int | None, ...] | None:
-    """The axes of the tile along which the dimensions of an operand lie; None if it has others."""
-    if op.name == "tt.expand_dims":
-        gone = op.attributes["axis"]
-        return tuple(axis for n, axis in enumerate(axes) if n != gone)
-    if op.name == "tt.trans":
-        order = [int(k) for k in op.attributes["order"]]  # type: ignore[union-attr, arg-type]
-        return tuple(axes[order.index(n)] for n in range(len(order)))
-    if op.name != "tt.broadcast":
-        return None
-    extents = zip(shape_of(op.operands[0].type), axes, strict=True)
-    return tuple(None if extent == 1 else axis for extent, axis in extents)
+            self.firsts[axis] = self.linear.greater(end, self.first(axis))

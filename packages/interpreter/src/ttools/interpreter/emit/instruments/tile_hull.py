@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.instruments.linear_form import Form, Linear
+from ttools.interpreter.emit.instruments.linear_form import Form, FormDomain
 from ttools.interpreter.emit.instruments.mask_box import MaskBox
 from ttools.interpreter.ir import Value, shape_of
 from ttools.interpreter.llvm.value import SSAValue, integer
@@ -46,7 +46,7 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
 
     The builder stands where everything is defined that the tile is computed from.
     """
-    linear, shape = Linear(e), shape_of(pointer.type)
+    linear, shape = FormDomain(e), shape_of(pointer.type)
     form = linear.form(pointer)
     if form is None:
         return None
@@ -60,7 +60,7 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
         low = e.imul(step, box.first(axis))
         high = e.imul(step, e.iadd(box.end(axis), -1))
         if step.startswith("%"):
-            low, high = linear.least(low, high), linear.greatest(low, high)
+            low, high = linear.lesser(low, high), linear.greater(low, high)
         elif int(step) < 0:
             low, high = high, low
         start = e.iadd(start, low)

@@ -28,6 +28,7 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import Builder, Rewriter, replace_uses, with_element
+from ttools.interpreter.ir.semantics import is_view
 from ttools.sanitizer.analysis.dataflow import (
     constant_of,
     holder_of,
@@ -39,7 +40,7 @@ from ttools.sanitizer.analysis.dataflow import (
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.hints.conditions import HINTS, Hint, broken, hint_of, is_kept
 from ttools.sanitizer.passes.hints.locations import location_of_hint
-from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
+from ttools.sanitizer.passes.lanes import lane_builder, outside, within
 from ttools.sanitizer.passes.sinks import sinks
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
 from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes, mask_of
@@ -299,7 +300,7 @@ class _Hints(UndefinedLanes):
 
 def _goes_on(op: Operation, hint: Hint) -> bool:
     """Whether a hint about an operand says something of the result."""
-    if not (op.has(AXIS_INFO) or op.name in MOVES) or lane_builder(op) is None:
+    if not (op.has(AXIS_INFO) or is_view(op)) or lane_builder(op) is None:
         return False
     if op.name in ("arith.muli", "arith.shli") and not any(
         n > 1 for n in (*hint.divisibility, *hint.constancy)

@@ -6,8 +6,8 @@ grow by one, those in each group of `constancy` are equal, and `divisibility` is
 element of each contiguous group (in bytes for pointers). Accesses are made wide along the axis of
 the longest groups alone, so the divisors of the other axes concern the first elements of those
 groups, too: `tl.multiple_of(rows[:, None] * stride + columns[None, :], [16, 16])` is kept by
-strides of 16. Owns the conditions under which a lane contradicts a hint, and the proofs that none
-can.
+strides of 16. Here are the conditions under which a lane contradicts a hint, and the proofs that
+none can.
 """
 
 from __future__ import annotations
@@ -18,24 +18,21 @@ from functools import reduce
 from math import gcd
 
 from ttools.interpreter.ir import (
-    Block,
     Constant,
     IntegerType,
     Operation,
     PointerType,
     TensorType,
     Value,
-    as_signed,
     element_type,
     shape_of,
 )
+from ttools.interpreter.ir.domains.axis_info import AxisInfoAnalysis
 from ttools.interpreter.ir.rewriting import Builder
 from ttools.interpreter.llvm.builder import byte_size
-from ttools.sanitizer.analysis.dataflow import constant_of, holder_of
 
 HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
 """Names of the attributes; those of what a loop carries end in `_arg` and its position."""
-_DEEPEST = 16
 #: Alignment in bytes of torch's storages on the CPU; on a GPU it is 512. Whether larger numbers
 #: divide an address there cannot be known here, nor is any access that wide.
 _STORAGE_ALIGNMENT = 64
@@ -182,85 +179,15 @@ def _like(b: Builder, value: Value, type: TensorType) -> Value:
 
 
 def is_kept(hint: Hint, parameters: Mapping[Value, int]) -> bool:
-    """Whether a hint can be seen to hold for all programs and arguments.
+    """Return whether a hint can be seen to hold for all programs and arguments.
 
     Args:
-        hint: of a scalar or a row.
-        parameters: what divides the kernel's parameters.
+        hint: Of a scalar or a row.
+        parameters: What divides the kernel's parameters.
     """
-    value = hint.value
-    shape = shape_of(value.type)
-    divides = _divides(value, hint.divisibility[0], parameters, 0)
+    info, shape = AxisInfoAnalysis(parameters).of(hint.value), shape_of(hint.value.type)
     if not shape:
-        return divides
+        return info.divides(hint.divisibility[0])
     if len(shape) > 1 or hint.constancy[0] > 1:
         return False
-    return divides and _is_contiguous(value, 0)
-
-
-def _divides(value: Value, divisor: int, parameters: Mapping[Value, int], depth: int) -> bool:
-    """Whether a number divides a value, or the first element of a contiguous row."""
-    if divisor == 1:
-        return True
-    known = parameters.get(value)
-    if known is not None:
-        return known % divisor == 0
-    op = value.defining_op
-    if depth > _DEEPEST:
-        return False
-    if op is None:
-        return _divides_counter(value, divisor, parameters, depth)
-    constant = _constant(value)
-    if constant is not None:
-        return constant % divisor == 0
-    parts = [_divides(v, divisor, parameters, depth + 1) for v in op.operands]
-    match op.name:
-        case "tt.make_range":
-            start = op.attributes["start"]
-            return isinstance(start, int) and start % divisor == 0
-        case "arith.muli":
-            return any(parts) or _product_divides(op, divisor)
-        case "arith.addi" | "arith.subi" | "tt.splat" | "arith.extsi":
-            return all(parts)
-    return False
-
-
-def _product_divides(op: Operation, divisor: int) -> bool:
-    numbers = [_constant(v) for v in op.operands]
-    return any(n is not None and n % divisor == 0 for n in numbers)
-
-
-def _divides_counter(
-    value: Value, divisor: int, parameters: Mapping[Value, int], depth: int
-) -> bool:
-    """The counter of a loop starts at its lower bound and grows by its step."""
-    assert isinstance(value.owner, Block)
-    loop = holder_of(value.owner)
-    if loop is None or loop.name != "scf.for" or value.index != 0:
-        return False
-    return all(_divides(loop.operands[n], divisor, parameters, depth + 1) for n in (0, 2))
-
-
-def _constant(value: Value) -> int | None:
-    data, element = constant_of(value), element_type(value.type)
-    if data is not None and data.is_splat and isinstance(element, IntegerType):
-        return as_signed(data.bits[0], element.width)
-    return None
-
-
-def _is_contiguous(value: Value, depth: int) -> bool:
-    """Whether a row grows by one from lane to lane, unless the narrow sum wraps."""
-    op = value.defining_op
-    if op is None or depth > _DEEPEST:
-        return False
-    if op.name == "tt.make_range":
-        return True
-    if op.name == "arith.addi":
-        a, b = op.operands
-        return any(_is_contiguous(x, depth + 1) and _is_uniform(y) for x, y in ((a, b), (b, a)))
-    return op.name == "arith.extsi" and _is_contiguous(op.operands[0], depth + 1)
-
-
-def _is_uniform(value: Value) -> bool:
-    op = value.defining_op
-    return op is not None and (op.name == "tt.splat" or _constant(value) is not None)
+    return info.divides(hint.divisibility[0]) and info.contiguity == shape

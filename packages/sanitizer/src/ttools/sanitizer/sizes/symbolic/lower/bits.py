@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.interpreter.ir import Operation, Value, shape_of
-from ttools.sanitizer.passes.combining import combined_by
+from ttools.interpreter.ir.combining import combined_by
 from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly, floordiv, modulo
 from ttools.sanitizer.sizes.attributes import axis_of, width_of
 from ttools.sanitizer.sizes.symbolic.lower.shape import exchanged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import CHOOSES
 from ttools.interpreter.ir import IntegerType, Operation, Value, element_type, shape_of
-from ttools.sanitizer.passes.combining import chooses, combined_by, sum_of
+from ttools.interpreter.ir.combining import chooses, combined_by, combined_range
 from ttools.sanitizer.sizes.algebra.polynomials import LANE, as_poly
 from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
 from ttools.sanitizer.sizes.rules import require_modelled
@@ -106,10 +106,7 @@ def _combined(kernel: State, op: Operation) -> AnyValue:
     if op.name == "tt.reduce" and by is not None and CHOOSES in declared(by).traits:
         return _chosen(kernel, op, op.operands[0], result)
     if elements is not None and by is not None:
-        if CHOOSES in declared(by).traits:
-            return kernel.unknown(result, *elements)
-        low, high = sum_of(op, elements)
-        half = 1 << (width_of(result) - 1)
-        if by == "arith.addi" and -half <= low and high < half:
-            return kernel.unknown(result, low, high)
+        found, half = combined_range(op, elements), 1 << (width_of(result) - 1)
+        if found is not None and -half <= found[0] and found[1] < half:
+            return kernel.unknown(result, *found)
     return otherwise(kernel, op, result)
