@@ -1,17 +1,44 @@
 """Where a kernel takes integers from that it makes pointers of.
 
 A GPU's addresses in tables and scalars must be replaced before a launch on the host; this says
-in which parameters they are. Must not know where memory is.
+in which parameters they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import ATOMIC, CALL, GATHERS, STRUCTURED, VIEW
-from ttools.interpreter.ir import Block, Module, Operation, Value
-from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
+from ttools.interpreter.dialects.traits import (
+    ATOMIC,
+    CALL,
+    CAST,
+    CHOOSES,
+    GATHERS,
+    LOADS,
+    SELECTS,
+    STRUCTURED,
+    VIEW,
+)
+from ttools.interpreter.ir import (
+    Block,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+from ttools.interpreter.ir.dataflow import (
+    block_argument_sources,
+    reachable,
+    region_result_sources,
+)
+
+#: An integer, None where its origin is out of sight, and whether nothing was computed with it.
+_Step: TypeAlias = "tuple[Value | None, bool]"
 
 
 @dataclass
@@ -37,66 +64,52 @@ class AddressSources:
 
 
 def address_sources(module: Module) -> AddressSources:
-    """The sources of all integers that the kernel of `module` makes pointers of."""
+    """Return the sources of all integers that the kernel of `module` makes pointers of."""
     found = AddressSources()
     kernel = module.kernel
-    walk = _Walk(found, Provenance(kernel), kernel.regions[0].entry)
+    entry, provenance = kernel.regions[0].entry, Provenance(kernel)
+    starts: list[_Step] = []
     for function in module.functions.values():
         for op in function.walk():
-            if op.name != "tt.int_to_ptr":
+            if not _makes_pointer(op):
                 continue
             if function is kernel:
-                walk.visit(op.operands[0], moved_only=True)
+                starts.append((op.operands[0], True))
             else:
                 found.anywhere = True
+    for value, moved_only in reachable(starts, lambda step: _sources(*step, entry)):
+        made = value.defining_op if value is not None else None
+        if value is None or (made is not None and made.has(CALL, ATOMIC)):
+            found.anywhere = True
+        elif value.owner is entry:
+            found.scalars.add(value.index)
+        elif made is not None and made.has(LOADS):
+            roots = provenance.of(made.address)
+            target = found.tables if moved_only else found.mixed
+            target |= {index for index in roots if index is not None}
+            found.anywhere |= None in roots
     found.mixed -= found.tables
     return found
 
 
-class _Walk:
-    """Follows integers back to loads and parameters."""
-
-    def __init__(self, found: AddressSources, provenance: Provenance, entry: Block) -> None:
-        self._found = found
-        self._provenance = provenance
-        self._entry = entry
-        self._seen: set[tuple[Value, bool]] = set()
-
-    def visit(self, value: Value, *, moved_only: bool) -> None:
-        """Follows one value; `moved_only` while nothing was computed with it."""
-        if (value, moved_only) in self._seen:
-            return
-        self._seen.add((value, moved_only))
-        op = value.defining_op
-        if op is None:
-            self._visit_argument(value, moved_only)
-        elif op.name == "tt.load":
-            sources = self._provenance.of(op.operands[0])
-            target = self._found.tables if moved_only else self._found.mixed
-            target |= {index for index in sources if index is not None}
-            self._found.anywhere |= None in sources
-        elif op.has(STRUCTURED):
-            for source in region_result_sources(op, value.index):
-                self.visit(source, moved_only=moved_only)
-        elif op.has(CALL, ATOMIC):
-            self._found.anywhere = True
-        else:
-            for operand in op.operands:
-                self.visit(operand, moved_only=moved_only and _hands_on(op))
-
-    def _visit_argument(self, value: Value, moved_only: bool) -> None:
-        block = value.owner
-        assert isinstance(block, Block)
-        if block is self._entry:
-            self._found.scalars.add(value.index)
-            return
-        for source in block_argument_sources(value, block):
-            if source is None:
-                self._found.anywhere = True
-            else:
-                self.visit(source, moved_only=moved_only)
+def _makes_pointer(op: Operation) -> bool:
+    """Return whether an operation makes pointers of integers."""
+    if not op.has(CAST) or not isinstance(element_type(op.results[0].type), PointerType):
+        return False
+    return isinstance(element_type(op.operands[0].type), IntegerType)
 
 
-def _hands_on(op: Operation) -> bool:
-    """Whether an operation passes integers on without computing with them."""
-    return op.has(VIEW, GATHERS) or op.name in ("arith.select", "arith.bitcast")
+def _sources(value: Value | None, moved_only: bool, entry: Block) -> Iterable[_Step]:
+    """Return what an integer comes from, and whether nothing was computed with it on the way."""
+    if value is None or value.owner is entry:
+        return ()
+    op = value.defining_op
+    if op is None:
+        assert isinstance(value.owner, Block)
+        return [(source, moved_only) for source in block_argument_sources(value, value.owner)]
+    if op.has(STRUCTURED):
+        return [(source, moved_only) for source in region_result_sources(op, value.index)]
+    if op.has(LOADS, CALL, ATOMIC):
+        return ()
+    moves = op.has(VIEW, GATHERS, SELECTS) or {CAST, CHOOSES} <= op.traits
+    return [(operand, moved_only and moves) for operand in op.operands]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.ir.dataflow import control_sources, reachable
+from ttools.interpreter.ir.dataflow import control_sources, deciding_values, reachable
 
 
 def computed_from(values: Iterable[Value]) -> set[Operation]:
@@ -23,7 +23,7 @@ def _sources(value: Value) -> list[Value]:
     if op is None:
         return control_sources(value)
     if op.has(STRUCTURED):
-        return [*op.operands, *control_sources(value), *_decisive(op)]
+        return [*op.operands, *control_sources(value), *deciding_values(op)]
     return op.operands
 
 
@@ -36,12 +36,5 @@ def deciding(op: Operation) -> Iterator[Value]:
             for other in region.blocks:
                 yield from other.terminator.operands[:1]
         if holder is not None:
-            yield from _decisive(holder)
+            yield from deciding_values(holder)
         block = None if holder is None else holder.parent
-
-
-def _decisive(op: Operation) -> list[Value]:
-    """The values that decide which of an operation's blocks run, and how often."""
-    deciders = [op.operand(name) for name in ("condition", "lower", "upper", "step")]
-    deciders += [each.entry.terminator.operand("condition") for each in op.regions if each.blocks]
-    return [value for value in deciders if value is not None]

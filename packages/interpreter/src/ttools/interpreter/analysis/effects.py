@@ -6,7 +6,7 @@ folds that over all stores and atomics.  Both are flow-insensitive and may over-
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.dialects.traits import (
@@ -30,7 +30,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
+from ttools.interpreter.ir.dataflow import block_argument_sources, reachable, region_result_sources
 
 
 class Provenance:
@@ -41,41 +41,28 @@ class Provenance:
         self._memo: dict[Value, frozenset[int | None]] = {}
 
     def of(self, value: Value) -> frozenset[int | None]:
-        """Indices of the parameters `value` may point into; contains None if unknown."""
+        """Return the parameters `value` may point into, by index; None among them if unknown."""
         known = self._memo.get(value)
         if known is None:
-            known = self._memo[value] = self._reach(value)
+            start: list[Value | None] = [value]
+            origins = list(reachable(start, self._sources))
+            found = {self._parameters[each] for each in origins if each in self._parameters}
+            unknown = not found or None in origins
+            known = self._memo[value] = frozenset({*found, None} if unknown else found)
         return known
 
-    def _reach(self, value: Value) -> frozenset[int | None]:
-        """What can be reached backwards; loops make cycles, so no partial result is kept."""
-        found: set[int | None] = set()
-        seen: set[Value] = {value}
-        pending = [value]
-        while pending:
-            current = pending.pop()
-            if current in self._parameters:
-                found.add(self._parameters[current])
-                continue
-            for source in self._sources(current):
-                if source is None:
-                    found.add(None)
-                elif source not in seen:
-                    seen.add(source)
-                    pending.append(source)
-        return frozenset(found or {None})
-
-    def _sources(self, value: Value) -> list[Value | None]:
+    def _sources(self, value: Value | None) -> Sequence[Value | None]:
+        if value is None or value in self._parameters:
+            return ()
         op = value.defining_op
         if op is None:
             assert isinstance(value.owner, Block)
             return block_argument_sources(value, value.owner)
-        if op.has(READS, CALL) or op.name == "tt.int_to_ptr":
+        if op.has(READS, CALL):
             return [None]  # not from its pointer operands
         if op.has(STRUCTURED):
-            return list(region_result_sources(op, value.index))
-        pointers = [v for v in op.operands if isinstance(element_type(v.type), PointerType)]
-        return list(pointers) or [None]
+            return region_result_sources(op, value.index)
+        return [v for v in op.operands if isinstance(element_type(v.type), PointerType)] or [None]
 
 
 def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Provenance) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
+from ttools.core.process.phases import tick
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.flow import Edge
 from ttools.interpreter.dialects.traits import FUNCTION, LOOP, STRUCTURED
@@ -120,6 +121,7 @@ class ForwardAnalysis(Generic[T]):
         states = self.states
         for iteration in count():
             changed = False
+            tick()
             for made, value in sources:
                 new = self.moved(value) if made is None else self.transfer(made, value)
                 if new is None:
@@ -227,3 +229,10 @@ def counted_loop(value: Value) -> tuple[Operation, int] | None:
     if loop is None or not loop.has(LOOP) or loop.loop_bounds is None:
         return None
     return loop, value.index - declared(loop.name).flow[0].own
+
+
+def deciding_values(op: Operation) -> list[Value]:
+    """Return the values that decide which of an operation's blocks run, and how often."""
+    deciders = [op.operand("condition"), *(op.loop_bounds or ())]
+    deciders += [each.entry.terminator.operand("condition") for each in op.regions if each.blocks]
+    return [value for value in deciders if value is not None]

@@ -1,20 +1,17 @@
 """Finds and removes what a function computes and nothing uses, through loops and branches.
 
 A rewrite that takes stores away leaves most of a kernel without a purpose. What stays is what the
-caller keeps, and all that decides whether and with which values that runs. Must not know why.
+caller keeps, and all that decides whether and with which values that runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttools.interpreter.dialects.traits import BRANCH, LOOP, STRUCTURED, TERMINATOR
+from ttools.interpreter.dialects.traits import BRANCH, FUNCTION, LOOP, STRUCTURED, TERMINATOR
 from ttools.interpreter.ir import Block, Operation, Value
-from ttools.interpreter.ir.dataflow import control_sources
+from ttools.interpreter.ir.dataflow import control_sources, deciding_values
 from ttools.interpreter.ir.rewriting import Builder, set_operand
-
-#: Of `scf.for`: lower bound, upper bound, step; the initial values follow.
-_BOUNDS = 3
 
 
 def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
@@ -68,15 +65,9 @@ class _Liveness:
             current = current.parent_op
 
     def _decide(self, op: Operation) -> None:
-        """What has to be known to run it."""
-        if op.name == "scf.for":
-            needed = op.operands[:_BOUNDS]
-        elif op.name == "scf.if":
-            needed = op.operands[:1]
-        elif op.name == "scf.while":
-            needed = op.regions[0].entry.terminator.operands[:1]
-        elif op.name == "tt.func":
-            needed = []
+        """Marks what has to be known to run it."""
+        if op.has(STRUCTURED, FUNCTION):
+            needed = deciding_values(op)
         else:
             needed = list(op.operands)
             for region in op.regions:  # a reduction's own function

@@ -10,15 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import TypeAlias
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.analysis.strides import tile_order
 from ttools.interpreter.dialects.traits import FROM_COORDINATES, VIEW
 from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of
+from ttools.interpreter.ir.dataflow import reachable
 from ttools.interpreter.llvm.builder import SIZES, register_type
 from ttools.interpreter.schedule.plan import FusionGroup, Plan
 from ttools.interpreter.tiles.loops import traversal
 
+#: A tile, and whether it is read at the coordinates of the one that is computed.
+_Step: TypeAlias = "tuple[Value, bool]"
 #: Chunks of 32-bit elements in a block. More take longer to compile than they gain when they run.
 _CHUNKS = 4
 #: Tiles of a group. What LLVM takes for one block of code grows with the square of its length.
@@ -147,28 +152,29 @@ def _join(group: FusionGroup, value: Value | None, reach: _Reach, lanes: int) ->
 
 
 def _reach(value: Value, plan: Plan) -> _Reach:
-    reach = _Reach()
-    shape = shape_of(value.type)
-    seen: set[tuple[Value, bool]] = set()
-    assert value.defining_op is not None
-    pending = [(v, True) for v in value.defining_op.operands]
-    while pending:
-        current, aligned = pending.pop()
-        aligned = aligned and shape_of(current.type) == shape
-        if (current, aligned) in seen or not current.is_tensor:
-            continue
-        seen.add((current, aligned))
+    """Return what a tile is computed from, down to tiles that are stored."""
+    reach, shape = _Reach(), shape_of(value.type)
+
+    def below(step: _Step) -> list[_Step]:
+        current, aligned = step
         op = current.defining_op
+        if op is None or (plan.is_stored(current) and current is not value):
+            return []
+        if op in plan.lane_swaps and current is not value:
+            operands, keeps = [plan.lane_swaps[op][0]], aligned
+        else:
+            keeps = aligned and elementwise.is_elementwise(op.name)
+            operands = op.operands
+        return [(v, keeps and shape_of(v.type) == shape) for v in operands if v.is_tensor]
+
+    for current, aligned in reachable([(value, True)], below):
+        op = current.defining_op
+        if current is value:
+            continue
         if plan.is_stored(current):
             (reach.aligned if aligned else reach.others).add(current)
-        elif op in plan.lane_swaps:
-            source, axis = plan.lane_swaps[op]
-            pending.append((source, aligned))
-            if aligned:
-                reach.axes.add(axis)
-        elif op is not None:
-            keeps = aligned and elementwise.is_elementwise(op.name)
-            pending += [(v, keeps) for v in op.operands]
+        elif aligned and op in plan.lane_swaps:
+            reach.axes.add(plan.lane_swaps[op][1])
     return reach
 
 
@@ -176,17 +182,18 @@ def escaping(group: FusionGroup, plan: Plan) -> list[Value]:
     """The members that are read where others than members are computed."""
     inside = {member.defining_op for member in group.members}
 
+    def outside(value: Value) -> list[Operation]:
+        users = [user for user, _ in value.uses]
+        return [user for user in users if user not in inside and user not in plan.skipped]
+
+    def expressions(user: Operation) -> list[Value]:
+        return [v for v in user.results if v.is_tensor and not plan.is_stored(v)]
+
     def escapes(member: Value) -> bool:
-        pending, seen = [member], {member}
-        while pending:
-            for user, _ in pending.pop().uses:
-                if user in inside or user in plan.skipped:
-                    continue
-                deeper = [v for v in user.results if v.is_tensor and not plan.is_stored(v)]
-                if not deeper or len(deeper) < len(user.results) or user.regions:
-                    return True
-                pending += [v for v in deeper if v not in seen]
-                seen.update(deeper)
-        return False
+        return any(
+            user.regions or not user.results or len(expressions(user)) < len(user.results)
+            for value in reachable([member], lambda v: chain(*map(expressions, outside(v))))
+            for user in outside(value)
+        )
 
     return [member for member in group.members if escapes(member)]

@@ -10,7 +10,7 @@ never writes (`Facts.readonly`) count as expressions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import EmitOptions, Facts
@@ -20,13 +20,20 @@ from ttools.interpreter.dialects.traits import (
     ATOMIC,
     BRANCH,
     CALL,
+    CONDITIONAL,
+    CONSTANT,
+    COUNTED,
     CROSS_LANE,
     FROM_COORDINATES,
+    FUNCTION,
     GATHERS,
+    LOADS,
+    LOOP,
     STRUCTURED,
     VIEW,
 )
 from ttools.interpreter.ir import Block, Operation, Value, operands_first
+from ttools.interpreter.ir.dataflow import carried_values, reachable
 from ttools.interpreter.ir.domains.regularity import Regularity
 from ttools.interpreter.ir.nesting import (
     ancestor_in,
@@ -101,9 +108,9 @@ class _Planner:
             self._keep_loads_in_place(ops)
         if self.fused:
             for op in ops:
-                if op.name == "scf.for":
+                if op.has(COUNTED):
                     self._share_carried(op)
-                elif op.name == "scf.if":
+                elif op.has(CONDITIONAL):
                     share_results(op, self.plan)
             plan_fusion_groups(self.plan, ops, chosen, self.lanes)
 
@@ -114,7 +121,7 @@ class _Planner:
         it reports once more in a branch after that counts once.
         """
         for op in ops:
-            if op.name == "tt.load" and op.result.is_tensor and not self.plan.is_stored(op.result):
+            if op.has(LOADS) and op.result.is_tensor and not self.plan.is_stored(op.result):
                 users = self._evaluators(op.result)
                 blocks = {id(user.parent) for user in users}
                 if blocks != {id(op.parent)} and not self._only_again_in_branches(op, users):
@@ -138,25 +145,18 @@ class _Planner:
             outermost = ancestor_in(user, load.parent)
             if outermost is None or not in_place or order[outermost] < min(in_place):
                 return False
-            if any(op.name != "scf.if" for op in around(user, load.parent)):
+            if any(not op.has(CONDITIONAL) for op in around(user, load.parent)):
                 return False
         return True
 
     def _evaluators(self, value: Value) -> list[Operation]:
-        """The operations at whose place an expression is evaluated."""
-        found: list[Operation] = []
-        seen: set[Value] = set()
-        pending = [value]
-        while pending:
-            current = pending.pop()
-            for user, _ in current.uses:
-                found.append(user)
-                for result in user.results:
-                    kept = result.is_tensor and not self.plan.is_stored(result)
-                    if kept and result not in seen:
-                        seen.add(result)
-                        pending.append(result)
-        return found
+        """Return the operations at whose place an expression is evaluated."""
+
+        def expressions(current: Value) -> list[Value]:
+            results = [result for user, _ in current.uses for result in user.results]
+            return [v for v in results if v.is_tensor and not self.plan.is_stored(v)]
+
+        return [user for each in reachable([value], expressions) for user, _ in each.uses]
 
     def _find_lane_swaps(self, ops: Sequence[Operation]) -> None:
         for op in ops:
@@ -176,23 +176,19 @@ class _Planner:
         for value in _addressed(op):
             if value not in self.plan.stored:
                 self.plan.store(value, widened=op.name == "tt.dot")
-        match op.name:
-            case "tt.dot_scaled":
-                self._scaled_operands(op)
-            case "tt.load":
-                self._load(op)
-            case "tt.elementwise_inline_asm":
-                self._inline_assembly(op)
-            case "tt.func":
-                self._block_arguments(op)
-            case "scf.for":
-                self._carry(op)
-            case "scf.while":
-                self._store_all(op.results)
-                self._yields(op)
-            case "scf.if":
-                self._store_all(op.results)
-                self._branches(op)
+        if op.has(LOADS):
+            self._load(op)
+        elif op.has(FUNCTION):
+            self._block_arguments(op)
+        elif op.has(COUNTED):
+            self._carry(op)
+        elif op.has(STRUCTURED):
+            self._store_all(op.results)
+            (self._yields if op.has(LOOP) else self._branches)(op)
+        elif op.name == "tt.dot_scaled":
+            self._scaled_operands(op)
+        elif op.name == "tt.elementwise_inline_asm":
+            self._inline_assembly(op)
 
     def _store_all(self, values: Sequence[Value]) -> None:
         for value in values:
@@ -226,9 +222,7 @@ class _Planner:
             self._store_all(yielded_twice(block) if self.fused else yielded)
 
     def _carry(self, op: Operation) -> None:
-        body = op.regions[0].entry
-        for n, result in enumerate(op.results):
-            argument, yielded = body.arguments[1 + n], body.terminator.operands[n]
+        for _, argument, yielded, result in carried_values(op):
             if not result.is_tensor:
                 continue
             found = self.regularity.increments(argument, yielded) if self.fused else None
@@ -246,9 +240,9 @@ class _Planner:
     def _should_store(self, value: Value) -> bool:
         if not self.fused:
             op = value.defining_op
-            return op is None or op.name not in ("arith.constant", "ub.poison")
+            return op is None or not (op.has(CONSTANT) or op.name == "ub.poison")
         op = value.defining_op
-        if op is None or op.name == "scf.for":
+        if op is None or op.has(COUNTED):
             return False
         cost = self.cost(value)
         users = {id(user): user for user, _ in value.uses}
@@ -261,7 +255,7 @@ class _Planner:
     def _is_too_long(self, value: Value) -> bool:
         """Whether an expression is cut at a value, for those who compile it."""
         op = value.defining_op
-        if not self.fused or op is None or op.name == "scf.for":
+        if not self.fused or op is None or op.has(COUNTED):
             return False
         return self.cost(value) >= COSTLY_AT_ONCE or self._views_below(value) > _MOST_VIEWS
 
@@ -280,7 +274,7 @@ class _Planner:
     def _repeats(self, value: Value, user: Operation) -> bool:
         if user.name == "tt.broadcast":
             return True
-        if user.name == "scf.for":  # the initial value of a carried tensor kept as an expression
+        if user.has(COUNTED):  # the initial value of a carried tensor kept as an expression
             return any(v in self.plan.increments for v in user.regions[0].entry.arguments)
         if user.name == "tt.expand_dims":
             return any(self._repeats(user.result, use) for use, _ in user.result.uses)
@@ -297,9 +291,9 @@ class _Planner:
             return known
         op = value.defining_op
         cost = 0
-        if op is not None and op.name != "scf.for":
+        if op is not None and not op.has(COUNTED):
             cost = sum(self.cost(v) for v in op.operands)
-            if op.name == "tt.load":
+            if op.has(LOADS):
                 cost = 2 if self.regularity.is_regular(op.operands[0]) else 24
                 if self.guarded:
                     cost = max(cost, COSTLY_REPEATED)
@@ -316,7 +310,7 @@ class _Planner:
     def _share_carried(self, op: Operation) -> None:
         """Assigns a yielded value the slot of the value it replaces, where safe."""
         body = op.regions[0].entry
-        for argument, yielded in zip(body.arguments[1:], body.terminator.operands, strict=True):
+        for _, argument, yielded, _ in carried_values(op):
             target = yielded.defining_op
             if (
                 argument not in self.plan.stored
@@ -336,9 +330,16 @@ class _Planner:
         """Whether nothing reads `argument` after `target` starts writing its slot."""
         order = {id(op): n for n, op in enumerate(body.operations)}
         limit = order[id(target)]
-        pending = [(argument, True)]
-        while pending:
-            value, same_element = pending.pop()
+
+        def expressions(step: tuple[Value, bool]) -> Iterator[tuple[Value, bool]]:
+            value, same_element = step
+            for user, _ in value.uses:
+                stays = same_element and not user.has(VIEW, GATHERS)
+                for result in user.results if user is not target else ():
+                    if result.is_tensor and not self.plan.is_stored(result):
+                        yield result, stays
+
+        for value, same_element in reachable([(argument, True)], expressions):
             for user, position in value.uses:
                 top = ancestor_in(user, body)
                 if top is None or order[id(top)] > limit:
@@ -348,11 +349,6 @@ class _Planner:
                         return False
                 elif top is target or user in self.plan.lane_swaps:
                     return False
-                else:
-                    stays = same_element and not user.has(VIEW, GATHERS)
-                    for result in user.results:
-                        if result.is_tensor and not self.plan.is_stored(result):
-                            pending.append((result, stays))
         return True
 
 

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 
 from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
-from ttools.interpreter.dialects.traits import BRANCH, LOOP, READS, STRUCTURED
+from ttools.interpreter.dialects.traits import BRANCH, COUNTED, LOOP, READS, STRUCTURED
 from ttools.interpreter.ir import Block, Operation, Region, Value
+from ttools.interpreter.ir.dataflow import carried_values, reachable
 from ttools.interpreter.schedule.branches import is_observable
 from ttools.interpreter.schedule.plan import Plan
 
@@ -58,28 +59,26 @@ class _Checker:
 
     def read(self, values: Iterable[Value], reader: Operation) -> None:
         """Reads all slots that expressions end in, where `reader` stands."""
-        pending = [v for v in values if v.is_tensor]
-        seen = set(pending)
-        while pending:
-            value = pending.pop()
+
+        def below(value: Value) -> list[Value]:
+            op = value.defining_op
+            if value in self.at_hand or self.plan.is_stored(value):
+                return []
+            if value in self.initial:
+                return [self.initial[value]]
+            if op in self.plan.lane_swaps:
+                return [self.plan.lane_swaps[op][0]]
+            return [v for v in op.operands if v.is_tensor] if op is not None else []
+
+        for value in reachable((v for v in values if v.is_tensor), below):
+            op = value.defining_op
             if value in self.at_hand:
                 continue
-            op = value.defining_op
             if self.plan.is_stored(value):
                 if value not in self.state.get(self.plan.owner(value), frozenset()):
                     self.found(f"{reader!r} reads {value!r}, which its slot does not hold")
-                continue
-            if op is not None and self.waits(op) and value not in self.state:
+            elif op is not None and self.waits(op) and value not in self.state:
                 self.found(f"{reader!r} executes {op!r} after a write to memory")
-            if value in self.initial:
-                below: Sequence[Value] = (self.initial[value],)
-            elif op in self.plan.lane_swaps:
-                below = (self.plan.lane_swaps[op][0],)
-            else:
-                below = op.operands if op is not None else ()
-            new = [v for v in below if v.is_tensor and v not in seen]
-            seen.update(new)
-            pending += new
 
     def waits(self, op: Operation) -> bool:
         """Whether an operation is a load that must not wait across a write, and does wait."""
@@ -143,7 +142,7 @@ class _Checker:
         if BRANCH in traits:
             return  # along its edges
         if LOOP in traits:
-            (self.for_loop if len(op.regions) == 1 else self.while_loop)(op)
+            (self.for_loop if COUNTED in traits else self.while_loop)(op)
         elif STRUCTURED in traits:
             self.conditional(op)
         elif op in self.plan.fusion_groups:
@@ -173,23 +172,21 @@ class _Checker:
         self.at_hand.clear()
 
     def for_loop(self, op: Operation) -> None:
-        body = op.regions[0].entry
-        inits, arguments = op.operands[3:], body.arguments[1:]
-        carried = list(zip(inits, arguments, op.results, strict=True))
-        for init, argument, result in carried:
+        body, carried = op.regions[0].entry, carried_values(op)
+        for init, argument, _, result in carried:
             if argument in self.plan.increments:
                 self.initial[argument] = self.initial[result] = init
-        self.move([(i, a) for i, a, _ in carried], op)
+        self.move([(each.initial, each.argument) for each in carried], op)
         header = dict(self.state)
         while True:
             self.body(body)
-            self.move(list(zip(body.terminator.operands, arguments, strict=True)), op)
+            self.move([(each.yielded, each.argument) for each in carried], op)
             joined = _meet(header, self.state)
             if joined == header:
                 break
             header, self.state = joined, dict(joined)
         self.state = header
-        for _, argument, result in carried:
+        for _, argument, _, result in carried:
             if result in self.initial:
                 if self.plan.is_stored(result):
                     self.read([self.initial[result]], op)

@@ -1,7 +1,7 @@
 """Integer operations that are a kernel's work: what it stores, multiplies or makes floats of.
 
 Addresses and masks are not: compilers fold them into accesses, take them out of loops, or leave
-them away, so their number bounds nothing. Must not know what operations cost.
+them away, so their number bounds nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ttools.interpreter.dialects.traits import (
     WRITES,
 )
 from ttools.interpreter.ir import IntegerType, Operation, Value, element_type
+from ttools.interpreter.ir.dataflow import reachable
 from ttools.profiler.counting.costs import is_product
 from ttools.profiler.counting.slices import is_access, operations_behind
 
@@ -71,18 +72,15 @@ def _may_be_hoisted(op: Operation) -> bool:
     around = op.parent_op
     if around is None or not around.has(LOOP):
         return False
-    pending, seen = list(op.operands), set()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+
+    def below(value: Value) -> list[Value]:
+        own = value.defining_op
+        return own.operands if own is not None and own.parent is op.parent else []
+
+    for value in reachable(op.operands, below):
+        own = value.defining_op
         if value.owner is op.parent:
             return False
-        own = value.defining_op
-        if own is None or own.parent is not op.parent:
-            continue
-        if own.has(STRUCTURED) or is_access(own):
+        if own is not None and own.parent is op.parent and (own.has(STRUCTURED) or is_access(own)):
             return False
-        pending += own.operands
     return True

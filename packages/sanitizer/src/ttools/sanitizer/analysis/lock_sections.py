@@ -29,6 +29,7 @@ from ttools.interpreter.dialects.traits import (
     WRITES,
 )
 from ttools.interpreter.ir import Module, Operation, PointerType, TensorType, Value
+from ttools.interpreter.ir.dataflow import reachable
 from ttools.sanitizer.analysis.dataflow import constant_of, operations
 
 _KNOWN = (PURE, BARRIER, EFFECT, STRUCTURED, LOOP, TERMINATOR, BRANCH, FUNCTION)
@@ -165,21 +166,19 @@ def _is_made_anyway(op: Operation, section: _Section, shared: set[Operation]) ->
 
 def _equal(one: Value, other: Value) -> bool:
     """Whether two values are computed in the same way from the same values."""
-    pending, seen = [(one, other)], set()
-    while pending:
-        pair = a, b = pending.pop()
-        if a is b or pair in seen:
-            continue
-        seen.add(pair)
+
+    def operands(pair: tuple[Value, Value]) -> Iterable[tuple[Value, Value]]:
+        x, y = (value.defining_op for value in pair)
+        return zip(x.operands, y.operands, strict=True) if x and y and x is not y else ()
+
+    def is_alike(a: Value, b: Value) -> bool:
         x, y = a.defining_op, b.defining_op
         if x is None or y is None or x.name != y.name or x.attributes != y.attributes:
             return False
-        if not x.has(PURE) or x.regions or a.type != b.type or a.index != b.index:
-            return False
-        if len(x.operands) != len(y.operands):
-            return False
-        pending += zip(x.operands, y.operands, strict=True)
-    return True
+        alike = a.type == b.type and a.index == b.index and len(x.operands) == len(y.operands)
+        return alike and x.has(PURE) and not x.regions
+
+    return all(a is b or is_alike(a, b) for a, b in reachable([(one, other)], operands))
 
 
 def _is_behind_barrier(section: _Section, shared: set[Operation]) -> bool:

@@ -8,14 +8,19 @@ through loops, branches and blocks too. Must not know what a shadow means.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, TypeAlias
 
-from ttools.core.process.phases import tick
-from ttools.interpreter.dialects.traits import STRUCTURED
+from ttools.interpreter.dialects.traits import COUNTED, LOOP, STRUCTURED
 from ttools.interpreter.ir import Block, Operation, Type, Value
-from ttools.interpreter.ir.dataflow import control_sources
+from ttools.interpreter.ir.dataflow import (
+    ForwardAnalysis,
+    carried_values,
+    control_sources,
+    reachable,
+)
 from ttools.interpreter.ir.rewriting import (
     Builder,
     Rewriter,
@@ -24,7 +29,6 @@ from ttools.interpreter.ir.rewriting import (
     add_result,
     forward,
 )
-from ttools.sanitizer.analysis.dataflow import operations
 from ttools.sanitizer.passes.check import Note
 
 Key: TypeAlias = Hashable
@@ -74,7 +78,7 @@ class Rules(Protocol):
         """The shadow of a value that the key cannot reach."""
 
 
-class Tracking:
+class Tracking(ForwardAnalysis[State]):
     """The shadows of one function.
 
     Args:
@@ -89,81 +93,56 @@ class Tracking:
     def __init__(
         self, function: Operation, rules: Rules, rewriter: Rewriter, most: int = _MOST_KEYS
     ) -> None:
+        super().__init__()
         self._function, self._rules, self._rewriter = function, rules, rewriter
-        self._ops = list(operations(function))
-        self._states: dict[Value, State] = {}
         self._demanded: dict[Value, dict[Key, None]] = {}
         self._shadows: dict[Demand, Value] = {}
         self._most, self._count = most, 0
         self.curtailed = False
-        self._solve()
+        self.solve(function)
 
     def state(self, value: Value) -> State:
-        return self._states.get(value, _NOTHING)
+        return self.states.get(value, _NOTHING)
 
     def shadow(self, value: Value, key: Key) -> Value | None:
         """A shadow that was built; None where the key cannot reach the value."""
         return self._shadows.get((value, key))
 
     # ---- what may reach a value
-    def _solve(self) -> None:
-        # Without control flow operands come before what uses them, and one pass settles all.
-        straight = len(self._function.regions[0].blocks) == 1
-        straight &= not any(op.has(STRUCTURED) for op in self._ops)
-        changed = True
-        while changed:
-            changed = False
-            tick()
-            for op in [self._function, *self._ops]:
-                for value, every in self._results(op):
-                    known = self._states.get(value, _NOTHING)
-                    state = every if len(every) <= self._most else self._first(every, known)
-                    if state != known:
-                        self._states[value] = state
-                        changed = not straight
+    def transfer(self, op: Operation, value: Value) -> State:
+        return self._rules.transfer(op, value.index, self)
 
-    def _first(self, state: State, known: State) -> State:
-        """As much of a state as is followed; what is known stays, or loops would never settle."""
-        self.curtailed = True
-        kept = dict.fromkeys((*(k for k in known if k in state), *state))
-        return {key: state[key] for key in islice(kept, self._most)}
-
-    def _results(self, op: Operation) -> Iterator[tuple[Value, State]]:
-        if not op.has(STRUCTURED) and op is not self._function:
-            for value in op.results:
-                yield value, self._rules.transfer(op, value.index, self)
-            return
-        for value in self._moved_values(op):
-            yield value, self._moved(value)
-
-    def _moved_values(self, op: Operation) -> Iterator[Value]:
-        yield from op.results
-        for region in op.regions:
-            for block in region.blocks:
-                yield from block.arguments
-
-    def _moved(self, value: Value) -> State:
+    def moved(self, value: Value) -> State:
         joined: dict[Key, Hashable] = {}
         for source in control_sources(value):
             for key, mark in self._rules.moved(value, self.state(source)).items():
                 joined[key] = self._rules.join(joined[key], mark) if key in joined else mark
         return joined
 
+    def update(self, value: Value, known: State | None, new: State, iteration: int) -> State:
+        """Return as much of a state as is followed; what is known stays, or loops never settle."""
+        if len(new) <= self._most:
+            return new
+        self.curtailed = True
+        kept = dict.fromkeys((*(k for k in known or () if k in new), *new))
+        return {key: new[key] for key in islice(kept, self._most)}
+
     # ---- what is needed
     def demand(self, value: Value, key: Key) -> None:
         """Asks for a shadow, and with it for all that it depends on."""
-        pending: list[Demand] = [(value, key)]
-        while pending:
-            wanted, by = pending.pop()
-            if by not in self.state(wanted) or by in self._demanded.get(wanted, ()):
-                continue
-            self._demanded.setdefault(wanted, {})[by] = None
+
+        def needed(wanted: Demand) -> Iterable[Demand]:
+            value, by = wanted
+            if by not in self.state(value) or by in self._demanded.get(value, ()):
+                return ()
+            self._demanded.setdefault(value, {})[by] = None
             self._count += 1
-            op = wanted.defining_op
+            op = value.defining_op
             if op is None or op.has(STRUCTURED):
-                pending += [(source, by) for source in control_sources(wanted)]
-            else:
-                pending += self._rules.depends(op, wanted.index, by, self)
+                return [(source, by) for source in control_sources(value)]
+            return self._rules.depends(op, value.index, by, self)
+
+        deque(reachable([(value, key)], needed), maxlen=0)
 
     def affordable(self, demands: Iterable[Sequence[Demand]]) -> int:
         """Asks for the shadows of one check after the other, as long as they are not too many.
@@ -213,14 +192,9 @@ class Tracking:
 
     def _block(self, block: Block) -> None:
         for op in list(block.operations):
-            match op.name:
-                case "scf.for":
-                    self._for(op)
-                case "scf.while":
-                    self._while(op)
-                case "scf.if":
-                    self._if(op)
             if op.has(STRUCTURED):
+                loop = self._for if op.has(COUNTED) else self._while
+                (loop if op.has(LOOP) else self._if)(op)
                 continue
             wanted = [(value, key) for value in op.results for key in self._wanted(value)]
             # Shadows that are made of others of the same operation come last.
@@ -255,17 +229,15 @@ class Tracking:
                     forward(branch, number, [self._passed(branch, value, key)])
 
     def _for(self, op: Operation) -> None:
-        body = op.regions[0].entry
-        carried = list(zip(op.operands[3:], body.arguments[1:], op.results, strict=True))
-        yielded = list(body.terminator.operands)
-        wanted = [self._wanted(argument, result) for _, argument, result in carried]
-        for (initial, argument, _), keys in zip(carried, wanted, strict=True):
+        body, carried = op.regions[0].entry, carried_values(op)
+        wanted = [self._wanted(each.argument, each.result) for each in carried]
+        for (initial, argument, _, _), keys in zip(carried, wanted, strict=True):
             for key in keys:
                 add_operand(op, self._passed(op, initial, key))
                 self._add_argument(body, argument, key)
         self._block(body)
-        for (_, _, result), value, keys in zip(carried, yielded, wanted, strict=True):
-            self._yield(body, value, keys)
+        for (_, _, yielded, result), keys in zip(carried, wanted, strict=True):
+            self._yield(body, yielded, keys)
             self._add_results(op, result, keys)
 
     def _while(self, op: Operation) -> None:

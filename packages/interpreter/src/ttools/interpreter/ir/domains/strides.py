@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from ttools.interpreter.dialects.integers import Integers, UnknownError
 from ttools.interpreter.ir.core import Value, shape_of
 from ttools.interpreter.ir.dataflow import OnDemand, carried_values, counted_loop
-from ttools.interpreter.ir.semantics import meaning, moved_lanes
+from ttools.interpreter.ir.semantics import meaning, moved_lanes, width_of
 
 #: Elements between neighbours along each axis; None where unknown or decided at run time.
 Strides: TypeAlias = "tuple[int | None, ...]"
@@ -135,7 +135,11 @@ class StrideAnalysis(OnDemand[Steps]):
         found = meaning(self._domain, op, operands)
         if found is None:
             return Steps(unknown, wraps=any(each.wraps for each in operands))
-        return Steps(_padded(found.along, len(unknown)), found.number, found.wraps)
+        # Of steps that leave the type of an index within the tile, elements may be equal again.
+        room = 1 << (width_of(value) or 64)
+        steps = zip(_padded(found.along, len(unknown)), shape_of(value.type), strict=True)
+        along = [None if s is None or abs(s) * (n - 1) >= room else s for s, n in steps]
+        return Steps(tuple(along), found.number, found.wraps)
 
     def strides(self, value: Value) -> Strides:
         """Return the strides of a tile as far as they can be seen without running anything."""
