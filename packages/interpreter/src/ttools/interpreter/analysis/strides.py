@@ -9,10 +9,14 @@ from ttools.interpreter.ir.domains.strides import StrideAnalysis, Strides
 from ttools.interpreter.ir.semantics import lanes_of, moved_lanes
 
 
-def memory_order(pointer: Value) -> tuple[int, ...] | None:
-    """Return the axes from slowest to fastest if another than the last has unit stride."""
+def memory_order(pointer: Value, known: StrideAnalysis | None = None) -> tuple[int, ...] | None:
+    """Return the axes from slowest to fastest if another than the last has unit stride.
+
+    Args:
+        known: Keeps what is found of the function.
+    """
     shape = shape_of(pointer.type)
-    strides = static_strides(pointer) if len(shape) > 1 else ()
+    strides = static_strides(pointer, known) if len(shape) > 1 else ()
     if not strides or strides[-1] in (0, 1):
         return None
     for axis in range(len(shape) - 1):
@@ -21,23 +25,28 @@ def memory_order(pointer: Value) -> tuple[int, ...] | None:
     return None
 
 
-def tile_order(value: Value, stored: Callable[[Value], bool]) -> tuple[int, ...] | None:
+def tile_order(
+    value: Value, stored: Callable[[Value], bool], known: StrideAnalysis | None = None
+) -> tuple[int, ...] | None:
     """Return the order in which to compute a tile so that its loads run along memory.
 
     Args:
         stored: Whether a tile is read from its slot, row-major, rather than computed.
+        known: Keeps what is found of the function.
     """
     rank = len(shape_of(value.type))
     op = value.defining_op
     if op is not None and op.name == "tt.elementwise_inline_asm":
         return None  # neighbours in row-major order may share a register
-    axis = _fastest_axis(value, stored)
-    if rank < 2 or axis is None or axis == rank - 1:
+    axis = _fastest_axis(value, stored, known or StrideAnalysis()) if rank > 1 else None
+    if axis is None or axis == rank - 1:
         return None
     return (*(k for k in range(rank) if k != axis), axis)
 
 
-def _fastest_axis(value: Value, stored: Callable[[Value], bool]) -> int | None:
+def _fastest_axis(
+    value: Value, stored: Callable[[Value], bool], known: StrideAnalysis
+) -> int | None:
     """Return the axis along which the first load below a value has unit stride."""
     seen: dict[Value, int | None] = {}  # a value that is used twice is looked at once
 
@@ -51,10 +60,10 @@ def _fastest_axis(value: Value, stored: Callable[[Value], bool]) -> int | None:
         if op is None or depth > 16 or (stored(value) and depth > 0):
             return None
         if op.name == "tt.load":
-            order = memory_order(op.operands[0])
+            order = memory_order(op.operands[0], known)
             if order is not None:
                 return order[-1]
-            strides = static_strides(op.operands[0])
+            strides = known.strides(op.operands[0])
             return len(strides) - 1 if strides and strides[-1] == 1 else None
         for operand in op.operands:
             axis = visit(operand, depth + 1) if operand.is_tensor else None
@@ -88,6 +97,6 @@ def addresses_differ(pointer: Value) -> bool:
     return True
 
 
-def static_strides(value: Value) -> Strides:
+def static_strides(value: Value, known: StrideAnalysis | None = None) -> Strides:
     """Return the strides of a tile as far as they can be seen without running anything."""
-    return StrideAnalysis().strides(value)
+    return (known or StrideAnalysis()).strides(value)

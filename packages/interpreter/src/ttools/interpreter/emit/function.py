@@ -28,6 +28,7 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
+from ttools.interpreter.ir.domains.strides import StrideAnalysis
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer
 from ttools.interpreter.schedule.plan import Plan
@@ -104,6 +105,7 @@ class Emitter(SlotAccess):
     def __init__(self, b: Builder, plan: Plan, options: EmitOptions, sites: list[Site]) -> None:
         super().__init__(b)
         self.plan, self.options, self.sites = plan, options, sites
+        self.strides = StrideAnalysis()
         self.scalars: dict[Value, SSAValue] = {}
         self.slots: dict[Value, Slot] = {}
         self.deltas: dict[Value, tuple[Value, SSAValue]] = {}
@@ -352,12 +354,12 @@ class Emitter(SlotAccess):
     def memory_traversal(self, pointer: Value) -> Traversal:
         """How a tile of pointers is walked: along the axis that is contiguous in memory."""
         shape = shape_of(pointer.type)
-        return traversal(shape, self.options.lanes, memory_order(pointer))
+        return traversal(shape, self.options.lanes, memory_order(pointer, self.strides))
 
     def materialise(self, value: Value) -> None:
         """Fills the slot of `value` by computing it chunk by chunk."""
         slot = self.slot(value)
-        order = tile_order(value, self.plan.is_stored)
+        order = tile_order(value, self.plan.is_stored, self.strides)
         self.fill(slot, lambda at: self.compute(value, at), order)
 
     def fill(

@@ -13,7 +13,6 @@ Structured control flow is followed by the edges that operations declare (`diale
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
@@ -37,14 +36,14 @@ def reachable(
     Args:
         following: What a node leads to; it is asked after the node was yielded.
     """
-    pending = deque(dict.fromkeys(starts))
-    seen = set(pending)
-    while pending:
-        node = pending.popleft()
+    queue = list(dict.fromkeys(starts))
+    seen = set(queue)
+    for node in queue:  # which grows meanwhile
         yield node
-        new = [other for other in dict.fromkeys(following(node)) if other not in seen]
-        seen.update(new)
-        pending += new
+        for other in following(node):
+            if other not in seen:
+                seen.add(other)
+                queue.append(other)
 
 
 class OnDemand(Generic[T]):
@@ -69,15 +68,15 @@ class OnDemand(Generic[T]):
             pending = [value]
             while pending:
                 current = pending[-1]
-                missing = (
-                    [] if current in known else [v for v in self.inputs(current) if v not in known]
-                )
+                if current in known:
+                    pending.pop()
+                    continue
+                missing = [v for v in self.inputs(current) if v not in known]
                 if missing:
                     pending += missing
                     continue
                 pending.pop()
-                if current not in known:
-                    known[current] = self.compute(current)
+                known[current] = self.compute(current)
         return known[value]
 
 

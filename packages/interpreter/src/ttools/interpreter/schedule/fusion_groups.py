@@ -18,6 +18,7 @@ from ttools.interpreter.analysis.strides import tile_order
 from ttools.interpreter.dialects.traits import FROM_COORDINATES, VIEW
 from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of
 from ttools.interpreter.ir.dataflow import reachable
+from ttools.interpreter.ir.domains.strides import StrideAnalysis
 from ttools.interpreter.llvm.builder import SIZES, register_type
 from ttools.interpreter.schedule.plan import FusionGroup, Plan
 from ttools.interpreter.tiles.loops import traversal
@@ -57,7 +58,8 @@ def plan_fusion_groups(
         lanes: of a chunk.
     """
     shared = {*plan.shares, *plan.shares.values()}
-    free = {v for v in candidates - shared if tile_order(v, plan.is_stored) is None}
+    known = StrideAnalysis()
+    free = {v for v in candidates - shared if tile_order(v, plan.is_stored, known) is None}
     found = find_fusion_groups(ops, free, plan, lanes)
     for group, kept in [(group, escaping(group, plan)) for group in found]:
         defining = [v.defining_op for v in group.members if v.defining_op is not None]

@@ -172,7 +172,7 @@ class _Access:
             parameter=self.prober.root(pointer),
             choices=self.prober.choices(pointer),
             leader=self.prober.leader(self.op, self.e.evaluation),
-            order=(memory_order(pointer) or ()) if pointer.is_tensor else (),
+            order=(memory_order(pointer, self.e.strides) or ()) if pointer.is_tensor else (),
             flags=self.flags,
             masked=self.mask is not None,
         )

@@ -142,7 +142,7 @@ def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
         if isinstance(value, Slot):
             e.copy_slot(value, slot)
         else:
-            order = tile_order(value, e.plan.is_stored)
+            order = tile_order(value, e.plan.is_stored, e.strides)
             e.fill(slot, lambda at, v=value: e.evaluate(v, at), order)  # type: ignore[misc]
 
 
