@@ -105,13 +105,14 @@ def test_tables() -> None:
 
 
 def test_comparisons_pair_the_cases_of_both_runs() -> None:
-    unchecked = {"f::a": Outcome("f::a", "pass", seconds=2.0), "f::b": Outcome("f::b", "pass")}
+    unchecked = {"f::a": Outcome("f::a", "pass", cpu_seconds=2.0), "f::b": Outcome("f::b", "pass")}
     checked = {
-        "f::a": Outcome("f::a", "finding", "f.py:1:1: error[memcheck]: …", 3.0, "…"),
-        "g::c": Outcome("g::c", "pass", seconds=9.0),
+        "f::a": Outcome("f::a", "finding", "f.py:1:1: error[memcheck]: …", 9.0, "…", 3.0),
+        "g::c": Outcome("g::c", "pass", cpu_seconds=9.0),
     }
     header, _, file, total = comparison(unchecked, checked).splitlines()
-    assert header == "| file | unchecked | checked | seconds | checked seconds | ratio |"
+    columns = "| file | unchecked | checked | CPU seconds | checked CPU seconds | ratio |"
+    assert header == columns
     assert file == "| f | 1 pass | 1 finding | 2.0 | 3.0 | 1.50 |"
     assert total == file.replace("| f |", "| all |")
 

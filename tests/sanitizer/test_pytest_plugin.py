@@ -292,6 +292,31 @@ def test_fixture_gives_the_findings_of_its_test(
     assert "FAILED test_it.py::test_other" in done.stdout
 
 
+FREED = """
+import gc
+from kernels import run
+from ttools.sanitizer import Sanitization
+
+def test_passes():
+    run(mask=True)
+
+def test_fails():
+    run(mask=False)
+
+def test_last():
+    assert sum(type(each) is Sanitization for each in gc.get_objects()) == 1
+"""
+
+
+def test_runs_are_freed_with_their_tests(run_pytest: Pytest) -> None:
+    done = run_pytest(FREED, "--ttools-sanitize", "-rA")
+    assert outcomes(done) == {
+        "test_passes": "PASSED",
+        "test_fails": "FAILED",
+        "test_last": "PASSED",
+    }
+
+
 def test_fixture_is_skipped_when_switched_off(run_pytest: Pytest) -> None:
     assert outcome(run_pytest(FIXTURE, "--ttools-sanitize=off")) == "2 skipped"
 

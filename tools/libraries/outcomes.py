@@ -23,6 +23,7 @@ class Outcome:
         verdict: One of `VERDICTS`.
         reason: One line, empty for a pass.
         seconds: Duration of the test's call, with compilation.
+        cpu_seconds: Processor time of the call on all threads of the process, with compilation.
         report: The text of the checks' report, of warnings too; empty without findings.
     """
 
@@ -31,6 +32,7 @@ class Outcome:
     reason: str = ""
     seconds: float = 0.0
     report: str = ""
+    cpu_seconds: float = 0.0
 
 
 def first_line(text: str, limit: int = 160) -> str:
@@ -73,6 +75,8 @@ def summary(outcomes: Iterable[Outcome]) -> str:
 def comparison(unchecked: Mapping[str, Outcome], checked: Mapping[str, Outcome]) -> str:
     """Return a table, a row for each file, of the cases that both runs have.
 
+    Times are processor times, which other processes of the machine hardly change.
+
     Args:
         unchecked: Outcomes of plain pytest by the names of cases.
         checked: Those of the same cases under checks.
@@ -84,7 +88,9 @@ def comparison(unchecked: Mapping[str, Outcome], checked: Mapping[str, Outcome])
     rows = [_compared(file, unchecked, checked, names) for file, names in files.items()]
     every = [name for names in files.values() for name in names]
     rows.append(_compared("all", unchecked, checked, every))
-    return markdown(("file", "unchecked", "checked", "seconds", "checked seconds", "ratio"), rows)
+    return markdown(
+        ("file", "unchecked", "checked", "CPU seconds", "checked CPU seconds", "ratio"), rows
+    )
 
 
 def _compared(
@@ -95,7 +101,9 @@ def _compared(
 ) -> tuple[str, ...]:
     before = [unchecked[name] for name in names]
     after = [checked[name] for name in names]
-    seconds, checked_seconds = (sum(case.seconds for case in cases) for cases in (before, after))
+    seconds, checked_seconds = (
+        sum(case.cpu_seconds for case in cases) for cases in (before, after)
+    )
     ratio = f"{checked_seconds / seconds:.2f}" if seconds else ""
     times = (f"{seconds:.1f}", f"{checked_seconds:.1f}", ratio)
     return (file, summary(before), summary(after), *times)

@@ -12,6 +12,7 @@ import math
 import os
 import random
 import re
+import time
 from collections import defaultdict
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -62,12 +63,17 @@ def _write(message: dict[str, Any]) -> None:
 
 
 def _write_outcome(
-    case: str, verdict: str, reason: str = "", seconds: float = 0.0, report: str = ""
+    case: str,
+    verdict: str,
+    reason: str = "",
+    seconds: float = 0.0,
+    report: str = "",
+    cpu_seconds: float = 0.0,
 ) -> None:
     if case not in _done() | _written:
         _written.add(case)
         outcome = {"verdict": verdict, "reason": reason, "seconds": seconds, "report": report}
-        _write({"case": case, **outcome})
+        _write({"case": case, **outcome, "cpu_seconds": cpu_seconds})
 
 
 #: The first line of a finding that fails a test.
@@ -194,6 +200,20 @@ def pytest_make_collect_report(
     return report
 
 
+#: Processor time of the calls of cases.
+_CPU_SECONDS = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Measure the processor time of a case's call, checks of its launches included."""
+    begin = time.process_time()
+    try:
+        yield
+    finally:
+        item.stash[_CPU_SECONDS] = time.process_time() - begin
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -209,7 +229,8 @@ def pytest_runtest_makereport(
         findings = _findings(report, call)
         if verdict != "pass" and _ERROR.search(findings):
             verdict, reason = "finding", first_line(findings)
-        _write_outcome(_case(item), verdict, reason, report.duration, findings)
+        seconds = item.stash.get(_CPU_SECONDS, 0.0)
+        _write_outcome(_case(item), verdict, reason, report.duration, findings, seconds)
     return report
 
 

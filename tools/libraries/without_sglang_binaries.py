@@ -6,6 +6,7 @@ What its kernels of experts need between them is there, written in torch.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import torch
@@ -50,3 +51,15 @@ for _name in (
     *("sgl_per_token_quant_fp8", "sgl_per_tensor_quant_fp8", "moe_fused_gate"),
 ):
     _library.define(f"{_name}() -> ()")
+
+
+class _AutoImageProcessor:
+    """Takes the image processors that SGLang registers while it is imported."""
+
+    @classmethod
+    def register(cls, *args: object, **options: object) -> None:
+        """Do nothing; the class of transformers requires torchvision."""
+
+
+importlib.import_module("sglang")  # Puts another module `transformers` in the place of the first.
+vars(sys.modules["transformers"])["AutoImageProcessor"] = _AutoImageProcessor

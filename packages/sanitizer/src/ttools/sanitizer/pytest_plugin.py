@@ -7,6 +7,7 @@ does nothing unless asked to.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -154,7 +155,13 @@ class _Plugin:
         result = yield
         sanitization = item.stash.get(_run, None)
         if call.when == "teardown" and sanitization is not None:
-            attach(result, self._report(item, sanitization), whole=self.options.reports)
+            report = self._report(item, sanitization)
+            attach(result, report, whole=self.options.reports)
+            # pytest keeps its items to the end, and what a run knows of the memory of a test can
+            # be gigabytes. The traceback of a failure is a cycle that refers to it, too.
+            del item.stash[_run], sanitization
+            if report.failing:
+                gc.collect()
         return result
 
     def begin(self, item: pytest.Item, checks: str) -> Sanitization:
