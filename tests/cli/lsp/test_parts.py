@@ -18,8 +18,7 @@ from lsprotocol import types
 from pygls.workspace import PositionCodec
 
 from ttools.cli.lsp.reports import LineCounts, Loaded, Reports, Watched, load, shown_at
-from ttools.cli.lsp.settings import read_editor_settings
-from ttools.cli.lsp.shown import counts_text, diagnostics, range_of
+from ttools.cli.lsp.server import counts_text, diagnostics, range_of, read_editor_settings
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation

@@ -12,7 +12,7 @@ import torch
 from tests.cli.conftest import Run
 from tests.profiler.sweep import kernels_for_sweep
 
-from ttools.cli.profile.shapes import read_shapes
+from ttools.cli.profile.sweep import read_shapes
 from ttools.core.errors import UsageError
 
 FILE = kernels_for_sweep.__file__

@@ -9,9 +9,9 @@ import pytest
 from tests.fuzz.mutation import mutated_kernels as kernels
 
 from ttools.fuzz.mutation.capture import CapturedLaunch, View, capture
-from ttools.fuzz.mutation.launches import halved_block, split_grid
 from ttools.fuzz.mutation.mutators import MUTATORS
 from ttools.fuzz.mutation.source import KernelText, NotMutableError
+from ttools.fuzz.mutation.trial import halved_block, split_grid
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,21 @@
-"""`ttools inspect`: what the compiler makes of a kernel, for GPUs that need not be there."""
+"""`ttools inspect`: shows what the compiler makes of a kernel, for GPUs that need not be there.
+
+With `--lock`, what kernels cost is written to a file, or compared with one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ttools.cli import exit_codes, options
+from ttools.cli import completion, exit_codes, options
 from ttools.cli.console import (
     keep_stdout_for_report,
     require_folder,
@@ -20,8 +24,6 @@ from ttools.cli.console import (
     write_json,
     write_text,
 )
-from ttools.cli.inspect import options as inspect_options
-from ttools.cli.inspect.locking import lock_or_check, map_of_target
 from ttools.cli.kernel_file import load_kernel
 from ttools.cli.progress import State, progress
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
@@ -35,26 +37,171 @@ if TYPE_CHECKING:
     from ttools.core.gpus.targets import Target
     from ttools.profiler import Profile
 
+    Costs = Callable[[Inspection], LaunchCosts | None]
+
+
+_report = partial(typer.Option, rich_help_panel="Report")
+_compilation = partial(typer.Option, rich_help_panel="Compilation")
+
+InspectedArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE.py:KERNEL | FILE.ttir | SCRIPT [ARGS]...",
+        show_default=False,
+        help="A kernel of a file, a .ttir file, or a script and its arguments.",
+    ),
+]
+SignatureOption = Annotated[
+    str | None,
+    _compilation(
+        "--signature",
+        metavar="TYPES",
+        help="An entry per parameter: *fp32:16 (divisible by 16), i32, 1024 (a constant).",
+    ),
+]
+TargetOption = Annotated[
+    list[str] | None,
+    _compilation(
+        "--target",
+        metavar="GPU",
+        autocompletion=completion.architectures,
+        help="sm_80, sm_90, sm_100, gfx942, …; repeatable. By default this machine's.",
+    ),
+]
+StageOption = Annotated[
+    list[str] | None,
+    _compilation(
+        "--stage",
+        metavar="STAGE",
+        help="Show ast, ttir, ttgir, llir, ptx, sass or amdgcn by source line; repeatable.",
+    ),
+]
+InspectedOnlyOption = Annotated[
+    list[str] | None,
+    _compilation(
+        "--only",
+        metavar="KERNEL",
+        help="Inspect only kernels of this name among those a script launches; repeatable.",
+    ),
+]
+NumWarpsOption = Annotated[
+    int | None, _compilation("--num-warps", min=1, metavar="N", help="Warps per block.")
+]
+NumStagesOption = Annotated[
+    int | None, _compilation("--num-stages", min=1, metavar="N", help="Stages of pipelined loops.")
+]
+AgainstOption = Annotated[
+    str | None,
+    _report(
+        "--against",
+        metavar="OTHER",
+        help="Compare with another kernel (FILE.py:KERNEL, FILE.ttir) or another target.",
+    ),
+]
+InspectionFormatOption = Annotated[
+    Literal["text", "json", "html"], _report("--format", help="Format of the report.")
+]
+OutputDirOption = Annotated[
+    Path | None, _report("--output-dir", metavar="DIR", help="Save all stages as files.")
+]
+LockOption = Annotated[
+    Path | None,
+    _report(
+        "--lock",
+        metavar="FILE",
+        help="Record registers, spills, shared memory, instructions, counts in a file.",
+    ),
+]
+CheckLockOption = Annotated[
+    bool,
+    _report("--check", help="Compare with the --lock file instead; exit with 1 beyond its limits."),
+]
+
+
+def map_of_target(target: Target) -> str | None:
+    """The device map that makes scripts launch what they would on a target.
+
+    Kernels that loop over their work launch as many programs as there are multiprocessors, which
+    here would be as many as this machine has processors. None where the environment says what the
+    device is to be, where there is a GPU, or where no GPU with that target is known.
+    """
+    from ttools.core.configuration import read
+    from ttools.core.device_map.mapping import VARIABLE
+    from ttools.core.device_map.request import DeviceMap
+    from ttools.core.environment import gpu_usable
+    from ttools.core.gpus.devices import device_of
+
+    device = device_of(target.name)
+    if device is None or target.backend != "cuda" or read(VARIABLE) or gpu_usable():
+        return None
+    number = int(target.name.removeprefix("sm_"))
+    return str(DeviceMap(capability=divmod(number, 10), sms=device.multiprocessors))
+
+
+def lock_or_check(found: Sequence[Inspection], path: Path, check: bool, costs: Costs) -> int:
+    """Does as `--lock` and `--check` say; returns the exit status.
+
+    Args:
+        check: whether to compare with it.
+        costs: of a launch of each, None where it has none that can be compared.
+
+    Raises:
+        UsageError: the lock cannot be read or written, or has none of these kernels.
+    """
+    from ttools.core.compilation.lock import entry_of, write_lock
+
+    if check:
+        return _check(found, path, costs)
+    total = write_lock(path, (entry_of(each, costs(each)) for each in found))
+    say("note", f"{path} holds {total} {'compilation' if total == 1 else 'compilations'}")
+    return exit_codes.OK
+
+
+def _check(found: Sequence[Inspection], path: Path, costs: Costs) -> int:
+    from ttools.core.compilation import lock_check
+    from ttools.core.compilation.lock import read_lock
+    from ttools.core.triton_versions.version import installed_triton
+
+    if not path.exists():
+        raise UsageError(f"there is no `{path}`; write it with --lock and without --check")
+    lock = read_lock(path)
+    result = lock_check.compare(lock, [lock_check.found(each, costs(each)) for each in found])
+    for entry in result.unknown:
+        say("note", f"{entry.kernel} for {entry.target} is not in {path}, so it is not compared")
+    if not result.compared:
+        locked = ", ".join(sorted({each.triton for each in lock.kernels})) or "no version"
+        raise UsageError(
+            f"{path} has none of these kernels as they are specialised now for Triton "
+            f"{installed_triton()} (it was written with {locked}); write it again with --lock"
+        )
+    for each in result.regressions:
+        say("error", str(each))
+    if not result.regressions:
+        compared = f"{result.compared} of {len(found)} compilations"
+        say("note", f"{compared} are within the limits of {path}")
+    return exit_codes.FINDINGS if result.regressions else exit_codes.OK
+
+
 _NO_GPU = "sm_90"
 
 
 def inspect_command(
-    words: inspect_options.InspectedArgument = None,
+    words: InspectedArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
-    signature: inspect_options.SignatureOption = None,
-    target: inspect_options.TargetOption = None,
-    stage: inspect_options.StageOption = None,
-    only: inspect_options.InspectedOnlyOption = None,
-    num_warps: inspect_options.NumWarpsOption = None,
-    num_stages: inspect_options.NumStagesOption = None,
-    against: inspect_options.AgainstOption = None,
+    signature: SignatureOption = None,
+    target: TargetOption = None,
+    stage: StageOption = None,
+    only: InspectedOnlyOption = None,
+    num_warps: NumWarpsOption = None,
+    num_stages: NumStagesOption = None,
+    against: AgainstOption = None,
     device_map: options.DeviceMapOption = None,
-    form: inspect_options.InspectionFormatOption = "text",
+    form: InspectionFormatOption = "text",
     output: options.OutputOption = None,
-    output_dir: inspect_options.OutputDirOption = None,
-    lock: inspect_options.LockOption = None,
-    check: inspect_options.CheckLockOption = False,
+    output_dir: OutputDirOption = None,
+    lock: LockOption = None,
+    check: CheckLockOption = False,
 ) -> None:
     """Show what the compiler makes of kernels: stages, registers, occupancy, accesses, layouts.
 

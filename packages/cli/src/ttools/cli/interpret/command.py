@@ -1,18 +1,34 @@
-"""`ttools interpret`: runs a script, a module, code or a `.ttir` file on the CPU."""
+"""`ttools interpret`: runs a script, a module, code or a `.ttir` file on the CPU.
+
+With `--stats` it reports what the launches cost, as a table or as JSON.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
 from ttools.cli import exit_codes, options
 from ttools.cli.children import say_child_launches
-from ttools.cli.console import keep_stdout_for_report, require_folder, say, say_interrupted
-from ttools.cli.interpret import options as watch_options
-from ttools.cli.interpret import statistics, watching
+from ttools.cli.console import (
+    keep_stdout_for_report,
+    new_table,
+    require_folder,
+    say,
+    say_interrupted,
+    stderr,
+    stdout,
+    write_json,
+    write_tables,
+)
+from ttools.cli.interpret import watching
 from ttools.cli.work import (
     read_work,
     require_source,
@@ -26,7 +42,149 @@ from ttools.core.process.script import Target
 
 if TYPE_CHECKING:
     from ttools.interpreter.api import Interpretation
+    from ttools.interpreter.run.stats import KernelStats
     from ttools.watch.api import WatchedRun
+
+
+SCHEMA_VERSION = 1
+
+
+def as_json(costs: Sequence[KernelStats], target: str, exit_code: int) -> dict[str, Any]:
+    """The report as data; the script's status is separate from the kernels."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "script": {"target": target, "exit_code": exit_code},
+        "kernels": [asdict(cost) for cost in costs],
+    }
+
+
+def as_table(costs: Sequence[KernelStats]) -> Table:
+    """The report as a table, times in milliseconds, slowest kernel first."""
+    numbers = ("launches", "programs", "front end ms", "compile ms", "run ms", "cached")
+    table = new_table("Kernel launches", ["kernel"], numbers)
+    for cost in sorted(costs, key=lambda cost: sum(_times(cost)), reverse=True):
+        table.add_row(
+            cost.kernel,
+            f"{cost.launches:,}",
+            f"{cost.programs:,}",
+            *(f"{seconds * 1e3:,.2f}" for seconds in _times(cost)),
+            f"{cost.cache_hits:,}",
+        )
+    return table
+
+
+def _times(cost: KernelStats) -> tuple[float, float, float]:
+    return cost.front_end_s, cost.compile_s, cost.run_s
+
+
+def report(
+    costs: Sequence[KernelStats],
+    *,
+    form: str,
+    output: Path | None,
+    on_stdout: bool,
+    target: str,
+    exit_code: int,
+) -> None:
+    """Writes the report to a file, or else to standard error, away from the script's output.
+
+    Args:
+        costs: what each kernel cost.
+        form: `text` or `json`.
+        output: a file.
+        on_stdout: whether it goes to standard output if there is no file.
+        target: what was run, as the user wrote it.
+        exit_code: its exit status.
+    """
+    if form == "json":
+        stream = None if on_stdout else sys.stderr
+        write_json(as_json(costs, target, exit_code), output, stream)
+    else:
+        write_tables([as_table(costs)], output, stdout() if on_stdout else stderr())
+
+
+_look = partial(typer.Option, rich_help_panel="Inspecting values")
+
+FormatOption = Annotated[
+    Literal["text", "json", "html"],
+    typer.Option(
+        "--format",
+        help="Format of the report; html is a page of the values that programs computed, loaded "
+        "and stored.",
+        rich_help_panel="Report",
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write the report to a file; - is standard output. Without it --stats writes to "
+        "standard error.",
+        rich_help_panel="Report",
+    ),
+]
+WatchOption = Annotated[
+    list[str] | None,
+    _look(
+        "--watch",
+        metavar="NAME | FILE:LINE",
+        help="Show the values of a variable, or of those assigned at a line; repeatable. All "
+        "programs run; --programs chooses whose values are shown.",
+    ),
+]
+TraceOption = Annotated[
+    Path | None,
+    _look(
+        "--trace",
+        metavar="FILE",
+        help="Save the values of all variables, or of those that --watch names, to a file.",
+    ),
+]
+TraceLimitOption = Annotated[
+    str | None,
+    _look(
+        "--trace-limit",
+        metavar="SIZE",
+        help="Maximum size of recorded values, such as 500M or 2G; 256M by default.",
+    ),
+]
+CompareOption = Annotated[
+    str | None,
+    _look(
+        "--compare",
+        metavar="eager | FILE",
+        help="Find the first variable, line and lane that differ from the kernels run as Python, "
+        "or from an earlier --trace; exit with 1 if there is one.",
+    ),
+]
+RtolOption = Annotated[
+    float | None,
+    _look(
+        "--rtol",
+        min=0,
+        metavar="R",
+        help="Relative tolerance of --compare; by default that of torch.testing for the type.",
+    ),
+]
+AtolOption = Annotated[
+    float | None,
+    _look(
+        "--atol",
+        min=0,
+        metavar="A",
+        help="Absolute tolerance of --compare; by default that of torch.testing for the type.",
+    ),
+]
+UnsafeOption = Annotated[
+    bool,
+    typer.Option(
+        "--unsafe",
+        help="Make accesses outside of tensors, which damage the process; by default they are "
+        "skipped and reported.",
+        rich_help_panel="Launch",
+    ),
+]
 
 
 class _Chosen:
@@ -64,19 +222,19 @@ def interpret_command(
     device_map: options.DeviceMapOption = None,
     first_config: options.FirstConfigOption = False,
     stats: options.StatsOption = False,
-    form: watch_options.FormatOption = "text",
-    output: watch_options.OutputOption = None,
+    form: FormatOption = "text",
+    output: OutputOption = None,
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
     dump_outputs: options.DumpOutputsOption = None,
-    watch: watch_options.WatchOption = None,
-    trace: watch_options.TraceOption = None,
-    trace_limit: watch_options.TraceLimitOption = None,
-    compare: watch_options.CompareOption = None,
-    rtol: watch_options.RtolOption = None,
-    atol: watch_options.AtolOption = None,
+    watch: WatchOption = None,
+    trace: TraceOption = None,
+    trace_limit: TraceLimitOption = None,
+    compare: CompareOption = None,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
     timeout: options.TimeoutOption = None,
-    unsafe: watch_options.UnsafeOption = False,
+    unsafe: UnsafeOption = False,
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
@@ -157,7 +315,7 @@ def interpret_command(
         name = str(work)
         kept = None if wanted.any else output
         table = "text" if wanted.picture else form
-        statistics.report(
+        report(
             run.stats,
             form=table,
             output=kept,

@@ -1,28 +1,279 @@
 """The language server: what an editor asks, and the answers.
 
-Owns the protocol and the state between two requests. A run is started by the command
-`ttools.sanitize` or `ttools.profile`, or by saving where `sanitizeOnSave` says so; by nothing else.
+A run is started by the command `ttools.sanitize` or `ttools.profile`, or by saving if
+`sanitizeOnSave` is set; by nothing else. It is a process with streams of its own and a limit of
+time, which ends together with what it started. Settings come from the editor only, never from a
+project's `pyproject.toml`: opening a folder that somebody else wrote must not run what is in it.
+Findings are shown as diagnostics, counts in hovers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 from uuid import uuid4
 
+import msgspec
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
+from pygls.workspace import PositionCodec
 
-from ttools.cli.lsp.reports import Reports, Watched, load
-from ttools.cli.lsp.running import Outcome, run
-from ttools.cli.lsp.settings import EditorSettings, read_editor_settings
-from ttools.cli.lsp.shown import diagnostics, hover
-from ttools.core.errors import UsageError
+import ttools_entry
+from ttools.cli.lsp.reports import LineCounts, Loaded, Reports, Watched, load, same_file
+from ttools.core.errors import UsageError, did_you_mean
+from ttools.core.findings.findings import Finding
+from ttools.core.location import SourceLocation, extent, location_of_line, source_lines
+from ttools.core.process.worker import exit_text
+from ttools.core.reports.text import detail_lines, headline, witness_text
+
+SOURCE = "ttools"
+_SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "note": types.DiagnosticSeverity.Information,
+}
+_STALE = "the file was changed after this run"
+
+
+def diagnostics(reports: Reports, codec: PositionCodec) -> dict[str, list[types.Diagnostic]]:
+    """What to show in each file, by its path."""
+    found: dict[str, list[types.Diagnostic]] = {}
+    for location, finding, stale in reports.findings():
+        found.setdefault(location.file, []).append(_diagnostic(location, finding, stale, codec))
+    return found
+
+
+def _diagnostic(
+    location: SourceLocation, finding: Finding, stale: bool, codec: PositionCodec
+) -> types.Diagnostic:
+    lines = [finding.message, witness_text(finding), *finding.notes]
+    lines += [f"help: {finding.help}"] if finding.help else []
+    lines += [f"({_STALE})"] if stale else []
+    return types.Diagnostic(
+        range=range_of(location, codec),
+        message="\n".join(filter(None, lines)),
+        severity=_SEVERITIES[finding.severity],
+        code=finding.kind,
+        source=f"{SOURCE} {finding.check}",
+        related_information=list(_related(location, finding, codec)) or None,
+    )
+
+
+def _related(
+    location: SourceLocation, finding: Finding, codec: PositionCodec
+) -> Iterable[types.DiagnosticRelatedInformation]:
+    related = [(each.message, each.location) for each in finding.related if each.location]
+    related += [("called from here", caller) for caller in location.callers]
+    if (launch := location_of_line(finding.launch)) is not None:
+        related.append(("launched from here", launch))
+    for message, location in related:
+        if location is not None and Path(location.file).is_absolute():
+            where = types.Location(
+                uri=Path(location.file).as_uri(), range=range_of(location, codec)
+            )
+            yield types.DiagnosticRelatedInformation(location=where, message=message)
+
+
+def range_of(location: SourceLocation, codec: PositionCodec) -> types.Range:
+    """The range of a location in the editor's units; the whole line where no column is known."""
+    lines = source_lines(location.file)
+    number = max(0, min(location.line, len(lines)) - 1)
+    text = lines[number].rstrip() if lines else ""
+    columns = extent(location) or (len(text) - len(text.lstrip()) + 1, len(text) + 1)
+    first, end = (types.Position(number, column - 1) for column in columns)
+    return codec.range_to_client_units(lines, types.Range(first, end))
+
+
+def hover(reports: Reports, file: str, line: int, root: Path) -> str:
+    """What is known of a line, in Markdown; empty for nothing.
+
+    Args:
+        line: counted from 1.
+        root: the folder that paths are shown relative to.
+    """
+    blocks = [
+        _witness(finding, stale, root)
+        for location, finding, stale in reports.findings()
+        if location.line == line and same_file(location.file, file)
+    ]
+    rows = list(reports.lines_at(file, line))
+    if rows:
+        blocks.append("\n".join(counts_text(row, stale) for row, stale in rows))
+    return "\n\n---\n\n".join(blocks)
+
+
+def _witness(finding: Finding, stale: bool, root: Path) -> str:
+    details = "\n".join(line.removeprefix("  ") for line in detail_lines(finding, root))
+    note = f"\n\n*{_STALE}*" if stale else ""
+    fence = "````" if "```" in details else "```"
+    return f"**{headline(finding)}**\n\n{fence}text\n{details}\n{fence}{note}"
+
+
+def counts_text(row: LineCounts, stale: bool) -> str:
+    """The counts of a line as an item of a list.
+
+    `- `add_kernel`: 194 executions; 590,592 bytes loaded; 0.9% of lanes masked off`.
+    """
+    parts = [f"{row.executions:,} executions"] if row.executions else []
+    for amount, what in (
+        (row.loaded, "bytes loaded"),
+        (row.stored, "bytes stored"),
+        (row.atomic, "bytes by atomics"),
+        (row.flops, "flop"),
+    ):
+        parts += [f"{amount:,.0f} {what}"] if amount else []
+    parts += [row.operations] if row.operations else []
+    parts += [f"{row.masked_share:.1%} of lanes masked off"] if row.masked_share else []
+    parts += [f"{row.time_share:.1%} of the time"] if row.time_share else []
+    note = f" ({_STALE})" if stale else ""
+    return f"- `{row.kernel}`: {'; '.join(parts) or 'nothing counted'}{note}"
+
+
+SECTION = "ttools"
+#: What stands for the file that was saved, in a line of `sanitizeOnSave`.
+FILE = "${file}"
+#: What an editor sends along that is its own: how it starts the server.
+_EDITORS_OWN = frozenset({"command"})
+
+
+class EditorSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """The settings under `ttools` of an editor.
+
+    Attributes:
+        reports: files of `sanitize` and `profile --format json`, shown as they change; relative
+            to the workspace.
+        sanitize_on_save: what follows `ttools sanitize`, a line for each run that saving a Python
+            file starts; none by default.
+        sanitize_options: options of the runs that the command `ttools.sanitize` starts.
+        limit_seconds: after which a run is ended.
+    """
+
+    reports: tuple[str, ...] = ()
+    sanitize_on_save: tuple[str, ...] = ()
+    sanitize_options: tuple[str, ...] = ()
+    limit_seconds: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+
+    def runs_for(self, file: str) -> list[tuple[str, ...]]:
+        """The words of each run that saving a file starts."""
+        return [
+            tuple(file if word == FILE else word for word in shlex.split(line))
+            for line in self.sanitize_on_save
+        ]
+
+
+def read_editor_settings(given: Any) -> EditorSettings:
+    """The settings that an editor has sent: itself the section, or an object that has it.
+
+    Raises:
+        UsageError: there is no such setting, or it has another type.
+    """
+    if given is None:
+        return EditorSettings()
+    if isinstance(given, Mapping) and SECTION in given:
+        given = given[SECTION] or {}
+    known = [field.encode_name for field in msgspec.structs.fields(EditorSettings)]
+    for name in given if isinstance(given, Mapping) else ():
+        if name not in known and name not in _EDITORS_OWN:
+            raise UsageError(f"there is no setting `{SECTION}.{name}`{did_you_mean(name, known)}")
+    try:
+        settings = msgspec.convert(given, EditorSettings)
+    except ValueError as error:
+        raise UsageError(f"a setting under `{SECTION}` is wrong: {error}") from error
+    for line in settings.sanitize_on_save:
+        try:
+            shlex.split(line)
+        except ValueError as error:
+            raise UsageError(f"`{SECTION}.sanitizeOnSave` has `{line}`: {error}") from error
+    return settings
+
+
+_TAIL = 4000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        report: what it found; None if it wrote no report.
+        said: the end of what it printed.
+        failure: a sentence where there is no report.
+    """
+
+    report: Loaded | None
+    said: str
+    failure: str = ""
+
+
+async def run(command: str, words: Sequence[str], folder: Path, limit: float) -> Outcome:
+    """Runs a command on what the words say; being cancelled ends it and all it started.
+
+    Args:
+        command: `sanitize` or `profile`.
+        words: options, the script and its arguments.
+        folder: to run it in.
+        limit: seconds.
+    """
+    began = time.time()
+    with TemporaryDirectory(prefix="ttools-lsp-") as scratch:
+        report, output = Path(scratch, "report.json"), Path(scratch, "output.txt")
+        # The entry's own file, not `-m`: that would put the workspace on the path of our imports.
+        line = [sys.executable, ttools_entry.__file__, command]
+        line += ["--format", "json", "--output", str(report), *words]
+        with output.open("wb") as stream:
+            process = await asyncio.create_subprocess_exec(
+                *line,
+                cwd=folder,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+            late = False
+            try:
+                await asyncio.wait_for(process.wait(), limit)
+            except asyncio.TimeoutError:
+                late = True
+            finally:
+                await _end(process)
+        said = output.read_bytes()[-_TAIL:].decode(errors="replace")
+        if late:
+            return Outcome(None, said, f"it took longer than {limit:g} s (ttools.limitSeconds)")
+        if not report.exists():
+            ended = f"the process {exit_text(process.returncode)}"
+            return Outcome(None, said, _last_error(said) or ended)
+        try:
+            return Outcome(load(report, began), said)
+        except UsageError as error:
+            return Outcome(None, said, str(error))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)  # what the script has left behind, too
+    except ProcessLookupError:
+        return
+    await process.wait()
+
+
+def _last_error(said: str) -> str:
+    """The last line that says what is wrong."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error: ")]
+    return (errors or lines or [""])[-1].removeprefix("error: ").strip()
+
 
 SANITIZE, PROFILE, CLEAR = "ttools.sanitize", "ttools.profile", "ttools.clear"
 _TITLES = {

@@ -1,20 +1,35 @@
-"""`ttools sanitize`: runs a script, a module, code or a `.ttir` file, and checks its kernels."""
+"""`ttools sanitize`: runs a script, a module, code or a `.ttir` file, and checks its kernels.
+
+When the run has ended, it writes the report, compares it with a baseline, and chooses the exit
+status.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ttools.cli import exit_codes, options
-from ttools.cli.console import keep_stdout_for_report, require_folder, show_error
+from ttools.cli import completion, exit_codes, options
+from ttools.cli.children import child_launches_text
+from ttools.cli.console import (
+    keep_stdout_for_report,
+    require_folder,
+    say,
+    show_error,
+    write_findings,
+    write_text,
+)
 from ttools.cli.progress import State, phase_state, progress
 from ttools.cli.sanitize import gpu as sanitize_gpu
-from ttools.cli.sanitize import options as sanitize_options
-from ttools.cli.sanitize.ending import SanitizeEnding
 from ttools.cli.sanitize.sizes import sanitize_all_sizes, sanitize_sizes
 from ttools.cli.work import (
     Work,
@@ -24,12 +39,291 @@ from ttools.cli.work import (
     take_over_from_upstream,
 )
 from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.findings.findings import Severity
 from ttools.core.process.child_launches import child_launches
-from ttools.core.process.hard_exit import before_hard_exit
+from ttools.core.process.hard_exit import before_hard_exit, flush_streams
+from ttools.core.process.interruptible import first_ctrl_c_ignored
 
 if TYPE_CHECKING:
+    from ttools.core.process.child_launches import ChildLaunches
+    from ttools.core.reports.report import Report
     from ttools.sanitizer import Sanitization
     from ttools.sanitizer.gpu import GpuSanitization
+
+
+#: How long a process that is to end waits for a report that another thread writes.
+_PATIENCE_S = 5.0
+
+
+@dataclass(kw_only=True)
+class SanitizeEnding:
+    """The end of one run.
+
+    Attributes:
+        target: what was run, as the user named it.
+        only: the kernels that were to be checked; all if empty.
+        output: where it goes; standard output if None.
+        fail_on: from which severity on findings fail the run.
+        require_launches: whether a run that saw no kernel fails.
+        new_baseline: where to write down what was found, if anywhere.
+        children: the kernels that child processes launch, once the program runs.
+    """
+
+    checked: Sanitization | GpuSanitization
+    target: str
+    only: tuple[str, ...]
+    form: str
+    output: Path | None
+    fail_on: Severity
+    require_launches: bool
+    new_baseline: Path | None
+    children: ChildLaunches | None = None
+    _writing: Any = field(default_factory=threading.Lock, init=False)
+    _concluded: int | None = field(default=None, init=False)
+    _owner: int = field(default_factory=os.getpid, init=False)
+
+    def conclude(self, status: int | None, failure: TtoolsError | None = None) -> int:
+        """Writes the report and all messages, once, and returns the exit status.
+
+        Args:
+            status: the program's own; None if ttools failed.
+            failure: that ended the run; raised when the report is out.
+        """
+        if os.getpid() != self._owner:
+            return status or exit_codes.OK  # a fork of the program came this far
+        with self._writing, first_ctrl_c_ignored() as ignored:
+            if self._concluded is None:
+                self._concluded = self._conclude(status, failure)
+            if ignored:
+                self._concluded = self._concluded or exit_codes.INTERRUPTED
+            return self._concluded
+
+    @contextmanager
+    def at_signals(self) -> Iterator[None]:
+        """Writes the report of the run so far where SIGTERM or a second Ctrl-C ends the process."""
+        from ttools.core.reports import json, registry, text  # noqa: F401 - there is no time then
+        from ttools.interpreter.runtime.stopping import last_words
+
+        with last_words(self._say_last_words):
+            yield
+
+    def _say_last_words(self, number: int) -> None:
+        if not self._writing.acquire(timeout=_PATIENCE_S):
+            return
+        try:
+            if self._concluded is None:
+                say("note", f"{signal.Signals(number).name}: this is the report so far")
+                self._concluded = self._conclude(128 + number)
+        except TtoolsError as error:
+            show_error(error)
+        finally:
+            flush_streams()
+
+    def _conclude(self, status: int | None, failure: TtoolsError | None = None) -> int:
+        for warning in (*self.checked.warnings, *self._unchecked()):
+            say("warning", warning)
+        for note in self.checked.notes:
+            say("note", note)
+        report = self.checked.report(target=self.target, exit_code=status, fail_on=self.fail_on)
+        self._write(report)
+        if failure is not None:
+            raise failure
+        if self.new_baseline is not None:
+            if report.is_interrupted or report.unfinished:
+                text = f"{self.new_baseline} was not written: not everything was checked to its end"
+                say("error", text)
+                return status or self._judged(report) or exit_codes.FINDINGS
+            report = _write_down(report, self.new_baseline)
+        return status or self._judged(report)
+
+    def status_after_hard_exit(self, status: int) -> int:
+        """The same where the program called `os._exit`, and nothing is left to catch an error."""
+        try:
+            return self.conclude(status)
+        except TtoolsError as error:
+            show_error(error)
+            return exit_codes.of_error(error)
+
+    def _unchecked(self) -> Iterator[str]:
+        """What was not checked, although the user may think so."""
+        launched = {entry.kernel for entry in self.checked.launches}
+        for name in self.only:
+            if name not in launched:
+                yield f"no kernel `{name}` was launched (--only)"
+        started = [] if self.children is None else self.children.of_started
+        wanted = (name for name in started if not self.only or name in self.only)
+        unchecked = [name for name in wanted if name not in launched]
+        if unchecked:
+            yield f"{child_launches_text(unchecked)}, which was not checked there"
+
+    def _write(self, report: Report) -> None:
+        from ttools.core.reports.registry import write_report
+        from ttools.core.reports.report import no_launch, summary
+
+        failed = bool(report.exit_code) and not report.launches
+        if failed and self.output is None and self.form == "text" and not report.findings:
+            return  # that nothing was launched follows from how the program ended
+        text = write_report(report, self.form)
+        if self.output is None and self.form == "text":
+            write_findings(text)
+            return
+        write_text(text, self.output, announces=failed)
+        if failed:
+            return
+        if not report.launches:
+            say("note", no_launch(report))
+        elif self.output is not None:
+            say("note", f"{summary(report)}; see {self.output}")
+
+    def _judged(self, report: Report) -> int:
+        """The exit status of a run whose program ended well."""
+        from ttools.core.reports.report import no_launch
+
+        if self.require_launches and not report.launches:
+            say("error", f"{no_launch(report)} (--require-launches)")
+            return exit_codes.FINDINGS
+        if report.failing:
+            return exit_codes.FINDINGS
+        ended_early = (each.reason in ("interrupted", "running") for _, each in report.unfinished)
+        return exit_codes.INTERRUPTED if any(ended_early) else exit_codes.OK
+
+
+def _write_down(report: Report, baseline: Path) -> Report:
+    """Writes the findings to the baseline; returns the report without them."""
+    from ttools.core.findings.baseline import write_baseline
+    from ttools.core.reports.report import counted
+
+    count = write_baseline((*report.findings, *report.dropped), baseline)
+    say("note", f"{baseline} now holds {counted(count, 'finding')}, which no longer count")
+    return replace(report, findings=(), dropped=())
+
+
+_report = partial(typer.Option, rich_help_panel="Report")
+_checks = partial(typer.Option, rich_help_panel="Checks")
+_suppress = partial(typer.Option, rich_help_panel="Suppression")
+_gpu = partial(typer.Option, rich_help_panel="On a GPU")
+
+FindingsFormatOption = Annotated[
+    Literal["text", "json", "sarif", "junit", "github", "html"],
+    _report("--format", help="Format of the report."),
+]
+FailOnOption = Annotated[
+    Literal["error", "warning", "note"],
+    _report("--fail-on", help="Exit with 1 on findings of at least this severity."),
+]
+RequireLaunchesOption = Annotated[
+    bool, _report("--require-launches", help="Exit with 1 when no kernel was launched.")
+]
+CheckOption = Annotated[
+    list[str] | None,
+    _checks(
+        "--check",
+        metavar="CHECKS",
+        autocompletion=completion.checks,
+        help="memcheck, racecheck, initcheck, overflow, hints, deadlock, launch, numeric, all or "
+        "default; repeatable, or separated by commas.",
+    ),
+]
+OnOption = Annotated[
+    Literal["cpu", "gpu"],
+    _gpu(
+        "--on", help="Where kernels run: on the CPU, or on a GPU under NVIDIA's compute-sanitizer."
+    ),
+]
+InstrumentOption = Annotated[
+    list[str] | None,
+    _gpu(
+        "--instrument",
+        metavar="MODES",
+        help="Run under Triton's own instrumentation, too: consan, gsan or iisan, or asan on AMD's "
+        "GPUs; repeatable, or separated by commas.",
+    ),
+]
+TimeoutOption = Annotated[
+    float | None,
+    _checks(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="The most time that compiling the kernel of a launch, running it and each analysis of "
+        "it may take, 600 by default; with --sizes and --all-sizes the time to compute a verdict, "
+        "25 by default; with --on gpu the whole run, any by default. 0 for any time.",
+    ),
+]
+CheckedOnlyOption = Annotated[
+    list[str] | None,
+    _checks(
+        "--only",
+        metavar="KERNEL",
+        help="Check kernels of this name only, others run unchecked; repeatable.",
+    ),
+]
+SizesOption = Annotated[
+    list[str] | None,
+    _checks(
+        "--sizes",
+        metavar="NAME=FIRST:LAST",
+        help="Check a function, FILE.py:FUNCTION, for all sizes of a range at once; repeatable.",
+    ),
+]
+AssumeOption = Annotated[
+    list[str] | None,
+    _checks(
+        "--assume",
+        metavar="PARAMETER=LOW:HIGH[,distinct][,sorted]",
+        help="Take integers in a tensor to be so, with --sizes or --all-sizes: `index=0:n-1`; "
+        "repeatable.",
+    ),
+]
+AllSizesOption = Annotated[
+    bool,
+    _checks(
+        "--all-sizes",
+        help="Check the launches of a script for all sizes; --sizes gives sizes other ranges.",
+    ),
+]
+AllConfigsOption = Annotated[
+    bool, _checks("--all-configs", help="Run every config of autotuned kernels.")
+]
+PoisonOption = Annotated[
+    bool,
+    _checks(
+        "--poison",
+        help="Fill unwritten memory and undefined lanes with NaN, or junk if they are integers.",
+    ),
+]
+ViewBoundsOption = Annotated[
+    Literal["error", "warning", "off"] | None,
+    _checks(
+        "--view-bounds",
+        show_default="stores: error, loads: warning",
+        help="Severity of accesses outside a tensor's elements but inside its storage.",
+    ),
+]
+MaxFindingsOption = Annotated[
+    int,
+    _checks(
+        "--max-findings", min=1, metavar="N", help="Report at most N findings, most severe first."
+    ),
+]
+PdbOnFindingOption = Annotated[
+    bool,
+    _checks(
+        "--pdb-on-finding",
+        help="Enter pdb at the first finding that --fail-on counts: at its line, in its program.",
+    ),
+]
+SuppressionsOption = Annotated[
+    list[Path] | None,
+    _suppress("--suppressions", metavar="FILE", help="TOML file of suppression rules; repeatable."),
+]
+BaselineOption = Annotated[
+    Path | None, _suppress("--baseline", metavar="FILE", help="Known findings, which do not count.")
+]
+UpdateBaselineOption = Annotated[
+    bool, _suppress("--update-baseline", help="Write this run's findings to the baseline.")
+]
+
 
 _UNCHECKED = "kernels that --only leaves out are not checked; without it, wild accesses are found"
 
@@ -38,26 +332,26 @@ def sanitize_command(
     words: options.WordsArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
-    check: sanitize_options.CheckOption = None,
-    on: sanitize_options.OnOption = "cpu",
-    instrument: sanitize_options.InstrumentOption = None,
-    timeout: sanitize_options.TimeoutOption = None,
-    only: sanitize_options.CheckedOnlyOption = None,
-    sizes: sanitize_options.SizesOption = None,
-    assume: sanitize_options.AssumeOption = None,
-    all_sizes: sanitize_options.AllSizesOption = False,
-    all_configs: sanitize_options.AllConfigsOption = False,
-    view_bounds: sanitize_options.ViewBoundsOption = None,
-    poison: sanitize_options.PoisonOption = False,
-    max_findings: sanitize_options.MaxFindingsOption = 100,
-    pdb_on_finding: sanitize_options.PdbOnFindingOption = False,
-    suppressions: sanitize_options.SuppressionsOption = None,
-    baseline: sanitize_options.BaselineOption = None,
-    update_baseline: sanitize_options.UpdateBaselineOption = False,
-    form: sanitize_options.FindingsFormatOption = "text",
+    check: CheckOption = None,
+    on: OnOption = "cpu",
+    instrument: InstrumentOption = None,
+    timeout: TimeoutOption = None,
+    only: CheckedOnlyOption = None,
+    sizes: SizesOption = None,
+    assume: AssumeOption = None,
+    all_sizes: AllSizesOption = False,
+    all_configs: AllConfigsOption = False,
+    view_bounds: ViewBoundsOption = None,
+    poison: PoisonOption = False,
+    max_findings: MaxFindingsOption = 100,
+    pdb_on_finding: PdbOnFindingOption = False,
+    suppressions: SuppressionsOption = None,
+    baseline: BaselineOption = None,
+    update_baseline: UpdateBaselineOption = False,
+    form: FindingsFormatOption = "text",
     output: options.OutputOption = None,
-    fail_on: sanitize_options.FailOnOption = "error",
-    require_launches: sanitize_options.RequireLaunchesOption = False,
+    fail_on: FailOnOption = "error",
+    require_launches: RequireLaunchesOption = False,
     threads: options.ThreadsOption = None,
     dot: options.DotOption = None,
     device_map: options.DeviceMapOption = None,

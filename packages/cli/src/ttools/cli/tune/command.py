@@ -1,4 +1,8 @@
-"""`ttools tune`: the best configuration of each autotuned kernel, verified, timed, remembered."""
+"""`ttools tune`: finds the best configuration of each autotuned kernel, verified and timed.
+
+`ttools tune FILE.py:NAME` tunes one kernel, or one function that launches kernels, without a
+script. `--gpus` and `--ray` say where configurations run.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,15 +20,15 @@ import typer
 from ttools.cli import exit_codes, options
 from ttools.cli.console import keep_stdout_for_report, require_folder, say
 from ttools.cli.devices import given_device
+from ttools.cli.kernel_file import load_decorated
 from ttools.cli.progress import State, progress
+from ttools.cli.ray_option import read_ray
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
 from ttools.cli.tune import options as tune_options
 from ttools.cli.tune import report as tune_report
-from ttools.cli.tune.executor import read_executor
-from ttools.cli.tune.kernel import read_configs, run_kernel
 from ttools.cli.tune.options import TuneFormat
 from ttools.cli.tune.stores import READINGS, read_stores
-from ttools.cli.work import Work, run_work, take_over_from_upstream
+from ttools.cli.work import Work, devices_for, run_work, take_over_from_upstream
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.patches import Patches
@@ -33,6 +38,138 @@ if TYPE_CHECKING:
     from ttools.tuner.run import TuningRun
     from ttools.tuner.tuning import TuningResult
     from ttools.tuner.workers.fork_server import ForkServer
+    from ttools.tuner.workers.worker_pool import WorkerPool
+
+
+def read_configs(space: Path | None) -> list[Any] | None:
+    """The configurations of a space, after a note of its size; None without one.
+
+    Raises:
+        UsageError: the space makes no sense or is empty.
+    """
+    if space is None:
+        return None
+    from ttools.tuner.space.toml_space import load_space
+
+    found = load_space(space)
+    say("note", f"{space}: {found}")
+    return found.triton_configs()
+
+
+def run_kernel(
+    word: str,
+    configs: Sequence[Any] | None,
+    inputs: str,
+    device_map: str | None,
+    *,
+    on_gpu: bool = False,
+) -> tuple[int, TtoolsError | None]:
+    """Launches a kernel once with each of its inputs, or calls a function that launches some.
+
+    Args:
+        word: `FILE.py:NAME`.
+        configs: of the space; those of the kernel's autotuner if None.
+        inputs: the file that defines `inputs()`, or `FILE.py:NAME`.
+        device_map: what becomes of the CUDA devices that the files name.
+        on_gpu: whether a GPU times; arguments of a function are then put there.
+
+    Returns:
+        The exit status, and a failure of ours to be shown after the report.
+    """
+    from ttools.core.compilation.kernel_source import kernel_within
+    from ttools.tuner.space.named_kernel import autotuned, launch_all, load_inputs
+    from ttools.verifier.cases.tuned import problems_of
+
+    path, name = _named(inputs)
+    with devices_for(device_map):
+        kernel = load_decorated(word, or_function=True)
+        if kernel_within(kernel) is None:
+            if configs is not None:
+                raise UsageError(f"--space is for a kernel, and `{word}` launches its own")
+            return _ended(word, partial(_call, word, kernel, path, name, on_gpu))
+        own = getattr(kernel, "configs", None)
+        if configs is None and own is None:
+            raise UsageError(f"`{word}` has no autotuner, so it needs --space FILE.toml")
+        found = load_inputs(path, name, problems_of)
+        tuner = autotuned(kernel, configs or own or (), found)
+        return _ended(word, partial(launch_all, tuner, found))
+
+
+def _named(inputs: str) -> tuple[Path, str]:
+    """`FILE.py` or `FILE.py:NAME`."""
+    if is_kernel(inputs):
+        file, _, name = inputs.rpartition(":")
+        return Path(file), name
+    return Path(inputs), "inputs"
+
+
+def _call(word: str, function: Any, path: Path, name: str, on_gpu: bool) -> None:
+    """Calls a function with all that `inputs()` returns for the sizes to tune."""
+    from ttools.tuner.space.named_kernel import call_inputs
+    from ttools.verifier.cases.tuned import arguments_on_gpu, problems_of
+
+    for arguments in call_inputs(path, name, problems_of):
+        if not isinstance(arguments, Mapping):
+            raise UsageError(f"`{path}`: `{name}()` must return the keyword arguments of `{word}`")
+        if not on_gpu:
+            function(**arguments)
+            continue
+        with arguments_on_gpu(arguments) as moved:
+            function(**moved)
+
+
+def _ended(word: str, run: Callable[[], None]) -> tuple[int, TtoolsError | None]:
+    """How a run ends: the exit status, and a failure of ours."""
+    try:
+        run()
+    except KeyboardInterrupt:
+        return exit_codes.INTERRUPTED, None
+    except TtoolsError as error:
+        return exit_codes.TOOL_FAILURE, error
+    except Exception as error:  # noqa: BLE001 - the kernel's: no configuration runs
+        last = str(error).strip().splitlines()[-1:] or ["no message"]
+        say("error", f"no configuration of `{word}` runs: {type(error).__name__}: {last[0]}")
+        return exit_codes.FINDINGS, None
+    return exit_codes.OK, None
+
+
+def read_executor(
+    gpus: str | None, ray: str | None, workers: int | None
+) -> Callable[[], WorkerPool] | None:
+    """What the options name; None for a process of this machine.
+
+    Raises:
+        UsageError: they make no sense, or contradict each other.
+    """
+    if gpus is None and ray is None:
+        return None
+    if gpus is not None and ray is not None:
+        raise UsageError("--gpus and --ray both say where configurations run; give one of them")
+    if workers == 0:
+        raise UsageError("--workers 0 runs all in this process; leave it out")
+    if gpus is not None:
+        return _on_gpus(gpus)
+    assert ray is not None
+    return _on_ray(ray)
+
+
+def _on_gpus(text: str) -> Callable[[], WorkerPool]:
+    words = text.split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise UsageError(f"--gpus {text}: give numbers of GPUs, as in 0,1")
+    if not gpu_usable():
+        raise UsageError("--gpus: there is no GPU here")
+    from ttools.tuner.workers.worker_pool import gpu_workers
+
+    return partial(gpu_workers, [int(word) for word in words])
+
+
+def _on_ray(text: str) -> Callable[[], WorkerPool]:
+    address, actors = read_ray(text, what="configurations", extra="ttools-tuner[ray]")
+    from ttools.tuner.workers.ray_workers import ray_workers
+
+    return partial(ray_workers, actors, gpus=1.0 if gpu_usable() else 0.0, address=address)
+
 
 STORE = Path("ttools-tunings.sqlite")
 

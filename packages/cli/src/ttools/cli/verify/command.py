@@ -1,10 +1,11 @@
-"""`ttools verify`: a candidate against its reference, over everything that a caller may pass."""
+"""`ttools verify`: compares a candidate with its reference over all that a caller may pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,13 +20,82 @@ from ttools.cli.console import (
 )
 from ttools.cli.progress import State, ticking
 from ttools.cli.ray_option import read_ray
-from ttools.cli.verify import options as verify_options
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ttools.verifier.batch.folder import Executor
     from ttools.verifier.options import VerifyOptions
     from ttools.verifier.result import Verification
+
+
+_report = partial(typer.Option, rich_help_panel="Report")
+_run = partial(typer.Option, rich_help_panel="Run")
+
+CandidateArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE.py:CANDIDATE", show_default=False, help="The function to verify."),
+]
+ReferenceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reference", metavar="FILE.py:NAME", help="What the candidate must compute, in torch."
+    ),
+]
+InputsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE.py:NAME",
+        help="Function that returns keyword arguments; its domain is DOMAIN beside it.",
+    ),
+]
+BatchOption = Annotated[
+    Path | None,
+    _run(
+        "--batch",
+        metavar="FOLDER",
+        help="Verify each file of a folder, which has candidate, reference and inputs.",
+    ),
+]
+RayOption = Annotated[
+    str | None,
+    _run(
+        "--ray",
+        metavar="ADDRESS[@N]",
+        help="Of --batch: verify files on a Ray cluster, N at a time; `local` starts one here.",
+    ),
+]
+JobsOption = Annotated[
+    int, _run("--jobs", min=1, metavar="N", help="Of --batch: how many at a time.")
+]
+CasesOption = Annotated[int, _run("--cases", min=1, metavar="N", help="Most cases to try.")]
+SecondsOption = Annotated[
+    float | None,
+    _run("--seconds", min=1, metavar="S", help="Begin no case later; what is left is not passed."),
+]
+SeedOption = Annotated[int, _run("--seed", metavar="N", help="Seed of inputs and random sizes.")]
+AllSizesOption = Annotated[
+    float | None,
+    _run(
+        "--all-sizes-seconds",
+        min=0,
+        metavar="S",
+        help="Most time for accesses at all sizes of the domain at once (5 to 25); 0 for none.",
+    ),
+]
+OnOption = Annotated[
+    Literal["cpu", "gpu"],
+    _run("--on", help="Where the candidate runs: cpu is our engine; gpu has both, and compares."),
+]
+WriteTestsOption = Annotated[
+    Path | None,
+    _report("--write-tests", metavar="DIR", help="Write each failure as a pytest file."),
+]
+VerdictFormatOption = Annotated[
+    Literal["text", "json"],
+    _report("--format", help="Format of the report; of --batch, json is a line for each file."),
+]
+
 
 #: Of a verdict; reports and scripts need no more.
 STATUS = {
@@ -36,19 +106,19 @@ STATUS = {
 
 
 def verify_command(
-    candidate: verify_options.CandidateArgument = None,
-    reference: verify_options.ReferenceOption = None,
-    inputs: verify_options.InputsOption = None,
-    batch: verify_options.BatchOption = None,
-    jobs: verify_options.JobsOption = 1,
-    ray: verify_options.RayOption = None,
-    cases: verify_options.CasesOption = 400,
-    seconds: verify_options.SecondsOption = None,
-    seed: verify_options.SeedOption = 0,
-    all_sizes_seconds: verify_options.AllSizesOption = None,
-    on: verify_options.OnOption = "cpu",
-    write_tests: verify_options.WriteTestsOption = None,
-    form: verify_options.VerdictFormatOption = "text",
+    candidate: CandidateArgument = None,
+    reference: ReferenceOption = None,
+    inputs: InputsOption = None,
+    batch: BatchOption = None,
+    jobs: JobsOption = 1,
+    ray: RayOption = None,
+    cases: CasesOption = 400,
+    seconds: SecondsOption = None,
+    seed: SeedOption = 0,
+    all_sizes_seconds: AllSizesOption = None,
+    on: OnOption = "cpu",
+    write_tests: WriteTestsOption = None,
+    form: VerdictFormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
     """Verify a kernel against its reference, over everything that a caller may pass.

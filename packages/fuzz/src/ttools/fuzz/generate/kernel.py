@@ -1,16 +1,152 @@
-"""A whole kernel: a grid, loads, a number of rules, and stores of all that was made."""
+"""A whole kernel: a grid, loads, a number of rules, and stores of all that was made.
+
+Some rules are functions that the kernel calls, with memory that they are handed.
+"""
 
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, replace
 
-from ttools.fuzz.elements import I32
-from ttools.fuzz.facts import within
-from ttools.fuzz.generate import calls, combinations, control, loads, moves, values
+from ttools.fuzz.elements import I32, INTEGERS, POINTER
+from ttools.fuzz.facts import Fact, whole, within
+from ttools.fuzz.generate import combinations, control, loads, moves, values
+from ttools.fuzz.generate.addresses import address, mask, offsets, whole_span
 from ttools.fuzz.generate.context import Context, Features, Rule, fill
-from ttools.fuzz.operations.elementwise import binary
+from ttools.fuzz.memory import PATTERNS
+from ttools.fuzz.operations import access
+from ttools.fuzz.operations.elementwise import binary, cast
 from ttools.fuzz.operations.table import number, program_id, var
-from ttools.fuzz.program import Assign, Expr, Program, all_expressions
+from ttools.fuzz.program import Assign, Buffer, Expr, Helper, Program, Store, Type, all_expressions
+
+_PURE: dict[Rule, int] = {
+    rule: weight
+    for rule, weight in {**values.RULES, **combinations.RULES, **moves.RULES}.items()
+    if rule is not combinations.product
+}
+
+
+@dataclass
+class _Handed:
+    """Memory that a function gets by pointer.
+
+    Attributes:
+        pointers: parameters of the function, all to the first element of a program's part.
+        buffer: where they point.
+        span: how many elements a program's part has.
+        loaded: where the function loads.
+        type: of the tile loaded.
+    """
+
+    pointers: list[Expr]
+    buffer: Buffer
+    span: int
+    loaded: Expr
+    type: Type
+
+
+def call(context: Context) -> None:
+    """A call of a function that the kernel has for itself, inlined or not."""
+    if context.depth > 1 or len(context.helpers) > 2:
+        return
+    noinline = context.chance(0.35)
+    args = []
+    for _ in range(context.choose((1, 2, 3))):
+        # Triton hands functions that stay functions no tiles.
+        found = context.pick(lambda v: not noinline or not v.type.shape)
+        if found is not None:
+            args.append(found)
+    if not args:
+        return
+    names = [context.fresh("a") for _ in args]
+    inner = [var(n, a.type, a.fact) for n, a in zip(names, args, strict=True)]
+    with context.nested() as body:
+        outside, program = context.scope, context.program
+        context.scope, context.program = list(inner), None
+        parameters, context.depth = len(context.parameters), 9
+        handed = _load_handed(context) if context.chance(0.5) else []
+        fill(context, context.rng.randint(1, 4), _PURE)
+        if context.chance(0.4):
+            _store_handed(context, handed)
+        results = _results(context, inner)
+        del context.parameters[parameters:]
+        context.scope, context.program, context.depth = outside, program, 1
+    for memory in handed:
+        start = address(context, memory.buffer, number(0, I32), memory.span)
+        names += [pointer.attrs["name"] for pointer in memory.pointers]
+        args += [start] * len(memory.pointers)
+    helper = Helper(
+        context.fresh("helper"),
+        tuple((n, a.type) for n, a in zip(names, args, strict=True)),
+        tuple(body),
+        tuple(results),
+        noinline,
+    )
+    context.helpers.append(helper)
+    types = [(r.type, r.fact) for r in results]
+    attrs = {"name": helper.name}
+    made = Expr("call", types[0][0], tuple(args), attrs, types[0][1], tuple(types[1:]))
+    context.bind(made)
+
+
+def _results(context: Context, inner: list[Expr]) -> list[Expr]:
+    made = [v for v in context.scope if v not in inner] or inner
+    return made[-context.choose((1, 2)) :]
+
+
+def _parameter(context: Context, buffer: Buffer) -> Expr:
+    return var(context.fresh("p"), Type(POINTER, (), buffer.name), Fact())
+
+
+def _load_handed(context: Context) -> list[_Handed]:
+    """A load through a pointer that the function gets."""
+    if len(context.buffers) > 13:
+        return []
+    element, shape = context.element(), () if context.chance(0.2) else context.shape()
+    offset, span = offsets(context, shape, distinct=False)
+    data = context.choose(("small", "ramp"))
+    # A store through another pointer, by an earlier call in a loop, may leave anything there.
+    shared = element in INTEGERS and not context.features.gpu
+    fact = whole(element) if shared else PATTERNS[data].fact(element)
+    buffer = context.buffer(element, whole_span(context, span), "both" if shared else "in", data)
+    parameter = _parameter(context, buffer)
+    type_ = Type(element, shape)
+    cells = access.advance(parameter, offset)
+    context.bind(access.load(cells, type_, fact))
+    return [_Handed([parameter], buffer, span, cells, type_)]
+
+
+def _store_handed(context: Context, handed: list[_Handed]) -> None:
+    """A store through a pointer of its own: to another buffer, or to the one that was loaded."""
+    loaded = handed[0] if handed and handed[0].buffer.role == "both" else None
+    aliased = loaded is not None and context.chance(0.6)
+    value = context.pick(lambda v: not aliased or v.type.element in INTEGERS)
+    if value is None or len(context.buffers) > 15:
+        return
+    offset, span = offsets(context, value.type.shape, distinct=True)
+    chosen = mask(context, value.type.shape) if context.chance(0.4) else None
+    if loaded is not None and aliased:
+        value = cast(value, loaded.buffer.element)
+        parameter = _parameter(context, loaded.buffer)
+        context.add(Store(access.advance(parameter, offset), value, chosen))
+        context.bind(access.load(loaded.loaded, loaded.type, whole(loaded.buffer.element)))
+        loaded.pointers.append(parameter)
+        loaded.span = max(loaded.span, span)
+        larger = replace(loaded.buffer, size=whole_span(context, loaded.span))
+        context.buffers[context.buffers.index(loaded.buffer)] = larger
+        loaded.buffer = larger
+        return
+    buffer = context.buffer(
+        value.type.element, whole_span(context, span), "out", "ramp", value.fact
+    )
+    parameter = _parameter(context, buffer)
+    cells = access.advance(parameter, offset)
+    context.add(Store(cells, value, chosen))
+    handed.append(_Handed([parameter], buffer, span, cells, value.type))
+
+
+RULES: dict[Rule, int] = {call: 4}
+
 
 _RULES: dict[Rule, int] = {
     **values.RULES,
@@ -18,7 +154,7 @@ _RULES: dict[Rule, int] = {
     **moves.RULES,
     **loads.RULES,
     **control.RULES,
-    **calls.RULES,
+    **RULES,
 }
 _GRIDS = ((1,), (2,), (3,), (5,), (2, 2), (1, 3), (2, 1, 3), (2, 2, 2))
 _MOST_STORES = 10
