@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from ttools.core.location import SourceLocation, source_line
+from ttools.interpreter.dialects.traits import COUNTED, UNCOUNTED
 from ttools.interpreter.ir import Block, Operation, Value
 
 _COUNTER = re.compile(r"\s*for\s+(\w+)\s+in\b")
@@ -19,9 +20,9 @@ def argument_name(value: Value) -> str:
     block = value.owner
     if not isinstance(block, Block) or (loop := block.parent_op) is None:
         return ""
-    if loop.name == "scf.while":
+    if loop.has(UNCOUNTED):
         return _name(value.location)
-    if loop.name != "scf.for":
+    if not loop.has(COUNTED):
         return ""
     if value.index == 0:
         return _counter(loop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ttools.interpreter.dialects.traits import LOADS
 from ttools.interpreter.ir import Operation, Value, shape_of
 from ttools.interpreter.ir.domains.strides import StrideAnalysis, Strides
 from ttools.interpreter.ir.semantics import lanes_of, moved_lanes
@@ -59,7 +60,7 @@ def _fastest_axis(
         op = value.defining_op
         if op is None or depth > 16 or (stored(value) and depth > 0):
             return None
-        if op.name == "tt.load":
+        if op.has(LOADS):
             order = memory_order(op.operands[0], known)
             if order is not None:
                 return order[-1]

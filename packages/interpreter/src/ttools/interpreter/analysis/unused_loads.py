@@ -25,6 +25,7 @@ from ttools.interpreter.dialects.traits import (
     PURE,
     READS,
     STRUCTURED,
+    UNCOUNTED,
     WRITES,
 )
 from ttools.interpreter.ir import Block, Module, Operation, Value
@@ -107,7 +108,7 @@ def _drop_unreachable_blocks(function: Operation) -> None:
 def _unused(module: Module) -> Iterator[UnusedLoad]:
     """Loads where none is used: a function may be called for one of its values only."""
     unused = set(operations_without_purpose(module.kernel, _has_effect))
-    polled = {op for loop in unused if loop.name == "scf.while" for op in _polled(loop)}
+    polled = {op for loop in unused if loop.has(UNCOUNTED) for op in _polled(loop)}
     loads = [op for op in module.kernel.walk() if op.name in _LOADS and op.location is not None]
     used = {position_of(op.location) for op in loads if op.location and op not in unused}
     for op in loads:

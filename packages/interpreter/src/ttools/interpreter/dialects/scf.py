@@ -15,6 +15,7 @@ from ttools.interpreter.dialects.traits import (
     PURE,
     STRUCTURED,
     TERMINATOR,
+    UNCOUNTED,
 )
 
 #: A loop without iterations passes its initial values on.
@@ -29,7 +30,9 @@ OPERATIONS: dict[str, Op] = {
         traits=frozenset({STRUCTURED, LOOP, COUNTED, PURE}),
         flow=_FOR,
     ),
-    "scf.while": Op(operands=("inits",), traits=frozenset({STRUCTURED, LOOP, PURE}), flow=_WHILE),
+    "scf.while": Op(
+        operands=("inits",), traits=frozenset({STRUCTURED, LOOP, UNCOUNTED, PURE}), flow=_WHILE
+    ),
     "scf.if": Op(
         operands=("condition",), traits=frozenset({STRUCTURED, CONDITIONAL, PURE}), flow=_IF
     ),

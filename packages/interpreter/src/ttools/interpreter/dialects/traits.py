@@ -68,6 +68,7 @@ AXIS_INFO = Trait("AXIS_INFO")
 STRUCTURED = Trait("STRUCTURED")  #: its regions are code of the function, which ends in a yield
 LOOP = Trait("LOOP")  #: a structured operation whose regions run any number of times
 COUNTED = Trait("COUNTED")  #: a loop with bounds and a step, of one region
+UNCOUNTED = Trait("UNCOUNTED")  #: a loop whose first region decides whether the second one runs
 CONDITIONAL = Trait("CONDITIONAL")  #: a structured operation of whose regions one runs, once
 BRANCH = Trait("BRANCH")  #: goes on in a successor block
 TERMINATOR = Trait("TERMINATOR")  #: the last operation of its block

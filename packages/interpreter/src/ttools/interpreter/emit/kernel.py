@@ -19,6 +19,7 @@ from ttools.interpreter.abi.module import (
 from ttools.interpreter.abi.probe_layout import probe_bytes
 from ttools.interpreter.analysis.contraction import contract
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import CALL
 from ttools.interpreter.emit import rules  # noqa: F401 - registers them
 from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.instruments.loop_iterations import mark_cross_thread
@@ -165,7 +166,7 @@ def _callees_first(module: Module, kernel: Operation) -> list[Operation]:
         name = str(function.attributes["sym_name"])
         active.add(name)
         for op in function.walk():
-            if op.name == "tt.call":
+            if op.has(CALL):
                 target = str(op.attributes["callee"])
                 if target in active:
                     raise InvalidKernelError(f"recursion in {target}", op.location)

@@ -179,14 +179,28 @@ def region_result_sources(op: Operation, index: int) -> list[Value]:
     return [
         _passed(op, edge)[index]
         for edge in declared(op.name).flow
-        if edge.target is None and (edge.source is None or op.regions[edge.source].blocks)
+        if edge.target is None and _is_taken(op, edge)
     ]
+
+
+def _is_taken(op: Operation, edge: Edge) -> bool:
+    """Return whether an operation has the region that an edge comes from, which is optional."""
+    source = edge.source
+    return source is None or (source < len(op.regions) and bool(op.regions[source].blocks))
 
 
 def _passed(op: Operation, edge: Edge) -> list[Value]:
     """The values that an operation passes along an edge."""
     source = op if edge.source is None else op.regions[edge.source].entry.terminator
     return source.operands[edge.skipped :]
+
+
+def passed_values(op: Operation) -> Iterator[tuple[list[Value], list[Value]]]:
+    """Yield along each edge of a structured operation what is passed, and what receives it."""
+    for edge in declared(op.name).flow:
+        if _is_taken(op, edge):
+            target = op.results if edge.target is None else op.regions[edge.target].entry.arguments
+            yield _passed(op, edge), target[edge.own :]
 
 
 class Carried(NamedTuple):

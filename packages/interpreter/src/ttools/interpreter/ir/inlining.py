@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.core.location import SourceLocation
+from ttools.interpreter.dialects.traits import CALL
 from ttools.interpreter.ir import Block, Module, Operation, Region, Value
 from ttools.interpreter.ir.rewriting import add_operand, replace_uses
 
@@ -22,7 +23,7 @@ def inline_calls(module: Module) -> list[Operation]:
     kernel = module.kernel
     while any(_inline_in(block, module) for block in _blocks(kernel)):
         pass
-    remaining = [op for op in kernel.walk() if op.name == "tt.call"]
+    remaining = [op for op in kernel.walk() if op.has(CALL)]
     if not remaining:
         name = str(kernel.attributes["sym_name"])
         module.functions = {name: kernel}
@@ -38,7 +39,7 @@ def _inline_in(block: Block, module: Module) -> bool:
     operations: list[Operation] = []
     for op in block.operations:
         callee = module.functions.get(str(op.attributes.get("callee")))
-        if op.name != "tt.call" or callee is None or not _can_inline(callee, module):
+        if not op.has(CALL) or callee is None or not _can_inline(callee, module):
             operations.append(op)
             continue
         body = callee.regions[0].entry
@@ -64,7 +65,7 @@ def _reaches(start: Operation, target: Operation, module: Module, seen: set[int]
     """Whether calls lead from `start` to `target`."""
     for op in start.walk():
         callee = module.functions.get(str(op.attributes.get("callee")))
-        if op.name != "tt.call" or callee is None:
+        if not op.has(CALL) or callee is None:
             continue
         if callee is target:
             return True

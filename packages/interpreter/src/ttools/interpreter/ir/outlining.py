@@ -6,6 +6,7 @@ Must not know which regions are to be moved, nor why.
 
 from __future__ import annotations
 
+from ttools.interpreter.dialects.traits import CONSTANT
 from ttools.interpreter.ir import Attribute, Block, Module, Operation, Region, Value
 from ttools.interpreter.ir.rewriting import Builder, add_argument, replace_uses
 
@@ -36,7 +37,7 @@ def outline(module: Module, op: Operation) -> None:
     constants: list[Operation] = []
     for value in _captured(op, inside):
         source = value.defining_op
-        if source is not None and source.name == "arith.constant":
+        if source is not None and source.has(CONSTANT):
             copies = Builder(constants, region.entry, source.location)
             new = copies.value(source.name, [], value.type, source.attributes)
         else:

@@ -9,6 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import (
+    BRANCH,
+    CAST,
+    DISPLACES,
+    ELEMENTWISE,
+    LINEAR,
+    READS,
+    SELECTS,
+    SPREADS,
+    WRITES,
+)
 from ttools.interpreter.ir import (
     Block,
     IntegerType,
@@ -21,6 +33,8 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
+from ttools.interpreter.ir.dataflow import passed_values
+from ttools.interpreter.ir.semantics import moved_lanes
 
 
 def verify(module: Module) -> list[str]:
@@ -36,9 +50,7 @@ def _function(function: Operation) -> Iterator[str]:
     for region in function.regions:
         yield from _region(region, frozenset())
     for op in operations:
-        rule = _TYPES.get(op.name)
-        problem = rule(op) if rule is not None else None
-        if problem:
+        if problem := _types(op):
             yield f"{op!r}: {problem}"
 
 
@@ -121,43 +133,20 @@ def _dominators(region: Region) -> dict[Block, set[Block]]:
 
 # ---- types
 
-_TypeRule = Callable[[Operation], "str | None"]
-_TYPES: dict[str, _TypeRule] = {}
+
+def _types(op: Operation) -> str | None:
+    """Return what is wrong with the types of an operation, by what it is declared to be."""
+    for holds, rule in _RULES:
+        if holds(op):
+            return rule(op)
+    return None
 
 
-def _types_of(*names: str) -> Callable[[_TypeRule], _TypeRule]:
-    """Makes a function the rule for the types of some operations; it says what is wrong."""
-
-    def register(rule: _TypeRule) -> _TypeRule:
-        _TYPES.update(dict.fromkeys(names, rule))
-        return rule
-
-    return register
-
-
-@_types_of(
-    "arith.addi",
-    "arith.subi",
-    "arith.muli",
-    "arith.andi",
-    "arith.ori",
-    "arith.xori",
-    "arith.shli",
-    "arith.minsi",
-    "arith.maxsi",
-    "arith.divsi",
-    "arith.remsi",
-    "arith.addf",
-    "arith.subf",
-    "arith.mulf",
-    "arith.divf",
-)
 def _all_alike(op: Operation) -> str | None:
     types = {v.type for v in (*op.operands, *op.results)}
     return None if len(types) == 1 else f"its types differ: {', '.join(sorted(map(str, types)))}"
 
 
-@_types_of("arith.cmpi", "arith.cmpf")
 def _comparison(op: Operation) -> str | None:
     a, b = op.operands
     if a.type != b.type:
@@ -171,7 +160,6 @@ def _is_boolean_like(type: Type, like: Type) -> str | None:
     return None
 
 
-@_types_of("arith.select")
 def _selection(op: Operation) -> str | None:
     condition, a, b = op.operands
     if not a.type == b.type == op.results[0].type:
@@ -179,26 +167,19 @@ def _selection(op: Operation) -> str | None:
     return _is_boolean_like(condition.type, a.type) if condition.is_tensor else None
 
 
-@_types_of("tt.splat")
-def _splat(op: Operation) -> str | None:
-    source, result = op.operands[0].type, op.results[0].type
-    return None if shape_of(result) and element_type(result) == source else "makes another type"
-
-
-@_types_of("tt.broadcast")
-def _broadcast(op: Operation) -> str | None:
+def _view(op: Operation) -> str | None:
+    """Check that a view keeps elements, and that no axis of its operand is cut."""
     source, result = op.operands[0].type, op.results[0].type
     if element_type(source) != element_type(result):
         return "changes the element"
     before, after = shape_of(source), shape_of(result)
-    fits = len(before) == len(after) and all(
-        n in (1, m) for n, m in zip(before, after, strict=True)
-    )
-    return None if fits else f"{before} cannot become {after}"
+    lanes = moved_lanes(op.results[0])
+    axes = () if lanes is None or lanes.axes is None else lanes.axes
+    fits = all(axis is None or n == after[axis] for n, axis in zip(before, axes, strict=False))
+    return None if fits and len(axes) in (0, len(before)) else f"{before} cannot become {after}"
 
 
-@_types_of("arith.extsi", "arith.extui", "arith.trunci")
-def _widening(op: Operation) -> str | None:
+def _resized(op: Operation) -> str | None:
     source, result = (element_type(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, IntegerType) or not isinstance(result, IntegerType):
         return "is for integers"
@@ -207,7 +188,6 @@ def _widening(op: Operation) -> str | None:
     return None if fits else f"from {source} to {result}"
 
 
-@_types_of("tt.addptr")
 def _pointer_sum(op: Operation) -> str | None:
     pointer, offset = op.operands
     if pointer.type != op.results[0].type or shape_of(pointer.type) != shape_of(offset.type):
@@ -215,9 +195,6 @@ def _pointer_sum(op: Operation) -> str | None:
     return None
 
 
-@_types_of(
-    "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load", "tt.atomic_store"
-)
 def _access(op: Operation) -> str | None:
     pointer = op.operands[0]
     element = element_type(pointer.type)
@@ -233,31 +210,12 @@ def _access(op: Operation) -> str | None:
     return None
 
 
-@_types_of("scf.for")
-def _for_loop(op: Operation) -> str | None:
-    body = op.regions[0].entry
-    groups = [op.operands[3:], body.arguments[1:], body.terminator.operands, op.results]
-    return _same_types(groups)
+def _carries(op: Operation) -> str | None:
+    """Check that what a structured operation passes has the types of what receives it."""
+    pairs = [([v.type for v in a], [v.type for v in b]) for a, b in passed_values(op)]
+    return None if all(a == b for a, b in pairs) else "what it carries differs in type"
 
 
-@_types_of("scf.while")
-def _while_loop(op: Operation) -> str | None:
-    before, after = (region.entry for region in op.regions)
-    first = _same_types([op.operands, before.arguments, after.terminator.operands])
-    return first or _same_types([before.terminator.operands[1:], after.arguments, op.results])
-
-
-@_types_of("scf.if")
-def _conditional(op: Operation) -> str | None:
-    return _same_types([op.results, *(r.entry.terminator.operands for r in op.regions if r.blocks)])
-
-
-def _same_types(groups: list[list[Value]]) -> str | None:
-    first, *rest = ([v.type for v in group] for group in groups)
-    return None if all(types == first for types in rest) else "what it carries differs in type"
-
-
-@_types_of("cf.br", "cf.cond_br")
 def _branch(op: Operation) -> str | None:
     forwarded = [v for _, values in op.successors for v in values]
     if forwarded and op.operands[-len(forwarded) :] != forwarded:
@@ -266,3 +224,23 @@ def _branch(op: Operation) -> str | None:
         if [v.type for v in values] != [v.type for v in target.arguments]:
             return "forwards values of other types than the arguments of its target"
     return None
+
+
+def _computes_alike(op: Operation) -> bool:
+    """Return whether one type is printed of an operation, which all its values have."""
+    format = declared(op.name).format or ""
+    return op.has(ELEMENTWISE) and format.count("type(") == 1 and "type($result)" in format
+
+
+#: The first that holds is the rule of an operation's types.
+_RULES: tuple[tuple[Callable[[Operation], bool], Callable[[Operation], str | None]], ...] = (
+    (lambda op: bool(declared(op.name).flow), _carries),
+    (lambda op: op.has(BRANCH), _branch),
+    (lambda op: op.has(READS, WRITES) and op.operand("ptr") is not None, _access),
+    (lambda op: op.has(DISPLACES), _pointer_sum),
+    (lambda op: op.has(SELECTS), _selection),
+    (lambda op: declared(op.name).results == ("i1(lhs)",), _comparison),
+    (lambda op: {CAST, LINEAR} <= op.traits, _resized),
+    (lambda op: op.has(SPREADS), _view),
+    (_computes_alike, _all_alike),
+)

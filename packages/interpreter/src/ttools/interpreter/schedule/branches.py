@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.analysis.effects import synchronises
-from ttools.interpreter.dialects.traits import CALL, WRITES
+from ttools.interpreter.dialects.traits import CALL, CONDITIONAL, WRITES
 from ttools.interpreter.ir import Block, Operation, Value
 from ttools.interpreter.schedule.plan import Plan
 
@@ -56,7 +56,7 @@ def waits_for_yield(load: Operation) -> bool:
         return False
     terminator = block.terminator
     owner = block.parent.parent if block.parent is not None else None
-    if owner is None or owner.name != "scf.if":
+    if owner is None or not owner.has(CONDITIONAL):
         return False
     value = load.results[0]
     while True:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.analysis.strides import tile_order
-from ttools.interpreter.dialects.traits import FROM_COORDINATES, VIEW
+from ttools.interpreter.dialects.traits import FROM_COORDINATES, LOADS, VIEW
 from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of
 from ttools.interpreter.ir.dataflow import reachable
 from ttools.interpreter.ir.domains.strides import StrideAnalysis
@@ -120,7 +120,7 @@ def _may_wait(op: Operation, plan: Plan) -> bool:
         return False
     if any(v.is_tensor for v in op.operands) and not op.results[0].is_tensor:
         return False  # a scalar of a tile is computed at its place
-    if op.name == "tt.load":  # of a tile that is not stored: nothing writes there in this launch
+    if op.has(LOADS):  # of a tile that is not stored: nothing writes there in this launch
         return op.results[0].is_tensor
     return op.has(VIEW, FROM_COORDINATES) or (
         elementwise.is_elementwise(op.name) and not elementwise.has_effects(op)

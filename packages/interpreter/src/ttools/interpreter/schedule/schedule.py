@@ -24,6 +24,7 @@ from ttools.interpreter.dialects.traits import (
     CONSTANT,
     COUNTED,
     CROSS_LANE,
+    DISPLACES,
     FROM_COORDINATES,
     FUNCTION,
     GATHERS,
@@ -375,4 +376,4 @@ def _writes_after_reading(op: Operation, position: int) -> bool:
         return False  # each is computed from the operands, one tile after the other
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
-    return elementwise.is_elementwise(op.name) or op.name == "tt.addptr"
+    return elementwise.is_elementwise(op.name) or op.has(DISPLACES)

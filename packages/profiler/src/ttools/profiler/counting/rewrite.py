@@ -14,7 +14,15 @@ from typing import Literal
 
 from ttools.core.location import SourceLocation, user_location
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED, TERMINATOR, WRITES
+from ttools.interpreter.dialects.traits import (
+    ATOMIC,
+    CALL,
+    CONSTANT,
+    READS,
+    STRUCTURED,
+    TERMINATOR,
+    WRITES,
+)
 from ttools.interpreter.ir import (
     Block,
     FloatType,
@@ -134,7 +142,7 @@ class _Counting:
                 self._executed(op, number)
                 if (kind := kind_of(op)) is not None:
                     self._access(op, kind, number)
-                elif op.name == "tt.call":
+                elif op.has(CALL):
                     self.plan.unsupported.append("a call that cannot be inlined is not counted")
                 elif op.has(STRUCTURED):
                     for region in op.regions:
@@ -152,7 +160,7 @@ class _Counting:
     def _executed(self, op: Operation, number: int) -> None:
         # A constant is no step of the program, and may lie outside of the loop that has its line.
         location = user_line(op.location)
-        if location is not None and op.name != "arith.constant" and not op.has(TERMINATOR):
+        if location is not None and not op.has(CONSTANT) and not op.has(TERMINATOR):
             self.plan.executed.setdefault(location, set()).add(number)
 
     def _access(self, op: Operation, kind: Kind, block: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import COMBINES, READS, WRITES
+from ttools.interpreter.dialects.traits import COMBINES, LOADS, READS, WRITES
 from ttools.interpreter.ir import Block, Constant, Operation, Value
 
 
@@ -45,7 +45,7 @@ def is_access(op: Operation) -> bool:
 def loads(value: Value) -> Operation | None:
     """The load whose result a value is."""
     op = value.defining_op
-    return op if op is not None and op.name == "tt.load" else None
+    return op if op is not None and op.has(LOADS) else None
 
 
 def is_read(op: Operation) -> bool:

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import waits
 from ttools.interpreter.analysis.positions import Position, position_of
+from ttools.interpreter.dialects.traits import CALL, UNCOUNTED
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.run.variants import Variants
@@ -34,7 +35,7 @@ class KnownKernel:
 
     def __init__(self, variants: Variants) -> None:
         module: Module = variants.module
-        self.calls = any(op.name == "tt.call" for op in module.kernel.walk())
+        self.calls = any(op.has(CALL) for op in module.kernel.walk())
         if len(module.functions) > 1:
             module = variants.parse()
             self.calls &= not inline_calls(module)
@@ -69,7 +70,7 @@ class KnownKernel:
     @cached_property
     def waits(self) -> bool:
         functions = self.module.functions
-        loops = (op for f in functions.values() for op in f.walk() if op.name == "scf.while")
+        loops = (op for f in functions.values() for op in f.walk() if op.has(UNCOUNTED))
         return any(waits(loop, functions) for loop in loops)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.dialects.traits import STRUCTURED
+from ttools.interpreter.dialects.traits import DISPLACES, STRUCTURED
 from ttools.interpreter.ir import Block, Module, PointerType, Value, element_type
 from ttools.interpreter.ir.dataflow import control_sources, reachable
 from ttools.sanitizer.analysis.dataflow import is_access, loads
@@ -48,7 +48,7 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
             return ()
         if op is None or op.has(STRUCTURED):
             return control_sources(value)
-        return op.operands[:1] if op.name == "tt.addptr" else op.operands
+        return op.operands[:1] if op.has(DISPLACES) else op.operands
 
     found: set[int] = set()
     for value in reachable([pointer], sources):

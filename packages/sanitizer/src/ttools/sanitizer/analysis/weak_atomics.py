@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import ATOMIC, WRITES
+from ttools.interpreter.dialects.traits import ATOMIC, LOADS, WRITES
 from ttools.interpreter.ir import Module, Operation, shape_of
 from ttools.sanitizer.analysis.dataflow import constant_of
 
@@ -65,7 +65,7 @@ def _is_used(op: Operation) -> bool:
 
 
 def _is_volatile(op: Operation) -> bool:
-    return op.name == "tt.load" and bool(op.attributes.get("isVolatile"))
+    return op.has(LOADS) and bool(op.attributes.get("isVolatile"))
 
 
 def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:

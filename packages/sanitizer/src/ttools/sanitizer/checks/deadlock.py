@@ -15,6 +15,7 @@ from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance, synchronises
 from ttools.interpreter.analysis.positions import position_of
+from ttools.interpreter.dialects.traits import UNCOUNTED
 from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
@@ -126,7 +127,7 @@ class Deadlock(Check):
         kernel = self.checked.launch.variants.module.kernel
         provenance = Provenance(kernel)
         for loop in kernel.walk():
-            if loop.name != "scf.while" or loop.location != location:
+            if not loop.has(UNCOUNTED) or loop.location != location:
                 continue
             for op in loop.walk():
                 if op is not loop and synchronises(op) and op.operands:
@@ -184,7 +185,7 @@ def _swaps_waited_for(module: Module) -> set[object]:
     return {
         position_of(op.location)
         for loop in module.kernel.walk()
-        if loop.name == "scf.while"
+        if loop.has(UNCOUNTED)
         for op in loop.walk()
         if op.operand("cmp") is not None
     }

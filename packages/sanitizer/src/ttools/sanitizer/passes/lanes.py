@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ttools.interpreter import elementwise
+from ttools.interpreter.dialects.traits import DISPLACES, SELECTS
 from ttools.interpreter.ir import Operation, TensorType, Type, Value, shape_of
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element
 from ttools.interpreter.ir.semantics import is_view
@@ -51,10 +52,10 @@ def lane_builder(op: Operation) -> LaneBuilder | None:
 
 def is_lanewise(op: Operation) -> bool:
     """Whether each lane of the results comes from the same lane of the operands alone."""
-    if not op.results or not (op.name == "tt.addptr" or elementwise.is_elementwise(op.name)):
+    if not op.results or not (op.has(DISPLACES) or elementwise.is_elementwise(op.name)):
         return False
     shape = shape_of(op.results[0].type)
-    return all(shape_of(v.type) == shape for v in op.operands) or op.name == "arith.select"
+    return all(shape_of(v.type) == shape for v in op.operands) or op.has(SELECTS)
 
 
 def within(b: Builder, condition: Value, mask: Value | None) -> Value:

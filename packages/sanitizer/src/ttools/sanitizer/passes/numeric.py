@@ -21,7 +21,14 @@ from ttools.core.location import user_location
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.declaration import Invalid
-from ttools.interpreter.dialects.traits import CHOOSES, CROSS_LANE, DIVIDES, ELEMENTWISE, PURE
+from ttools.interpreter.dialects.traits import (
+    CHOOSES,
+    CROSS_LANE,
+    DIVIDES,
+    ELEMENTWISE,
+    LOADS,
+    PURE,
+)
 from ttools.interpreter.ir import (
     FloatType,
     IntegerType,
@@ -214,7 +221,7 @@ class _Origins(UndefinedLanes):
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         # Origins have no masks, so that what is handed on need not be looked at one by one.
-        handed = [v for n, v in self._flowing(op) if op.name != "tt.load" or n == 2]
+        handed = [v for n, v in self._flowing(op) if not op.has(LOADS) or n == 2]
         origins = [*_origins(op, index), *_lost(op, known)]
         if len(handed) == 1 and not origins and hands_on(op, handed[0]):
             return known.state(handed[0])
@@ -245,7 +252,7 @@ class _Origins(UndefinedLanes):
         return b.any_of(found)
 
     def _handed_on(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
-        if op.name != "tt.load":
+        if not op.has(LOADS):
             return super().build(b, op, index, key, known)
         marked = known.shadow(op.operands[2], key)
         assert marked is not None

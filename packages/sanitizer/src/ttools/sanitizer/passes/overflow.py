@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import STRUCTURED
+from ttools.interpreter.dialects.traits import DISPLACES, STRUCTURED
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
 from ttools.interpreter.ir.combining import combined_by
 from ttools.interpreter.ir.dataflow import control_sources, reachable
@@ -85,7 +85,7 @@ def _reaching_addresses(kernel: Operation) -> set[Value]:
 
     ends = []
     for op in operations(kernel):
-        if op.name == "tt.addptr":
+        if op.has(DISPLACES):
             ends.append(op.operands[1])
         elif op.name == "tt.int_to_ptr":
             ends.append(op.operands[0])

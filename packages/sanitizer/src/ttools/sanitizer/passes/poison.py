@@ -6,6 +6,7 @@ its results so. Must not know what a check makes of such lanes: it comes behind 
 
 from __future__ import annotations
 
+from ttools.interpreter.dialects.traits import LOADS
 from ttools.interpreter.ir import (
     Constant,
     FloatType,
@@ -53,7 +54,7 @@ def apply(module: Module) -> list[Note]:
     results: list[tuple[Operation, Value, Operation]] = []
     for op in [op for op in operations(module.kernel) if _leaves_undefined(op)]:
         (result,) = op.results
-        if op.name == "tt.load":
+        if op.has(LOADS):
             add_operand(op, _poison(rewriter.before(op), result.type))
             if "operandSegmentSizes" in op.attributes:
                 op.attributes["operandSegmentSizes"] = (1, 1, 1)
@@ -77,7 +78,7 @@ PASS = Pass("poison", "poison", apply)
 def _leaves_undefined(op: Operation) -> bool:
     if not (is_read(op) and op.results and mask_of(op) is not None):
         return False
-    filled = op.name == "tt.load" and len(op.operands) > 2
+    filled = op.has(LOADS) and len(op.operands) > 2
     element = element_type(op.results[0].type)
     known = isinstance(element, IntegerType) or getattr(element, "name", "") in _NANS
     return known and not filled

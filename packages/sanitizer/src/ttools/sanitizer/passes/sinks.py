@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ttools.interpreter.dialects.traits import LOADS
 from ttools.interpreter.ir import Operation, Value
 from ttools.sanitizer.analysis.dataflow import is_access
 from ttools.sanitizer.passes.undefined_lanes import mask_of
@@ -52,7 +53,7 @@ def sinks(op: Operation) -> Iterator[Sink]:
 
 
 def _accessed(op: Operation) -> Iterator[Sink]:
-    mask, loads = mask_of(op), op.name == "tt.load"
+    mask, loads = mask_of(op), op.has(LOADS)
     use = "an address is computed from them"
     yield Sink(op, op.address, use, mask, allows_choices=loads)
     if op.mask is not None:

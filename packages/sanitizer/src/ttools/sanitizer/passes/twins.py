@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import COMMUTATIVE, GATHERS, RESIZES, WIDENS
+from ttools.interpreter.dialects.traits import (
+    COMMUTATIVE,
+    DISPLACES,
+    GATHERS,
+    RESIZES,
+    SELECTS,
+    WIDENS,
+)
 from ttools.interpreter.ir import (
     IntegerType,
     Operation,
@@ -76,12 +83,12 @@ class Twins:
 
     def flowing(self, op: Operation) -> list[Value]:
         """The operands that reach the result with all their bits."""
-        if op.name == "arith.select":
+        if op.has(SELECTS):
             return op.operands[1:]
         if op.has(GATHERS, RESIZES) or op.name in (_EXTENSION, "tt.int_to_ptr", "tt.bitcast"):
             return op.operands[:1]
         same = is_view(op) or op.has(WIDENS) or _combines_twins(op)
-        return op.operands if same or op.name == "tt.addptr" else []
+        return op.operands if same or op.has(DISPLACES) else []
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         found: dict[Key, None] = {}

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED
+from ttools.interpreter.dialects.traits import ATOMIC, LOADS, READS, STRUCTURED
 from ttools.interpreter.ir import Module, Operation, PointerType, Value, shape_of
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
@@ -86,7 +86,7 @@ def _leaves_lanes_out(op: Operation) -> bool:
         is_read(op)
         and mask_of(op) is not None
         and bool(op.results)
-        and not (op.name == "tt.load" and _fills(op))
+        and not (op.has(LOADS) and _fills(op))
     )
 
 
@@ -170,11 +170,11 @@ class _Instrument:
     def _sources(self, op: Operation) -> Iterator[Source]:
         mask = mask_of(op)
         argument = self._argument(op)
-        fills = op.name == "tt.load" and _fills(op)
+        fills = op.has(LOADS) and _fills(op)
         if mask is not None and op.results and not fills:
             is_block = position_of(op.location) in self.unpadded
             yield Source(op, "unpadded" if is_block else "masked", argument, mask)
-        if op.name == "tt.load" and self.memories[op]:
+        if op.has(LOADS) and self.memories[op]:
             kind: SourceKind = "behind" if self.roots[op] == {None} else "memory"
             yield Source(op, kind, argument)
 
@@ -283,7 +283,7 @@ class _Instrument:
 
     def _write(self, op: Operation, carried: Sequence[Source]) -> None:
         """What an access does to the shadow of the memory that it writes."""
-        if op.name == "tt.load":
+        if op.has(LOADS):
             return
         b, mask, undefined = self.rewriter.before(op), mask_of(op), None
         if op.name == "tt.store":

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from ttools.interpreter.analysis.lane_swap import swapped_lanes
 from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import CAST, CONDITIONAL, FUNCTION, GATHERS, SELECTS
+from ttools.interpreter.dialects.traits import CAST, CONDITIONAL, FUNCTION, GATHERS, LOADS, SELECTS
 from ttools.interpreter.ir import (
     Block,
     IntegerType,
@@ -155,7 +155,7 @@ class UndefinedLanes:
     def _flowing(self, op: Operation) -> list[tuple[int, Value]]:
         """The operands whose lanes reach the results, each with its position."""
         operands = list(enumerate(op.operands))
-        if op.name == "tt.load":
+        if op.has(LOADS):
             return operands
         if is_read(op) or lane_builder(op) is None:
             return []
@@ -166,7 +166,7 @@ class UndefinedLanes:
         """Whether no undefined lane of an operand can reach the result, by the masks alone."""
         if mark.mask is None:
             return False
-        if op.name == "arith.select" and value is op.operands[1]:
+        if op.has(SELECTS) and value is op.operands[1]:
             return value is not op.operands[2] and implies(op.operands[0], mark.mask)
         if conjunction(op):
             others = [v for v in op.operands if v is not value]
@@ -177,10 +177,10 @@ class UndefinedLanes:
         if swaps:
             return Mark(None, mark.copied)
         value = op.operands[position]
-        fills = op.name == "tt.load" and position > 1
+        fills = op.has(LOADS) and position > 1
         copied = mark.copied and (_copies(op) or fills)
         copied &= _DECIDING.get(op.name) != position
-        if mark.mask is None or is_lanewise(op) or op.name == "tt.load":
+        if mark.mask is None or is_lanewise(op) or op.has(LOADS):
             return Mark(mark.mask, copied)
         if is_view(op) and len(op.operands) == 1 and value.is_tensor and len(op.results) == 1:
             return Mark(mark.mask.through(op.results[0]), copied)
@@ -234,7 +234,7 @@ class UndefinedLanes:
     def _build_access(self, b: Builder, op: Operation, key: Key, known: Known) -> Value:
         mask = mask_of(op)
         found: list[Value] = []
-        if op.name == "tt.load":
+        if op.has(LOADS):
             found += self._chosen(b, op, mask, key, known)
         if not isinstance(key, Source):
             return b.any_of(found)
@@ -298,7 +298,7 @@ class UndefinedLanes:
 
 def _key_after(op: Operation, position: int, key: Key) -> Key | None:
     """What becomes of a key of an operand: what follows it in the results; None if nothing."""
-    if op.name == "tt.load" and position < 2:
+    if op.has(LOADS) and position < 2:
         return key if isinstance(key, Decided) else None
     if isinstance(key, Source) and _DECIDING.get(op.name) == position:
         return Decided(key)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ttools.core.location import chain_of
-from ttools.interpreter.dialects.traits import LINEAR, SPREADS, VIEW
+from ttools.interpreter.dialects.traits import CONSTANT, DISPLACES, LINEAR, SPREADS, VIEW
 from ttools.interpreter.emit.instruments.event import variable_name
 from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
 from ttools.interpreter.ir.rewriting import Builder, with_element
@@ -59,7 +59,7 @@ def address_shown(
     """
     offsets = []
     pointer = access.operands[0].defining_op
-    while pointer is not None and (pointer.has(SPREADS) or pointer.name == "tt.addptr"):
+    while pointer is not None and (pointer.has(SPREADS) or pointer.has(DISPLACES)):
         offsets += pointer.operands[1:]
         pointer = pointer.operands[0].defining_op
     if not _is_visible(access, at):
@@ -130,7 +130,7 @@ def _inputs(value: Value) -> list[tuple[str, Value]]:
 
 
 def _is_constant(value: Value) -> bool:
-    return value.defining_op is not None and value.defining_op.name == "arith.constant"
+    return value.defining_op is not None and value.defining_op.has(CONSTANT)
 
 
 def _unspread(value: Value) -> Value:

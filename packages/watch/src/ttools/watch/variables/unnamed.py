@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ttools.core.location import SourceLocation, chain_of
 from ttools.core.ownership import is_triton_file
 from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import CONSTANT, COUNTED
 from ttools.interpreter.ir import Module, Operation
 from ttools.watch.variables.repeats import all_blocks, is_unrolled
 from ttools.watch.variables.source_names import (
@@ -230,7 +231,7 @@ class _Search:
         found = []
         for variable in named:
             loop = variable.block.parent_op
-            if loop is None or loop.name != "scf.for" or variable.location.line not in body:
+            if loop is None or not loop.has(COUNTED) or variable.location.line not in body:
                 continue
             handed = [n for user, n in variable.value.uses if user.name == "scf.yield"]
             if len(handed) == 1:
@@ -275,7 +276,7 @@ class _Search:
             for at in inside
             if self._begins(source, at.location)
             and at.operation.results
-            and at.operation.name != "arith.constant"
+            and not at.operation.has(CONSTANT)
             and operator in (None, declared(at.operation.name).python)
             and not any(u in operations for r in at.operation.results for u, _ in r.uses)
         ]

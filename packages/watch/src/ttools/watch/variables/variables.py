@@ -20,7 +20,7 @@ from ttools.core.location import (
     user_location,
 )
 from ttools.core.ownership import is_triton_file
-from ttools.interpreter.dialects.traits import ATOMIC, STRUCTURED, WRITES
+from ttools.interpreter.dialects.traits import ATOMIC, CONSTANT, COUNTED, LOADS, STRUCTURED, WRITES
 from ttools.interpreter.ir import (
     Block,
     FloatType,
@@ -131,7 +131,7 @@ def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterat
             else:
                 wholes.add(assigned.kind)
                 yield assigned.variable
-        if op.name == "scf.for":
+        if op.has(COUNTED):
             yield from _counter(op)
         if op.has(STRUCTURED):
             for region in op.regions:
@@ -268,7 +268,7 @@ def _apart(
 ) -> bool:
     """Whether another statement stands between them: then this is a loop that was unrolled."""
     op = value.defining_op
-    if op is None or op.parent is None or op.name == "arith.constant":
+    if op is None or op.parent is None or op.has(CONSTANT):
         return False  # constants come first whatever they are part of
     if op not in positions or user not in positions:
         return False
@@ -283,11 +283,11 @@ def _apart(
 
 
 def _load_mask(op: Operation) -> Value | None:
-    if op.name != "tt.load" or len(op.operands) < 2:
+    if not op.has(LOADS) or len(op.operands) < 2:
         return None
     mask = op.operands[1]
     return mask if element_type(mask.type) == BOOLEAN else None
 
 
 def _is_filled(op: Operation) -> bool:
-    return op.name == "tt.load" and len(op.operands) > 2
+    return op.has(LOADS) and len(op.operands) > 2

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import Shown
 from ttools.interpreter.analysis.loop_names import argument_name
-from ttools.interpreter.dialects.traits import FROM_COORDINATES, READS
+from ttools.interpreter.dialects.traits import DISPLACES, FROM_COORDINATES, LOADS, READS
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
 from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
@@ -262,7 +262,7 @@ def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
         return value in e.scalars
     if e.plan.is_stored(value):
         return True
-    if op is None or depth > _DEEPEST or op.name == "tt.load":
+    if op is None or depth > _DEEPEST or op.has(LOADS):
         return value in e.deltas
     return all(_is_cheap(e, v, depth + 1) for v in op.operands if v.is_tensor)
 
@@ -285,7 +285,7 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
         (still,) = origin(1, at[0].width)
         extents = zip(shape_of(first.type), at, strict=True)
         return [(first, tuple(still if extent == 1 else axis for extent, axis in extents))]
-    if op.name == "tt.addptr" or elementwise.is_elementwise(op.name):
+    if op.has(DISPLACES) or elementwise.is_elementwise(op.name):
         return [(v, at if v.is_tensor else ()) for v in op.operands]
     return []
 

@@ -12,7 +12,7 @@ from typing import TypeGuard
 from ttools.interpreter.abi.probe_layout import IMPLIES_BARRIER
 from ttools.interpreter.analysis.dependence import computed_from, deciding
 from ttools.interpreter.analysis.effects import exchanges_values
-from ttools.interpreter.dialects.traits import CALL, WRITES
+from ttools.interpreter.dialects.traits import CALL, LOADS, WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import SHADOW, Prober, call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags
@@ -90,7 +90,7 @@ def _updates(prober: Prober, body: Operation) -> bool:
 
 def _is_load(op: Operation) -> bool:
     """Whether it is a load of the kernel's own."""
-    return op.name == "tt.load" and not op.attributes.get(SHADOW)
+    return op.has(LOADS) and not op.attributes.get(SHADOW)
 
 
 def _meets(prober: Prober, store: Operation, loads: Sequence[Operation]) -> bool:

@@ -25,7 +25,7 @@ from ttools.interpreter.abi.probe_layout import (
     REREADS,
 )
 from ttools.interpreter.analysis.effects import only_reads
-from ttools.interpreter.dialects.traits import ATOMIC, READS, WRITES
+from ttools.interpreter.dialects.traits import ATOMIC, LOADS, READS, WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import call
 from ttools.interpreter.ir import Module, Operation, shape_of
@@ -52,7 +52,7 @@ def access_flags(op: Operation) -> int:
     """The bits of `ProbeSite.flags` of a memory access."""
     scalar = 0 if shape_of(op.operands[0].type) else IS_SCALAR
     scalar |= REREADS if only_reads(op) else 0
-    if op.name == "tt.load":
+    if op.has(LOADS):
         return scalar | (LOOKS if op.attributes.get("isVolatile") else 0)
     if not op.has(ATOMIC):
         return scalar
@@ -93,7 +93,7 @@ def synchronises_programs(module: Module) -> bool:
         (op.name, access_flags(op))
         for function in module.functions.values()
         for op in function.walk()
-        if op.name == "tt.load" or op.has(ATOMIC)
+        if op.has(LOADS) or op.has(ATOMIC)
     }
     # A volatile or relaxed load orders nothing, but who waits by one waits.
     if any(

@@ -15,7 +15,7 @@ from typing import Literal
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import AXIS_INFO
+from ttools.interpreter.dialects.traits import AXIS_INFO, COUNTED, FUNCTION, LOADS
 from ttools.interpreter.ir import (
     Attribute,
     Block,
@@ -60,7 +60,7 @@ def may_report(module: Module) -> bool:
     parameters = _divisors(module.kernel)
     for op in operations(module.kernel):
         if op.name == "llvm.intr.assume" or (
-            op.name == "scf.for" and any(name.startswith(HINTS) for name in op.attributes)
+            op.has(COUNTED) and any(name.startswith(HINTS) for name in op.attributes)
         ):
             return True
         hint = hint_of(op)
@@ -118,13 +118,13 @@ def _scalars(value: Value) -> Iterator[Value]:
 
 def _is_parameter(value: Value) -> bool:
     holder = holder_of(value.owner) if isinstance(value.owner, Block) else None
-    return holder is not None and holder.name == "tt.func"
+    return holder is not None and holder.has(FUNCTION)
 
 
 def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
     """Gives hints about what a loop carries or results in an operation of their own."""
     for op in list(operations(kernel)):
-        if op.name != "scf.for":
+        if not op.has(COUNTED):
             continue
         body = op.regions[0].entry
         for index, argument in enumerate(list(body.arguments)):
@@ -202,7 +202,7 @@ def _follow(
     found = []
     for op in ops:
         for sink in sinks(op):
-            is_address = op.name != "tt.load" and sink.value is op.operands[0]
+            is_address = not op.has(LOADS) and sink.value is op.operands[0]
             for key in tracking.state(sink.value):
                 assert isinstance(key, _Broken)
                 if key.stage == "data" or (is_address and is_access(op)):
@@ -291,7 +291,7 @@ class _Hints(UndefinedLanes):
         address = known.shadow(op.operands[0], _Broken(key.hint, "index"))
         if address is not None:
             found.append(within(b, address, mask))
-        if op.name == "tt.load" and len(op.operands) > 2:
+        if op.has(LOADS) and len(op.operands) > 2:
             other = known.shadow(op.operands[2], key)
             if other is not None:
                 found.append(outside(b, other, mask))
