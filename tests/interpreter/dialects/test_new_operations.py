@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.launch_bounds import LaunchBounds, Memory
 from ttools.interpreter.analysis.strides import memory_order, static_strides
 from ttools.interpreter.dialects import OPERATIONS, Op
@@ -16,6 +17,7 @@ from ttools.interpreter.dialects.traits import (
     REGULAR,
     VIEW,
 )
+from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.ir import Module, Value
 from ttools.interpreter.ir.domains.axis_info import AxisInfoAnalysis
 from ttools.interpreter.ir.domains.launch_intervals import Intervals
@@ -179,3 +181,25 @@ def test_masks_that_are_moved() -> None:
     below, inside = _value(module, "below"), _value(module, "inside")
     assert implies(inside, MovedMask(below).through(inside))
     assert not implies(below, MovedMask(below).through(inside))
+
+
+def test_a_view_that_moves_axes_needs_no_lowering() -> None:
+    def emitted(view: str) -> str:
+        text = f"""
+module {{
+  tt.func public @kernel(%p: !tt.ptr<i32>) {{
+    %rows = tt.make_range {{end = 4 : i32, start = 0 : i32}} : tensor<4xi32>
+    %row = tt.expand_dims %rows {{axis = 1 : i32}} : tensor<4xi32> -> tensor<4x1xi32>
+    %down = tt.broadcast %row : tensor<4x1xi32> -> {_TILE}
+    %index = {view} : {_TILE} -> {_TURNED}
+    %base = tt.splat %p : !tt.ptr<i32> -> tensor<16x4x!tt.ptr<i32>>
+    %pointers = tt.addptr %base, %index : tensor<16x4x!tt.ptr<i32>>, {_TURNED}
+    tt.store %pointers, %index : tensor<16x4x!tt.ptr<i32>>
+    tt.return
+  }}
+}}
+"""
+        return emit_kernel(parse_module(text), Facts(), EmitOptions(lanes=16)).llvm_ir
+
+    transposed = emitted("tt.trans %down {order = array<i32: 1, 0>}")
+    assert emitted("test.turn %down") == transposed

@@ -19,6 +19,8 @@ from ttools.core.process.phases import tick
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import EmitOptions, Site
 from ttools.interpreter.analysis.strides import memory_order, tile_order
+from ttools.interpreter.dialects.coordinates import Lanes
+from ttools.interpreter.dialects.traits import DISPLACES, LOADS
 from ttools.interpreter.ir import (
     Block,
     Operation,
@@ -29,6 +31,7 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.ir.domains.strides import StrideAnalysis
+from ttools.interpreter.ir.semantics import moved_lanes
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer
 from ttools.interpreter.schedule.plan import Plan
@@ -37,6 +40,7 @@ from ttools.interpreter.tiles.chunk import (
     Chunk,
     Coords,
     Vector,
+    moved,
     origin,
     uniform,
 )
@@ -84,7 +88,7 @@ def root(*names: str) -> Callable[[RootRule], RootRule]:
 
 def _keeps_coordinates(op: Operation) -> bool:
     """Whether each element of the result depends on the same element of the operands alone."""
-    if op.name in ("tt.addptr", "tt.load"):
+    if op.has(DISPLACES, LOADS):
         return True
     return elementwise.is_elementwise(op.name) and elementwise.is_lanewise(op)
 
@@ -132,6 +136,8 @@ class Emitter(SlotAccess):
         self.evaluation = 0
         self.return_values: Callable[[Sequence[Value]], None] = lambda values: None
         self._memo: dict[tuple[int, Coords], Chunk] = {}
+        #: The operand of each view, and how its lanes are moved.
+        self._views: dict[Value, tuple[Value, Lanes]] = {}
         self._nested = 0
         self._cold = False
         self._sink: int | None = None
@@ -302,7 +308,19 @@ class Emitter(SlotAccess):
             return rule(self, op, value.index, at)
         if elementwise.is_elementwise(op.name):
             return self.lower_elementwise(op, at)[value.index]
+        if moved_lanes(value) is not None:
+            return self.view(value, at)
         raise UnsupportedError(f"operation {op.name}", op.location)
+
+    def view(self, value: Value, at: Coords) -> Chunk:
+        """Computes a chunk of a view that moves whole axes: a chunk of its operand."""
+        source = self._views.get(value)
+        if source is None:
+            lanes, op = moved_lanes(value), value.defining_op
+            assert lanes is not None
+            assert op is not None
+            source = self._views[value] = (op.operands[lanes.operand], lanes)
+        return self.evaluate(source[0], moved(source[1], at))
 
     def lower_elementwise(self, op: Operation, at: Coords) -> list[Chunk]:
         """Applies an elementwise operation to chunks; once only when all are uniform."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ttools.interpreter.dialects.coordinates import Lanes
 from ttools.interpreter.ir import Type
 from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
 
@@ -52,6 +53,16 @@ Coords: TypeAlias = tuple[Axis, ...]
 def origin(rank: int, width: int = 1) -> Coords:
     """The first element of a tile, in every lane."""
     return (Axis(ZERO, (0,) * width, ANY_DIVISOR),) * rank
+
+
+def moved(lanes: Lanes, at: Coords) -> Coords:
+    """Return the coordinates in the operand of a view of what it shows at some coordinates."""
+    assert lanes.axes is not None
+    width = at[0].width if at else 1
+    return tuple(
+        at[axis] if axis is not None else Axis(ZERO, (lanes.fixed[n],) * width, ANY_DIVISOR)
+        for n, axis in enumerate(lanes.axes)
+    )
 
 
 @dataclass(slots=True, eq=False)

@@ -15,10 +15,11 @@ from ttools.interpreter.analysis.loop_names import argument_name
 from ttools.interpreter.dialects.traits import DISPLACES, FROM_COORDINATES, LOADS, READS
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
-from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
+from ttools.interpreter.ir import Operation, PointerType, Value, element_type
+from ttools.interpreter.ir.semantics import moved_lanes
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
 from ttools.interpreter.llvm.value import ARENA, SSAValue, integer, lanes_of
-from ttools.interpreter.tiles.chunk import Affine, Coords, origin
+from ttools.interpreter.tiles.chunk import Affine, Coords, moved
 from ttools.interpreter.tiles.representation import to_memory
 
 #: More variables than this make a report no clearer.
@@ -272,30 +273,11 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
     op = value.defining_op
     if op is None or op.has(READS, FROM_COORDINATES) or op.regions:
         return []
-    first = op.operands[0] if op.operands else None
-    if op.name == "tt.splat" and first is not None:
-        return [(first, ())]
-    if op.name == "tt.expand_dims" and first is not None:
-        axis = op.attributes["axis"]
-        assert isinstance(axis, int)
-        return [(first, (at[:axis] + at[axis + 1 :]) or origin(0, at[0].width))]
-    if op.name == "tt.reshape" and first is not None:
-        return _unfolded(first, shape_of(op.result.type), at)
-    if op.name == "tt.broadcast" and first is not None:
-        (still,) = origin(1, at[0].width)
-        extents = zip(shape_of(first.type), at, strict=True)
-        return [(first, tuple(still if extent == 1 else axis for extent, axis in extents))]
+    if (lanes := moved_lanes(value)) is not None:
+        return [(op.operands[lanes.operand], moved(lanes, at))]
     if op.has(DISPLACES) or elementwise.is_elementwise(op.name):
         return [(v, at if v.is_tensor else ()) for v in op.operands]
     return []
-
-
-def _unfolded(value: Value, shape: Sequence[int], at: Coords) -> list[tuple[Value, Coords]]:
-    """A value that was only given axes of extent 1, with the coordinates of the same lanes."""
-    kept = [axis for axis, extent in enumerate(shape) if extent > 1]
-    if list(shape_of(value.type)) != [shape[axis] for axis in kept]:
-        return []
-    return [(value, tuple(at[axis] for axis in kept) or origin(0, at[0].width))]
 
 
 def named_operands(op: Operation) -> list[Value]:

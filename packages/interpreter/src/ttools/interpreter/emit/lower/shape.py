@@ -1,7 +1,7 @@
-"""Constants, ranges and the operations that only rename coordinates.
+"""Constants, ranges, and views whose axes do not stay axes.
 
 None of them touches data: each rule says at which coordinates of the operand a chunk of the
-result lies.
+result lies. Views that move whole axes need no rule: `Emitter.view` asks for their coordinate map.
 """
 
 from __future__ import annotations
@@ -118,32 +118,6 @@ def splat(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     return uniform(source.type, ssa, at[0].width if at else 1, e.divisor(ssa))
 
 
-@fused("tt.expand_dims")
-def expand_dims(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, int)
-    rest = at[:axis] + at[axis + 1 :]
-    return e.evaluate(op.operands[0], rest or origin(0, at[0].width))
-
-
-@fused("tt.broadcast")
-def broadcast(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    shape = shape_of(op.operands[0].type)
-    (still,) = origin(1, at[0].width)
-    where = tuple(still if extent == 1 else axis for extent, axis in zip(shape, at, strict=True))
-    return e.evaluate(op.operands[0], where)
-
-
-@fused("tt.trans")
-def trans(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    order = op.attributes["order"]
-    assert isinstance(order, tuple)
-    where: list[Axis] = [at[0]] * len(at)
-    for result_axis, source_axis in enumerate(order):
-        where[int(source_axis)] = at[result_axis]  # type: ignore[arg-type]
-    return e.evaluate(op.operands[0], tuple(where))
-
-
 @fused("tt.reshape", "ttg.convert_layout")
 def reshape(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     source = op.operands[0]
@@ -223,13 +197,6 @@ def last_axis_mask(e: Emitter, axis: Axis) -> SSAValue:
 def select(e: Emitter, mask: SSAValue, when: Chunk, otherwise: Chunk) -> Vector:
     """A lane-wise choice between two chunks of one type."""
     return Vector(when.element, e.b.select(mask, e.vector(when), e.vector(otherwise)))
-
-
-@fused("tt.split")
-def split(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    width = at[0].width if at else 1
-    half = Axis(ZERO, (index,) * width, ANY_DIVISOR)
-    return e.evaluate(op.operands[0], (*at, half))
 
 
 @fused("tt.unsplat")
