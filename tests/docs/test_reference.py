@@ -74,3 +74,12 @@ def test_every_option_of_tune_is_described() -> None:
     described = set(re.findall(r"`(--[a-z][a-z-]+)", (REFERENCE / "tune.md").read_text()))
     described -= {"--all-configs"}  # of `sanitize`
     assert described == {name for name in options if name.startswith("--")}
+
+
+def test_every_option_of_prove_is_described() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    text = (REFERENCE / "cli.md").read_text().partition("## prove")[2].partition("\n## ")[0]
+    options = {name for parameter in group.commands["prove"].params for name in parameter.opts}
+    described = set(re.findall(r"(--[a-z][a-z-]+)", text))
+    assert described == {name for name in options if name.startswith("--")}

@@ -23,6 +23,7 @@ from ttools.cli.profile.command import profile_command
 from ttools.cli.profile.compare import SidesCommand, profile_compare_command
 from ttools.cli.profile.sweep import profile_sweep_command
 from ttools.cli.profile.view import profile_view_command
+from ttools.cli.prove.command import prove_command
 from ttools.cli.record.command import record_command
 from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import TargetCommand
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
+app.command("prove", cls=TargetCommand)(prove_command)
 app.command("profile", cls=TargetCommand)(profile_command)
 app.command("profile compare", cls=SidesCommand)(profile_compare_command)
 app.command("profile sweep", cls=Command)(profile_sweep_command)

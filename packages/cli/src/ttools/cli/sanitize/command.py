@@ -29,8 +29,9 @@ from ttools.cli.console import (
     write_text,
 )
 from ttools.cli.progress import State, phase_state, progress
+from ttools.cli.prove.proving import Proving
 from ttools.cli.sanitize import gpu as sanitize_gpu
-from ttools.cli.sanitize.sizes import sanitize_all_sizes, sanitize_sizes
+from ttools.cli.sanitize.sizes import prove_instead
 from ttools.cli.work import (
     Work,
     read_work,
@@ -382,32 +383,15 @@ def sanitize_command(
             "--grid": grid,
             "--arg": arg,
         }
+        work = None
         if all_sizes:
-            script = read_work(words or [], module=module, code=code, grid=grid, arguments=[])
-            status = sanitize_all_sizes(
-                script,
-                sizes or [],
-                assume or [],
-                refused,
-                device_map=device_map,
-                form=form,
-                output=output,
-                fail_on=fail_on,
-                timeout=timeout,
-            )
+            work = read_work(words or [], module=module, code=code, grid=grid, arguments=[])
         else:
             refused |= {"-m": module, "-c": code}
-            status = sanitize_sizes(
-                sizes or [],
-                assume or [],
-                words or [],
-                refused,
-                form=form,
-                output=output,
-                fail_on=fail_on,
-                timeout=timeout,
-            )
-        raise typer.Exit(status)
+        proving = Proving(assume or [], form, output, fail_on, timeout)
+        raise typer.Exit(
+            prove_instead(proving, work, words or [], sizes or [], refused, device_map)
+        )
     if assume:
         raise UsageError("--assume needs --sizes or --all-sizes")
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])

@@ -1,4 +1,4 @@
-"""`ttools sanitize --all-sizes`: a script's launches at all sizes."""
+"""`ttools prove`: functions and scripts at all sizes, and the options that did the same."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.sanitizer.sizes import kernels
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -28,13 +29,18 @@ print("copied")
 
 def test_launches_of_a_script_are_checked_for_all_sizes(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(_ALL_SIZES)
-    found = ttools("sanitize", "--all-sizes", "script.py")
+    found = ttools("prove", "--script", "script.py")
     assert found.returncode == 1
     assert "copied" in found.stdout
     assert "at n = 2,147,483,649" in found.stdout
     assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in found.stdout
-    proved = ttools("sanitize", "--all-sizes", "--sizes", "n=1:2147483648", "script.py")
+    words = ("--sizes", "n=1:2147483648")
+    proved = ttools("prove", "--script", *words, "--require-proof", "script.py")
     assert (proved.returncode, "proved" in proved.stdout) == (0, True)
+    old = ttools("sanitize", "--all-sizes", *words, "script.py")
+    assert (old.returncode, old.stdout) == (0, proved.stdout)
+    instead = "type `ttools prove --script --sizes n=1:2147483648 script.py`"
+    assert instead in old.stderr
     refused = ttools("sanitize", "--all-sizes", "--poison", "script.py")
     assert refused.returncode == 2
     assert "--poison cannot be used with --all-sizes" in refused.stderr
@@ -61,7 +67,7 @@ print("still here")
 
 def test_wild_stores_of_the_script_are_reported_and_not_made(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "wild.py").write_text(_WILD)
-    done = ttools("sanitize", "--all-sizes", "wild.py")
+    done = ttools("prove", "--script", "wild.py")
     assert done.returncode == 1, done.stderr
     assert "still here" in done.stdout
     assert "wild.py:7:5: error[memcheck]" in done.stdout
@@ -70,26 +76,49 @@ def test_wild_stores_of_the_script_are_reported_and_not_made(ttools: Run, tmp_pa
 
 def test_loaded_indices_are_proved_under_a_promise(ttools: Run) -> None:
     gather = f"{kernels.__file__}:gather_random"
-    words = ("sanitize", "--sizes", "n=1:1000000")
-    unknown = ttools(*words, gather)
+    unknown = ttools("prove", gather, "n=1:1000000")
     assert (unknown.returncode, ": not proved" in unknown.stdout) == (0, True)
-    proved = ttools(*words, "--assume", "index_ptr=0:n-1", gather)
+    required = ttools("prove", "--require-proof", gather, "n=1:1000000")
+    assert (required.returncode, required.stdout) == (4, unknown.stdout)
+    promise = ("--assume", "index_ptr=0:n-1")
+    proved = ttools("prove", *promise, "--require-proof", gather, "n=1:1000000")
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True)
     assert "assumed: what `index_ptr` holds is from 0 to n-1" in proved.stdout
-    for arguments, sentence in (
-        (("sanitize", "--assume", "a=0:1", gather), "--assume needs --sizes or --all-sizes"),
-        (("sanitize", "--all-sizes", "--assume", "a=0:1", kernels.__file__), "no kernel that is"),
-        ((*words, "--assume", "index_ptr=0:k", gather), "k is none of the sizes n"),
-    ):
-        refused = ttools(*arguments)
-        assert (refused.returncode, sentence in refused.stderr) == (2, True)
-        assert "Traceback" not in refused.stderr
+    old = ttools("sanitize", "--sizes", "n=1:1000000", *promise, gather)
+    assert (old.returncode, old.stdout) == (0, proved.stdout)
+    assert f"type `ttools prove --assume index_ptr=0:n-1 {gather} n=1:1000000`" in old.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("sanitize", "--assume", "a=0:1", "{}"), "--assume needs --sizes or --all-sizes"),
+        (("prove", "--script", "--assume", "a=0:1", "{file}"), "no kernel that is"),
+        (("prove", "--assume", "index_ptr=0:k", "{}", "n=1:9"), "k is none of the sizes n"),
+        (("prove",), "nothing to prove"),
+        (("prove", "{}"), "no sizes to prove"),
+        (("prove", "{}", "n=9:1"), "9 is above 1"),
+        (("prove", "{}", "k=1:9"), "takes no argument `k`"),
+        (("prove", "{file}", "n=1:9"), "nothing to prove"),
+        (("prove", "--sizes", "n=1:9", "{}"), "--sizes needs --script"),
+        (("prove", "--device-map", "cuda=cpu", "{}", "n=1:9"), "--device-map needs --script"),
+        (("prove", "--script", "{}"), "--script takes a script"),
+        (("prove", "--script", "no_such.py"), "no_such.py"),
+    ],
+)
+def test_what_cannot_be_proved_is_refused(
+    called_ttools: Run, words: tuple[str, ...], sentence: str
+) -> None:
+    file = kernels.__file__
+    refused = called_ttools(*(w.format(f"{file}:gather_random", file=file) for w in words))
+    assert (refused.returncode, sentence in refused.stderr) == (2, True), refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_promises_hold_for_the_launches_of_a_script(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(Path(kernels.__file__).read_text())
     (tmp_path / "gather.py").write_text("import kernels\nkernels.gather_random(1000)\n")
-    words = ("sanitize", "--all-sizes", "--sizes", "n=1:1000000")
+    words = ("prove", "--script", "--sizes", "n=1:1000000")
     proved = ttools(*words, "--assume", "index_ptr=0:n-1", "gather.py")
     assert (proved.returncode, ": proved" in proved.stdout) == (0, True), proved.stderr
     assert "what `index_ptr` holds is from 0 to n-1" in proved.stdout
@@ -118,16 +147,16 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-def test_a_script_that_wants_integers_is_run_without_notes(ttools: Run, tmp_path: Path) -> None:
+def test_a_script_that_wants_integers_is_run_without_tracing(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "exact.py").write_text(_EXACT)
-    found = ttools("sanitize", "--all-sizes", "exact.py", "0")
+    found = ttools("prove", "--script", "exact.py", "0")
     assert "it runs once more, with plain integers" in found.stderr
     assert (found.returncode, ": proved" in found.stdout) == (0, True), found.stdout
     assert "assumed: no number was followed" in found.stdout
     assert "grid[0] = cdiv(n, 256)" in found.stdout
     lenient = _EXACT.replace("type(n) is not int", "not isinstance(n, int)")
     (tmp_path / "lenient.py").write_text(lenient)
-    found = ttools("sanitize", "--all-sizes", "lenient.py", "3")
+    found = ttools("prove", "--script", "lenient.py", "3")
     assert found.stdout.count("copied") == 1
     assert found.returncode == 3
     assert "as the script computes: " in found.stdout

@@ -1,0 +1,1 @@
+"""`ttools prove`: shows for which sizes launches are right."""

@@ -1,0 +1,195 @@
+"""Proofs for all sizes of what a function or a script launches, and their reports."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttools.cli import exit_codes
+from ttools.cli.console import say, write_findings, write_text
+from ttools.cli.progress import State, progress
+from ttools.cli.work import (
+    ADVICE,
+    Work,
+    require_source,
+    run_work,
+    surviving,
+    take_over_from_upstream,
+)
+from ttools.core.findings.findings import Severity
+from ttools.core.process.script import Target
+
+if TYPE_CHECKING:
+    from ttools.core.reports.report import Report
+
+
+@dataclass(frozen=True)
+class Proving:
+    """What is asked of a proof, whatever it is about.
+
+    Attributes:
+        assume: What tensors are promised to hold, `index=0:n-1,sorted`.
+        form: Format of the report.
+        output: File of the report; standard output if None.
+        fail_on: Least severity of findings that fail the run.
+        timeout: Seconds of computing; None for the default, 0 for any time.
+        require_proof: If True, a verdict that is not decided has a status of its own.
+    """
+
+    assume: Sequence[str]
+    form: str
+    output: Path | None
+    fail_on: Severity
+    timeout: float | None
+    require_proof: bool = False
+
+    def prove_function(self, target: str, sizes: Sequence[str]) -> int:
+        """Prove what a function launches, and write the report.
+
+        Args:
+            target: The function, `FILE.py:FUNCTION`.
+            sizes: Ranges, `n=1:4096`.
+
+        Returns:
+            The exit status.
+
+        Raises:
+            UsageError: The target names no function, or a range is none.
+        """
+        take_over_from_upstream("ttools proves")
+        from ttools.sanitizer.sizes.api import check_ranges, load_function, read_sizes
+        from ttools.sanitizer.sizes.contracts import read_assumed
+
+        ranges, assumed = read_sizes(sizes), read_assumed(self.assume)
+        run = load_function(target, ranges)
+        seconds = _limit(self.timeout)
+        try:
+            with _spent(seconds):
+                report = check_ranges(
+                    *(run, ranges),
+                    target=target,
+                    fail_on=self.fail_on,
+                    seconds=seconds,
+                    assume=assumed,
+                ).report
+        except KeyboardInterrupt:
+            report = _interrupted(ranges, target, self.fail_on)
+        return self._conclude(report)
+
+    def prove_script(
+        self, work: Work, sizes: Sequence[str], device_map: str | None, option: str
+    ) -> int:
+        """Run a script, prove what it launched and write the report.
+
+        Args:
+            work: The script.
+            sizes: Ranges of sizes by the names that the report has for them.
+            device_map: What becomes of the CUDA devices that the script names.
+            option: The option that asks for it, for messages.
+
+        Returns:
+            The exit status: the script's own if that is not 0.
+
+        Raises:
+            UsageError: What runs is no script, or a range is none.
+        """
+        require_source(work, option)
+        take_over_from_upstream("ttools proves")
+        from ttools.sanitizer.sizes.api import read_sizes
+        from ttools.sanitizer.sizes.contracts import read_assumed
+        from ttools.sanitizer.sizes.script.check import check_launches
+        from ttools.sanitizer.sizes.script.seen import launches_seen
+
+        ranges, assumed = read_sizes(sizes), read_assumed(self.assume)
+        failures: list[BaseException] = []
+        with surviving(device_map) as checked:
+            advice = ADVICE if checked is None else None
+            with launches_seen(assumed) as seen:
+                status = run_work(
+                    work, device_map, quiet=True, advice=advice, on_error=failures.append
+                )
+            if failures and seen.is_followed and isinstance(work, Target) and work.name != "-":
+                again = "it runs once more, with plain integers"
+                say("note", f"the script failed while its numbers were followed: {again}")
+                with launches_seen(assumed, follow=False) as seen:
+                    status = run_work(work, device_map, quiet=True, advice=advice)
+                kind = type(failures[0]).__name__
+                seen.remarks.append(f"no number was followed, as the script then fails with {kind}")
+        if status == exit_codes.INTERRUPTED:
+            seen.left_out.append("launches that the script had not made when it was interrupted")
+        seconds = _limit(self.timeout)
+        try:
+            with _spent(seconds):
+                report = check_launches(
+                    *(seen, ranges),
+                    target=str(work),
+                    fail_on=self.fail_on,
+                    seconds=seconds,
+                    assume=assumed,
+                ).report
+        except KeyboardInterrupt:
+            report = _interrupted(ranges, str(work), self.fail_on)
+            status = exit_codes.INTERRUPTED
+        if checked is not None:
+            # Of accesses that no proof concerns, those of the script's own sizes are known.
+            lines = {finding.location for finding in report.findings}
+            own = [f for f in checked.findings if f.location not in lines]
+            report = replace(report, findings=(*report.findings, *own))
+        if not report.launches:
+            say("note", "no launch was seen whose sizes are known")
+        found = self._conclude(replace(report, exit_code=status))
+        return status or found
+
+    def _conclude(self, report: Report) -> int:
+        """Write the report, and return the exit status."""
+        from ttools.core.reports.registry import write_report
+        from ttools.core.reports.report import summary
+
+        text = write_report(report, self.form)
+        if self.output is None and self.form == "text":
+            write_findings(text)
+        else:
+            write_text(text, self.output, announces=False)
+        if self.output is not None:
+            say("note", f"{summary(report)}; see {self.output}")
+        if report.is_interrupted:
+            return exit_codes.INTERRUPTED
+        if report.failing:
+            return exit_codes.FINDINGS
+        is_proved = report.sizes is not None and report.sizes.verdict == "proved"
+        return exit_codes.UNKNOWN if self.require_proof and not is_proved else exit_codes.OK
+
+
+def _limit(timeout: float | None) -> float:
+    """The seconds of computing that `--timeout` allows."""
+    from ttools.sanitizer.sizes.api import SECONDS
+
+    return SECONDS if timeout is None else timeout or math.inf
+
+
+def _interrupted(ranges: Mapping[str, tuple[int, int]], target: str, fail_on: Severity) -> Report:
+    """The report of a check that Ctrl-C ended: nothing is proved."""
+    from ttools.sanitizer.sizes.report import make_report
+    from ttools.sanitizer.sizes.result import Abstention, Result
+
+    nothing = Result(ranges, abstained=[Abstention("the check was interrupted")])
+    report = make_report(nothing, target=target, fail_on=fail_on)
+    return replace(report, exit_code=exit_codes.INTERRUPTED)
+
+
+def _spent(most: float) -> AbstractContextManager[None]:
+    """Shows how long it has computed."""
+    began = time.process_time()
+
+    def state() -> State:
+        spent = int(time.process_time() - began)
+        if most == math.inf:
+            return State(what="all sizes", done=spent, unit="s", one="s")
+        return State(what="all sizes", done=spent, total=int(most), unit="s at most")
+
+    return progress(state, shared=False)
