@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ttools.interpreter.ir.expr import as_expr
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.sizes.algebra.polynomials import as_poly
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.contracts import Promise
 from ttools.sanitizer.sizes.host.launches import run_host
-from ttools.sanitizer.sizes.host.paths import HostInt, Path
+from ttools.sanitizer.sizes.host.paths import Path, SymbolicInt
 from ttools.sanitizer.sizes.script.general import General
 from ttools.sanitizer.sizes.script.random_tensors import NoSuchNumbersError, RandomTensors
 
@@ -105,8 +105,8 @@ class Attack:
 
     def _fits(self, sizes: Mapping[str, int], elements: int, programs: int | None) -> bool:
         layouts = self._general.layouts.values()
-        grid = math.prod(extent.value(sizes) for extent in self._general.grid)
-        return all(each.elements.value(sizes) <= elements for each in layouts) and (
+        grid = math.prod(extent.at(sizes) for extent in self._general.grid)
+        return all(each.elements.at(sizes) <= elements for each in layouts) and (
             programs is None or grid <= programs
         )
 
@@ -142,7 +142,7 @@ class Attack:
         known = self._analysis.known
         point = {symbol: sizes[name] for name, symbol in self._symbols.items()}
         path = Path(dict(point))
-        arguments = {name: HostInt(as_poly(symbol)) for name, symbol in self._symbols.items()}
+        arguments = {name: SymbolicInt(as_expr(symbol)) for name, symbol in self._symbols.items()}
         made = run_host(self._general.run, arguments, path, known.kernels.written)
         for launch in made.launches:
             trial = known.trial(launch, point)

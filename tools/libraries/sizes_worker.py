@@ -130,8 +130,8 @@ def promises(general: General, found: Result) -> Iterator[dict[str, Promise]]:
     bounds: dict[str, bool] = {}
     for name in [n for n in general.layouts if n in targets] or general.layouts:
         for extent in general.layouts[name].shape[:2]:
-            if "cdiv" not in extent.text:
-                bounds.setdefault(f"{extent.text} - 1", extent.is_constant)
+            if "cdiv" not in str(extent):
+                bounds.setdefault(f"{extent!s} - 1", extent.constant is not None)
     for bound in sorted(bounds, key=bounds.__getitem__)[:_MOST_PROMISES]:  # sizes before numbers
         yield dict.fromkeys(tables, (0, bound))
 

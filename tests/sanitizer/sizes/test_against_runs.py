@@ -12,11 +12,11 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from tests.sanitizer.sizes import kernels
 
-from ttools.sanitizer.sizes.algebra.polynomials import as_poly
+from ttools.interpreter.ir.expr import as_expr
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.host.launches import run_host
-from ttools.sanitizer.sizes.host.paths import HostInt
 from ttools.sanitizer.sizes.host.paths import Path as WayThroughHost
+from ttools.sanitizer.sizes.host.paths import SymbolicInt
 
 _LAST = 20
 _TEMPLATE = """
@@ -164,7 +164,9 @@ def check_claims(module: ModuleType | SimpleNamespace) -> None:
     whole = True
     for n in range(1, _LAST + 1):
         path = WayThroughHost({symbol: n})
-        made = run_host(run, {"n": HostInt(as_poly(symbol))}, path, analysis.known.kernels.written)
+        made = run_host(
+            run, {"n": SymbolicInt(as_expr(symbol))}, path, analysis.known.kernels.written
+        )
         for launch in made.launches:
             trial = analysis.known.trial(launch, {symbol: n})
             whole = whole and trial.is_whole

@@ -12,10 +12,10 @@ import torch
 import triton
 from tests.sanitizer.sizes import kernels
 
-from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Symbol, as_poly, evaluate
+from ttools.interpreter.ir.expr import SIZE, Symbol, as_expr, evaluate
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.host.factories import FACTORIES
-from ttools.sanitizer.sizes.host.paths import HostInt, Path, on_path, poly_of
+from ttools.sanitizer.sizes.host.paths import Path, SymbolicInt, expr_of, on_path
 from ttools.sanitizer.sizes.host.storage import INDEX
 
 
@@ -106,10 +106,10 @@ def test_views_are_those_of_torch(seed: int) -> None:
     real_base = torch.zeros(4 * value, 8)
     real = _views(random.Random(seed), real_base, value)
     with on_path(Path({size: value})):
-        base = FACTORIES["zeros"](4 * HostInt(as_poly(size)), 8)
-        made = _views(random.Random(seed), base, HostInt(as_poly(size)))
+        base = FACTORIES["zeros"](4 * SymbolicInt(as_expr(size)), 8)
+        made = _views(random.Random(seed), base, SymbolicInt(as_expr(size)))
         shape, strides, offset = (
-            [evaluate(poly_of(e), {size: value}) for e in each]
+            [evaluate(expr_of(e), {size: value}) for e in each]
             for each in (made.shape, made.stride(), [made.offset])
         )
     assert tuple(shape) == tuple(real.shape)
@@ -159,9 +159,9 @@ def test_formulas_of_tables_are_what_torch_has(make: Callable[[Any, Any], Any], 
     size = Symbol("n", "size", SIZE)
     real = make({name: getattr(torch, name) for name in (*FACTORIES, "cat")}, value)
     with on_path(Path({size: value})):
-        made = make({**FACTORIES, "cat": torch.cat}, HostInt(as_poly(size)))
+        made = make({**FACTORIES, "cat": torch.cat}, SymbolicInt(as_expr(size)))
         assert made.dtype == real.dtype
-        assert [evaluate(poly_of(e), {size: value}) for e in made.shape] == list(real.shape)
+        assert [evaluate(expr_of(e), {size: value}) for e in made.shape] == list(real.shape)
         content = made.storage.content
     if content is not None:
         found = [evaluate(content, {size: value, INDEX: i}) for i in range(real.numel())]

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     LANE,
     LOOP,
     PROGRAM,
     SIZE,
-    Poly,
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
     evaluate,
     floordiv,
     maximum,
@@ -25,18 +25,18 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
 from ttools.sanitizer.sizes.algebra.proofs import Space
 
 
-def _term(choose: random.Random, symbols: list[Symbol], depth: int) -> Poly:
+def _term(choose: random.Random, symbols: list[Symbol], depth: int) -> Expr:
     if depth == 0 or choose.random() < 0.3:
-        return choose.choice([as_poly(choose.choice(symbols)), as_poly(choose.randrange(-3, 4))])
+        return choose.choice([as_expr(choose.choice(symbols)), as_expr(choose.randrange(-3, 4))])
     one, other = (_term(choose, symbols, depth - 1) for _ in range(2))
-    divisor = choose.choice([as_poly(2), as_poly(3), as_poly(symbols[0]) + 1, other])
+    divisor = choose.choice([as_expr(2), as_expr(3), as_expr(symbols[0]) + 1, other])
     if divisor.constant is not None and divisor.constant < 1:
-        divisor = as_poly(4)
+        divisor = as_expr(4)
     return choose.choice(
         [
             lambda: one + other,
             lambda: one - other,
-            lambda: one * choose.choice([as_poly(2), as_poly(4), other]),
+            lambda: one * choose.choice([as_expr(2), as_expr(4), other]),
             lambda: floordiv(one, divisor),
             lambda: modulo(one, divisor),
             lambda: minimum(one, other),
@@ -45,16 +45,16 @@ def _term(choose: random.Random, symbols: list[Symbol], depth: int) -> Poly:
     )()
 
 
-def _holds(poly: Poly, values: dict[Symbol, int]) -> bool | None:
+def _holds(expr: Expr, values: dict[Symbol, int]) -> bool | None:
     """Whether it is at least 0; None where a divisor is none, as no value is made there."""
     try:
-        return _positive_divisors(poly, values) and evaluate(poly, values) >= 0
+        return _positive_divisors(expr, values) and evaluate(expr, values) >= 0
     except ZeroDivisionError:
         return None
 
 
-def _positive_divisors(poly: Poly, values: dict[Symbol, int]) -> bool:
-    for symbol in poly.symbols():
+def _positive_divisors(expr: Expr, values: dict[Symbol, int]) -> bool:
+    for symbol in expr.symbols():
         if symbol.kind in ("floordiv", "mod") and evaluate(symbol.args[1], values) < 1:
             raise ZeroDivisionError
         for argument in symbol.args:
@@ -78,9 +78,9 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
         symbols = [n, program, step, lane]
         low, last = choose.randrange(3), choose.randrange(3, 7)
         space = Space({n: (low, last)})
-        extent = choose.choice([as_poly(n), floordiv(as_poly(n) + 1, as_poly(2)), as_poly(n) + 1])
+        extent = choose.choice([as_expr(n), floordiv(as_expr(n) + 1, as_expr(2)), as_expr(n) + 1])
         space.declare(program, 0, 8)
-        space.relate(program, extent - 1 - as_poly(program))
+        space.relate(program, extent - 1 - as_expr(program))
         space.declare(step, 0, 2)
         space.declare(lane, 0, 3)
         facts = [_term(choose, symbols, 2) for _ in range(choose.randrange(3))]
@@ -92,28 +92,28 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
         ranges = (range(low, last + 1), range(9), range(3), range(4))
         for numbers in itertools.product(*ranges):
             values = dict(zip(symbols, numbers, strict=True))
-            given = [_holds(f, values) for f in (*facts, extent - 1 - as_poly(program))]
+            given = [_holds(f, values) for f in (*facts, extent - 1 - as_expr(program))]
             if all(given):
                 assert _holds(goal, values) is not False, (goal, facts, values)
 
 
 @pytest.mark.parametrize("first", [floordiv, modulo])
-def test_quotients_and_remainders_go_together(first: Callable[[Poly, Poly], Poly]) -> None:
+def test_quotients_and_remainders_go_together(first: Callable[[Expr, Expr], Expr]) -> None:
     """As TorchInductor indexes; which of both is older decides which is eliminated first."""
     n, p, k = Symbol("n", "size", SIZE), Symbol("p", "program", PROGRAM), Symbol("k", "k", LOOP)
-    size, program, step = map(as_poly, (n, p, k))
+    size, program, step = map(as_expr, (n, p, k))
     space = Space({n: (1, 2**20)})
     space.declare(p, 0, None)
     space.declare(k, 0, None)
 
-    def lane(extent: int) -> Poly:
+    def lane(extent: int) -> Expr:
         symbol = Symbol("lane", "lane", LANE)
         space.declare(symbol, 0, extent - 1)
-        return as_poly(symbol)
+        return as_expr(symbol)
 
-    def divided(x: Poly, by: int) -> tuple[Poly, Poly]:
-        first(x, as_poly(by))
-        return floordiv(x, as_poly(by)), modulo(x, as_poly(by))
+    def divided(x: Expr, by: int) -> tuple[Expr, Expr]:
+        first(x, as_expr(by))
+        return floordiv(x, as_expr(by)), modulo(x, as_expr(by))
 
     i = lane(256)
     row, column = divided(i, 64)  # of rows of 64 elements that are 128 apart
@@ -140,16 +140,16 @@ def test_a_short_proof_is_found_among_long_ways_that_lead_nowhere() -> None:
     n = Symbol("n", "size", SIZE)
     row, block = (Symbol(name, "program", PROGRAM) for name in ("row", "block"))
     i = Symbol("lane", "lane", LANE)
-    size, outputs = as_poly(n), floordiv(as_poly(n) - 1, as_poly(2))
+    size, outputs = as_expr(n), floordiv(as_expr(n) - 1, as_expr(2))
     space = Space({n: (3, 2**16)})
     space.declare(row, 0, 3)
     space.declare(block, 0, 511)
-    space.relate(block, floordiv(outputs + 64, as_poly(64)) - 1 - as_poly(block))
+    space.relate(block, floordiv(outputs + 64, as_expr(64)) - 1 - as_expr(block))
     space.declare(i, 0, 63)
-    output = as_poly(i) + 64 * as_poly(block)
+    output = as_expr(i) + 64 * as_expr(block)
     column = 2 * output + 1
     masks = [outputs - output, column, size - 1 - column]
-    assert space.nonneg(4 * size - 1 - size * as_poly(row) - column, masks)
+    assert space.nonneg(4 * size - 1 - size * as_expr(row) - column, masks)
 
 
 @pytest.mark.parametrize(
@@ -166,21 +166,21 @@ def test_bounds_of_quotients_of_quotients_hold(seed: int) -> None:
             ("i", "lane", LANE),
         )
     )
-    size = as_poly(n)
+    size = as_expr(n)
     space = Space({n: (1, 6)})
     space.declare(p, 0, 30)
     space.declare(i, 0, 3)
     shown = 0
     for _ in range(60):
-        x = 4 * as_poly(p) + as_poly(i)
-        divisor = choose.choice([size, 2 * size, as_poly(3), 3 * size])
+        x = 4 * as_expr(p) + as_expr(i)
+        divisor = choose.choice([size, 2 * size, as_expr(3), 3 * size])
         row, column = floordiv(x, divisor), modulo(x, divisor)
-        inner = as_poly(choose.choice([2, 3]))
+        inner = as_expr(choose.choice([2, 3]))
         facts = [choose.randrange(1, 7) * size + choose.randrange(-2, 2) - x]
         parts = (floordiv(row, inner), floordiv(column, inner), modulo(row, inner))
         goal = choose.randrange(5) * size + choose.randrange(-2, 4)
         for part in parts:
-            goal = goal - choose.choice([as_poly(0), as_poly(1), size]) * part
+            goal = goal - choose.choice([as_expr(0), as_expr(1), size]) * part
         if space.nonneg(goal, facts):
             shown += 1
             for numbers in itertools.product(range(1, 7), range(31), range(4)):
@@ -192,11 +192,11 @@ def test_bounds_of_quotients_of_quotients_hold(seed: int) -> None:
 
 def test_upsampled_rows_and_columns_are_shown_to_be_inside() -> None:
     n, p, i = Symbol("n", "size", SIZE), Symbol("p", "program", PROGRAM), Symbol("i", "i", LANE)
-    size, two = as_poly(n), as_poly(2)
+    size, two = as_expr(n), as_expr(2)
     space = Space({n: (2, 2**20)})
     space.declare(p, 0, None)
     space.declare(i, 0, 1023)
-    x = 1024 * as_poly(p) + as_poly(i)
+    x = 1024 * as_expr(p) + as_expr(i)
     row, column = floordiv(floordiv(x, 2 * size), two), floordiv(modulo(x, 2 * size), two)
     left = 64 * size - 1 - size * row - column
     assert space.nonneg(left, [256 * size - 1 - x])

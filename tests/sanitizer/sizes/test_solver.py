@@ -15,9 +15,9 @@ from tests.sanitizer.sizes import indexing_kernels as kernels
 from tests.sanitizer.sizes.test_against_runs import check_claims, load_text
 from tests.sanitizer.sizes.test_proofs import _holds, _term
 
+from ttools.interpreter.ir.expr import LANE, PROGRAM, SIZE, Expr, Symbol, as_expr
 from ttools.sanitizer import check_sizes
 from ttools.sanitizer.sizes import analysis
-from ttools.sanitizer.sizes.algebra.polynomials import LANE, PROGRAM, SIZE, Poly, Symbol, as_poly
 from ttools.sanitizer.sizes.algebra.proofs import Element, Space
 from ttools.sanitizer.sizes.algebra.solver import Solver, is_installed
 
@@ -56,7 +56,7 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
         )
         space = Space({n: (1, 4)})
         space.declare(p, 0, 5)
-        space.relate(p, as_poly(n) + 1 - as_poly(p))
+        space.relate(p, as_expr(n) + 1 - as_expr(p))
         space.declare(i, 0, 3)
         facts = [_term(choose, [n, p, i], 2) for _ in range(choose.randrange(3))]
         goal = _term(choose, [n, p, i], 3)
@@ -68,7 +68,7 @@ def test_what_is_shown_holds_for_all_values(seed: int) -> None:
         shown += 1
         for numbers in itertools.product(range(1, 5), range(6), range(4)):
             values = dict(zip((n, p, i), numbers, strict=True))
-            if all(_holds(f, values) for f in (*facts, as_poly(n) + 1 - as_poly(p))):
+            if all(_holds(f, values) for f in (*facts, as_expr(n) + 1 - as_expr(p))):
                 assert _holds(goal, values) is not False, (goal, facts, values)
     assert shown
 
@@ -96,19 +96,19 @@ def test_tables_are_what_is_promised_of_them(ascending: bool, distinct: bool) ->
         space = Space({})
         for symbol, high in ((p, 3), (q, 3), (s, 3), (t, 3)):
             space.declare(symbol, 0, high)
-        ends = as_poly(0), as_poly(2)
+        ends = as_expr(0), as_expr(2)
         for symbol, position in ((s, p), (t, q)):
-            space.elements[symbol] = Element(1, as_poly(position), ends, distinct, ascending)
+            space.elements[symbol] = Element(1, as_expr(position), ends, distinct, ascending)
         facts = [
-            choose.choice([as_poly(q) - as_poly(p), as_poly(p) - as_poly(q)])
+            choose.choice([as_expr(q) - as_expr(p), as_expr(p) - as_expr(q)])
             - choose.randrange(-1, 3),
-            2 - as_poly(q),
-            2 - as_poly(p),
+            2 - as_expr(q),
+            2 - as_expr(p),
         ][: choose.randrange(4)]
-        goal = choose.choice([1, -1]) * (as_poly(t) - as_poly(s)) + choose.randrange(-3, 3)
+        goal = choose.choice([1, -1]) * (as_expr(t) - as_expr(s)) + choose.randrange(-3, 3)
         if choose.random() < 0.5:
-            facts += [as_poly(t) - as_poly(s), as_poly(s) - as_poly(t)]
-            goal = as_poly(p) - as_poly(q)
+            facts += [as_expr(t) - as_expr(s), as_expr(s) - as_expr(t)]
+            goal = as_expr(p) - as_expr(q)
         if not Solver(60, 10).shows(space, goal, facts):
             continue
         shown += 1
@@ -121,9 +121,9 @@ def test_tables_are_what_is_promised_of_them(ascending: bool, distinct: bool) ->
     assert shown or not (ascending or distinct)
 
 
-def _value(poly: Poly, values: dict[Symbol, int]) -> int:
+def _value(expr: Expr, values: dict[Symbol, int]) -> int:
     total = 0
-    for monomial, factor in poly.terms.items():
+    for monomial, factor in expr.terms.items():
         for symbol in monomial:
             factor *= values[symbol]
         total += factor

@@ -16,12 +16,12 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.ownership import is_program_file
+from ttools.interpreter.ir.expr import SIZE, Expr, Symbol, as_expr, substitute
 from ttools.sanitizer.sizes.algebra.limits import STRETCH, Limit
-from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Poly, Symbol, as_poly, substitute
 from ttools.sanitizer.sizes.algebra.solver import Solver, is_installed
 from ttools.sanitizer.sizes.contracts import Promise, contracts
 from ttools.sanitizer.sizes.host.launches import Launch, Memory, run_host
-from ttools.sanitizer.sizes.host.paths import Condition, HostInt, NotModelledError, Path
+from ttools.sanitizer.sizes.host.paths import Condition, NotModelledError, Path, SymbolicInt
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region, region
 from ttools.sanitizer.sizes.result import Abstention, Result
 from ttools.sanitizer.sizes.search.known import Known
@@ -146,7 +146,7 @@ class Analysis:
 
     def _host(self, point: Point, where: Region) -> tuple[Path, list[Launch] | None]:
         path = Path(dict(point))
-        arguments = {n: HostInt(as_poly(s)) for n, s in self._symbols.items()}
+        arguments = {n: SymbolicInt(as_expr(s)) for n, s in self._symbols.items()}
         try:
             recorder = run_host(self._run, arguments, path, self.known.kernels.written)
         except NotModelledError as error:
@@ -314,12 +314,12 @@ def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
     return frame.filename == own or is_program_file(frame.filename)
 
 
-def _with(launch: Launch, new: Mapping[Symbol, Poly]) -> Launch:
+def _with(launch: Launch, new: Mapping[Symbol, Expr]) -> Launch:
     if not new:
         return launch
 
-    def put(poly: Poly) -> Poly:
-        return substitute(poly, new)
+    def put(expr: Expr) -> Expr:
+        return substitute(expr, new)
 
     arguments = tuple(
         replace(

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ttools.core.errors import UsageError
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, Symbol, as_poly, evaluate
-from ttools.sanitizer.sizes.concrete.lanes import evaluate_array
+from ttools.interpreter.ir.expr import Expr, Symbol, array_functions, as_expr, evaluate
 from ttools.sanitizer.sizes.held import Held, held
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
 from ttools.sanitizer.sizes.host.storage import INDEX
@@ -46,7 +45,7 @@ class Contract:
     """
 
     parameter: str
-    bounds: tuple[Poly, Poly] | None
+    bounds: tuple[Expr, Expr] | None
     words: frozenset[str]
     text: str
 
@@ -85,7 +84,7 @@ class Contract:
         at = np.array(evaluate(memory.offset, sizes))
         for extent, stride in zip(shape, memory.strides, strict=True):
             at = at[..., None] + np.arange(extent) * evaluate(stride, sizes)
-        content = evaluate_array(memory.content, {**sizes, INDEX: at})
+        content = evaluate(memory.content, {**sizes, INDEX: at}, array_functions())
         found = held(np.broadcast_to(content, at.shape))
         assert found is not None
         self.check(found, sizes, f"`{launch.kernel}` ({launch.line})")
@@ -189,32 +188,32 @@ def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
     return found
 
 
-def _bound(parameter: str, text: str, sizes: Mapping[str, Symbol]) -> Poly:
+def _bound(parameter: str, text: str, sizes: Mapping[str, Symbol]) -> Expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd literals, which are refused anyway
             tree = ast.parse(text, mode="eval")
-        return _poly(tree.body, sizes)
+        return _expr(tree.body, sizes)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last: nested
         reason = error if type(error) is ValueError else "no formula"
         shown = text if len(text) <= _MOST else f"{text[:_MOST]}…"
         raise UsageError(f"--assume for `{parameter}`: `{shown}`: {reason}") from None
 
 
-def _poly(node: ast.expr, sizes: Mapping[str, Symbol]) -> Poly:
+def _expr(node: ast.expr, sizes: Mapping[str, Symbol]) -> Expr:
     match node:
         case ast.Constant(value=int(value)) if not isinstance(value, bool):
-            return as_poly(value)
+            return as_expr(value)
         case ast.Name(id=name):
             if name not in sizes:
                 raise ValueError(f"{name} is none of the sizes {', '.join(sizes)}")
-            return as_poly(sizes[name])
+            return as_expr(sizes[name])
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_poly(operand, sizes)
+            return -_expr(operand, sizes)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _poly(left, sizes) + _poly(right, sizes)
+            return _expr(left, sizes) + _expr(right, sizes)
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            return _poly(left, sizes) - _poly(right, sizes)
+            return _expr(left, sizes) - _expr(right, sizes)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _poly(left, sizes) * _poly(right, sizes)
+            return _expr(left, sizes) * _expr(right, sizes)
     raise ValueError("must be made of integers, sizes, +, - and *")

@@ -13,7 +13,6 @@ from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved, point
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import shape_of
 from ttools.interpreter.ir.combining import combined_by
-from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
 from ttools.sanitizer.sizes.grids import REFUSED
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.result import Abstention, Defect, Result
@@ -210,14 +209,12 @@ def _argument(defect: Defect) -> Argument | None:
     memory = launch.arguments[index] if 0 <= index < len(launch.arguments) else None
     if not isinstance(memory, Memory):
         return None
-    symbols = {s for p in (memory.elements, memory.offset) for s in p.base_symbols()}
-    symbols |= {s for p in (*memory.shape, *memory.strides) for s in p.base_symbols()}
-    values: dict[Symbol, int] = {s: defect.sizes[s.name] for s in symbols}
+    sizes = defect.sizes
     return Argument(
         name=launch.names[index],
         dtype=str(memory.dtype).removeprefix("torch."),
-        shape=tuple(evaluate(e, values) for e in memory.shape),
-        strides=tuple(evaluate(s, values) for s in memory.strides),
-        offset=evaluate(memory.offset, values),
-        storage_bytes=evaluate(memory.elements, values) * memory.dtype.itemsize,
+        shape=tuple(e.at(sizes) for e in memory.shape),
+        strides=tuple(s.at(sizes) for s in memory.strides),
+        offset=memory.offset.at(sizes),
+        storage_bytes=memory.elements.at(sizes) * memory.dtype.itemsize,
     )

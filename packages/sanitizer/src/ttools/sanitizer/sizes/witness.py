@@ -15,7 +15,6 @@ from typing import Any
 from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.core.reports.sizes import point_text
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, evaluate
 from ttools.sanitizer.sizes.grids import REFUSED
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.result import Defect
@@ -95,14 +94,11 @@ def _too_large(defect: Defect) -> str:
     launch, sizes = defect.launch, defect.sizes
     at = point_text(sizes)
 
-    def value(poly: Poly) -> int:
-        return evaluate(poly, {s: sizes[s.name] for s in poly.base_symbols()})
-
     storages = {m.number: m for m in launch.arguments if isinstance(m, Memory)}
-    size = sum(value(m.elements) * m.dtype.itemsize for m in storages.values())
+    size = sum(m.elements.at(sizes) * m.dtype.itemsize for m in storages.values())
     if size > _MOST_BYTES:
         return f"no launch was made at {at}, as its tensors take {size:,} bytes"
-    programs = math.prod(value(extent) for extent in launch.grid)
+    programs = math.prod(extent.at(sizes) for extent in launch.grid)
     if programs > _MOST_PROGRAMS:
         return f"no launch was made at {at}, as it has {programs:,} programs"
     return ""

@@ -11,18 +11,18 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ttools.sanitizer.sizes.algebra.intervals import Ranges
-from ttools.sanitizer.sizes.algebra.limits import Limit
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     HOST_ATOM,
     ONE,
     SIZE,
-    Poly,
+    Expr,
+    Ranges,
     Symbol,
-    as_poly,
+    as_expr,
     floordiv,
     substitute,
 )
+from ttools.sanitizer.sizes.algebra.limits import Limit
 
 _STEPS = 400
 #: Of eliminations in a row: short proofs are found before what leads nowhere uses up the steps.
@@ -43,8 +43,8 @@ class Element:
     """
 
     table: object
-    position: Poly
-    ends: tuple[Poly, Poly] | None
+    position: Expr
+    ends: tuple[Expr, Expr] | None
     distinct: bool
     ascending: bool
 
@@ -63,15 +63,15 @@ class Space(Ranges):
     def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
         super().__init__(box)
         self.limit = Limit()
-        self._facts: dict[Symbol, list[Poly]] = {}
-        self.assumed: list[Poly] = []
+        self._facts: dict[Symbol, list[Expr]] = {}
+        self.assumed: list[Expr] = []
         self.elements: dict[Symbol, Element] = {}
 
-    def relate(self, symbol: Symbol, *facts: Poly) -> None:
+    def relate(self, symbol: Symbol, *facts: Expr) -> None:
         """Says what is at least 0 for all values of a symbol."""
         self._facts.setdefault(symbol, []).extend(facts)
 
-    def copy_declarations(self, renamed: Mapping[Symbol, Poly]) -> None:
+    def copy_declarations(self, renamed: Mapping[Symbol, Expr]) -> None:
         """Gives renamed symbols what is known of the ones that they stand for."""
         for symbol, new in renamed.items():
             (other,) = new.symbols()
@@ -82,7 +82,7 @@ class Space(Ranges):
                 position = substitute(known.position, renamed)
                 self.elements[other] = replace(known, position=position)
 
-    def facts_of(self, symbol: Symbol) -> list[Poly]:
+    def facts_of(self, symbol: Symbol) -> list[Expr]:
         """What is at least 0 for all values of a symbol, its own bounds included."""
         known = self._facts.get(symbol)
         if symbol.args:
@@ -92,11 +92,11 @@ class Space(Ranges):
         elif known is None:
             known = self._facts[symbol] = []
         low, high = self.range_of(symbol)
-        own = [] if low is None else [as_poly(symbol) - low]
-        return own + ([] if high is None else [high - as_poly(symbol)]) + known
+        own = [] if low is None else [as_expr(symbol) - low]
+        return own + ([] if high is None else [high - as_expr(symbol)]) + known
 
-    def _atom_facts(self, symbol: Symbol) -> Iterable[Poly]:
-        kind, args, s = symbol.kind, symbol.args, as_poly(symbol)
+    def _atom_facts(self, symbol: Symbol) -> Iterable[Expr]:
+        kind, args, s = symbol.kind, symbol.args, as_expr(symbol)
         if kind in ("min", "max"):
             sign = 1 if kind == "min" else -1
             yield from (sign * (argument - s) for argument in args)
@@ -126,7 +126,7 @@ class Space(Ranges):
                 yield quotient - 1 - s
 
     # ---- proofs
-    def nonneg(self, goal: Poly, facts: Iterable[Poly] = ()) -> bool:
+    def nonneg(self, goal: Expr, facts: Iterable[Expr] = ()) -> bool:
         """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
         known = [*facts, *self.assumed]
         short, long = _DEPTHS
@@ -141,7 +141,7 @@ class Space(Ranges):
 class _Proof:
     """One attempt, limited in steps."""
 
-    def __init__(self, space: Space, facts: Iterable[Poly]) -> None:
+    def __init__(self, space: Space, facts: Iterable[Expr]) -> None:
         self._space = space
         self._facts = [f for f in dict.fromkeys(facts) if f.constant is None]
         for fact in [*self._facts]:
@@ -149,15 +149,15 @@ class _Proof:
                 if symbol.args:
                     self._facts += [f for f in space.facts_of(symbol) if f not in self._facts]
         self.again()
-        self._tops: dict[Symbol, list[Poly]] = {}
+        self._tops: dict[Symbol, list[Expr]] = {}
 
     def again(self) -> _Proof:
         """Another attempt with as many steps."""
         self._steps = _STEPS
-        self._failed: set[Poly] = set()
+        self._failed: set[Expr] = set()
         return self
 
-    def shows(self, goal: Poly, depth: int) -> bool:
+    def shows(self, goal: Expr, depth: int) -> bool:
         goal = _reduced(goal)
         low, high = self._space.range(goal)
         if low is not None and low >= 0:
@@ -178,7 +178,7 @@ class _Proof:
         self._failed.add(goal)
         return False
 
-    def shows_apart(self, goal: Poly) -> bool:
+    def shows_apart(self, goal: Expr) -> bool:
         """The same with each symbol at an end of its own, whatever the others are."""
         symbols = [s for s in goal.symbols() if s.level > HOST_ATOM]
         if not symbols:
@@ -194,7 +194,7 @@ class _Proof:
                 return True
         return False
 
-    def _ends(self, symbol: Symbol, sign: int) -> list[Poly]:
+    def _ends(self, symbol: Symbol, sign: int) -> list[Expr]:
         """What of sizes bounds a symbol: first what varies, then the tightest number.
 
         With sign -1 the symbol is not above it, with sign 1 the symbol's opposite is not.
@@ -203,9 +203,9 @@ class _Proof:
         ends = [*ends, *(beta for size, beta in self._bounds(symbol, sign) if size == ONE)]
         numbers = [n for end in ends if (n := end.constant) is not None]
         others = [e for e in ends if e.symbols() and all(s.level <= HOST_ATOM for s in e.symbols())]
-        return others[:1] + [as_poly(min(numbers)) for _ in numbers[:1]]
+        return others[:1] + [as_expr(min(numbers)) for _ in numbers[:1]]
 
-    def _by_facts(self, goal: Poly, symbols: list[Symbol], depth: int) -> bool:
+    def _by_facts(self, goal: Expr, symbols: list[Symbol], depth: int) -> bool:
         for symbol in symbols[:3]:
             parts = goal.linear_in(symbol)
             if symbol.kind in ("min", "max") and self._by_cases(goal, symbol, depth):
@@ -224,10 +224,10 @@ class _Proof:
                     return True
         return False
 
-    def _by_cases(self, goal: Poly, symbol: Symbol, depth: int) -> bool:
+    def _by_cases(self, goal: Expr, symbol: Symbol, depth: int) -> bool:
         return all(self.shows(substitute(goal, {symbol: a}), depth - 1) for a in symbol.args)
 
-    def _sign(self, a: Poly, depth: int) -> int:
+    def _sign(self, a: Expr, depth: int) -> int:
         low, high = self._space.range(a)
         if low is not None and low >= 0:
             return 1
@@ -240,9 +240,9 @@ class _Proof:
                 return -1
         return 0
 
-    def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Poly, Poly]]:
+    def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Expr, Expr]]:
         """Facts `sign * size * symbol + beta >= 0` of it: lower bounds (sign 1) or upper ones."""
-        found: list[tuple[tuple[bool, int, bool], Poly, Poly]] = []
+        found: list[tuple[tuple[bool, int, bool], Expr, Expr]] = []
         for fact in [*self._facts, *self._space.facts_of(symbol)]:
             parts = fact.linear_in(symbol)
             if parts is None or not parts[0].terms:
@@ -257,7 +257,7 @@ class _Proof:
         found.sort(key=lambda each: each[0])
         return [(size, beta) for _, size, beta in dict.fromkeys(found)]
 
-    def _tops_of(self, symbol: Symbol) -> list[Poly]:
+    def _tops_of(self, symbol: Symbol) -> list[Expr]:
         """What of sizes a quotient is not above, as facts say that of what is divided.
 
         `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Rounded down here, it bounds
@@ -272,7 +272,7 @@ class _Proof:
         p, d = symbol.args
         above = [f + p for f in self._facts if f.terms.keys() >= p.terms.keys()]
         inner = next(iter(p.symbols()), None)
-        if inner is not None and p == as_poly(inner):
+        if inner is not None and p == as_expr(inner):
             above += self._ends(inner, -1)
         for top in dict.fromkeys(above):
             if any(s.level > HOST_ATOM for s in top.symbols()):
@@ -287,7 +287,7 @@ class _Proof:
                 found.append(quotient)
         return found
 
-    def _on_box(self, goal: Poly) -> bool:
+    def _on_box(self, goal: Expr) -> bool:
         """Whether a polynomial of sizes only is at least 0 on the whole box."""
         symbols = goal.symbols()
         if not symbols:
@@ -310,15 +310,15 @@ class _Proof:
         return not pending
 
 
-def _reduced(goal: Poly) -> Poly:
+def _reduced(goal: Expr) -> Expr:
     """`h + c // g` of `g * h + c`, which is at least 0 for the same integers."""
     divisor = math.gcd(*(c for m, c in goal.terms.items() if m))
     if divisor <= 1:
         return goal
-    return Poly({m: c // divisor for m, c in goal.terms.items()})
+    return Expr({m: c // divisor for m, c in goal.terms.items()})
 
 
-def _shifted_nonneg(goal: Poly, box: Mapping[Symbol, tuple[int, int]]) -> bool:
+def _shifted_nonneg(goal: Expr, box: Mapping[Symbol, tuple[int, int]]) -> bool:
     """Whether intervals show it with each size counted from one of its ends."""
     for end in (0, 1):
         new = {}
@@ -326,7 +326,7 @@ def _shifted_nonneg(goal: Poly, box: Mapping[Symbol, tuple[int, int]]) -> bool:
         for symbol, (low, high) in box.items():
             shift = _shift_symbol(symbol)
             ranges[shift] = (0, high - low)
-            new[symbol] = as_poly(shift) + low if end == 0 else high - as_poly(shift)
+            new[symbol] = as_expr(shift) + low if end == 0 else high - as_expr(shift)
         low_end, _ = Ranges(ranges).range(substitute(goal, new))
         if low_end is not None and low_end >= 0:
             return True

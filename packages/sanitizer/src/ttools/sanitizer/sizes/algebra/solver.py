@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ttools.sanitizer.sizes.algebra.polynomials import SIZE, Poly, Symbol
+from ttools.interpreter.ir.expr import SIZE, Expr, Symbol, evaluate
 from ttools.sanitizer.sizes.algebra.proofs import Element, Space
 
 #: MiB that Z3 may have.
@@ -43,12 +43,12 @@ class Solver:
         self.shown = 0
         self.witnesses: list[dict[Symbol, int]] = []
 
-    def shows(self, space: Space, goal: Poly, facts: Iterable[Poly]) -> bool:
+    def shows(self, space: Space, goal: Expr, facts: Iterable[Expr]) -> bool:
         """Whether `goal >= 0` wherever all facts are at least 0."""
         return self.refutes(space, [*facts, -1 - goal])
 
     def refutes(
-        self, space: Space, facts: Iterable[Poly], differ: Sequence[tuple[Poly, Poly]] = ()
+        self, space: Space, facts: Iterable[Expr], differ: Sequence[tuple[Expr, Expr]] = ()
     ) -> bool:
         """Whether no values of the symbols meet all facts.
 
@@ -64,7 +64,7 @@ class Solver:
         return self._known[key]
 
     def _ask(
-        self, space: Space, facts: Iterable[Poly], differ: Sequence[tuple[Poly, Poly]]
+        self, space: Space, facts: Iterable[Expr], differ: Sequence[tuple[Expr, Expr]]
     ) -> bool:
         start = time.thread_time()
         seconds = min(self._each, self._left, space.limit.left)
@@ -96,11 +96,11 @@ class _Question:
     def __init__(self, z3: Any, space: Space) -> None:
         self._z3, self._space = z3, space
         self._variables: dict[Symbol, Any] = {}
-        self._quotients: dict[tuple[Poly, Poly], Any] = {}
+        self._quotients: dict[tuple[Expr, Expr], Any] = {}
         self._said: list[Any] = []
         self._pending: list[Symbol] = []
 
-    def asked(self, facts: Sequence[Poly], differ: Sequence[tuple[Poly, Poly]]) -> list[Any]:
+    def asked(self, facts: Sequence[Expr], differ: Sequence[tuple[Expr, Expr]]) -> list[Any]:
         """All that is said of the values looked for."""
         said = [self._term(fact) >= 0 for fact in facts]
         if differ:
@@ -120,14 +120,11 @@ class _Question:
             if symbol.level == SIZE
         }
 
-    def _term(self, poly: Poly) -> Any:
-        total: Any = self._z3.IntVal(0)
-        for monomial, factor in poly.terms.items():
-            term: Any = self._z3.IntVal(factor)
-            for symbol in monomial:
-                term = term * self._variable(symbol)
-            total = total + term
-        return total
+    def __getitem__(self, symbol: Symbol) -> Any:
+        return self._variable(symbol)
+
+    def _term(self, expr: Expr) -> Any:
+        return self._z3.IntVal(0) + evaluate(expr, self, None)
 
     def _variable(self, symbol: Symbol) -> Any:
         known = self._variables.get(symbol)

@@ -15,10 +15,10 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
+from ttools.interpreter.ir.expr import array_functions, evaluate
 from ttools.sanitizer.sizes.attributes import access_kind, is_modelled
 from ttools.sanitizer.sizes.concrete.lanes import (
     Lanes,
-    evaluate_array,
     hashed,
     integers,
     mixed,
@@ -115,7 +115,7 @@ class Accesses(Races):
             data = np.zeros(shape, np.int64)
         else:
             values = {**self._sizes, INDEX: spread(at, shape) + memory.offset}
-            found = evaluate_array(content, values)
+            found = evaluate(content, values, array_functions())
             data = np.broadcast_to(np.asarray(found, np.int64), shape)
             missing = ~inside
             half = 1 << (kind.width - 1)

@@ -6,7 +6,7 @@ Floats are numbers that stand for how they were computed: equal ones are equal f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -15,7 +15,6 @@ import numpy as np
 from ttools.interpreter.ir import (
     Operation,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, next_power_of_2
 
 #: An operation that has lost bits, and in which lanes.
 Wrap: TypeAlias = "tuple[Operation, Any]"
@@ -144,25 +143,3 @@ def select(condition: Lanes, one: Lanes, other: Lanes) -> Lanes:
     if one.base != other.base:
         base, unknown = None, np.ones(np.shape(data), bool)
     return Lanes(data, twin, wraps, unknown, base)
-
-
-def evaluate_array(poly: Poly, values: Mapping[Any, Any]) -> Any:
-    """The value of a polynomial where symbols are arrays of 64-bit integers."""
-    functions: dict[str, Callable[..., Any]] = {
-        "floordiv": lambda p, d: p // d,
-        "mod": lambda p, d: p % d,
-        "min": np.minimum,
-        "max": np.maximum,
-        "power_of_2": np.vectorize(lambda p: next_power_of_2(int(p)), otypes=[np.int64]),
-    }
-    total: Any = 0
-    for monomial, factor in poly.terms.items():
-        term: Any = factor
-        for symbol in monomial:
-            if symbol.args:
-                arguments = [evaluate_array(a, values) for a in symbol.args]
-                term = term * functions[symbol.kind](*arguments)
-            else:
-                term = term * values[symbol]
-        total = total + term
-    return total

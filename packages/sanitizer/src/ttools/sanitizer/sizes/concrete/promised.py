@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, Symbol, as_poly, evaluate
+from ttools.interpreter.ir.expr import Expr, Symbol, as_expr, evaluate
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
 from ttools.sanitizer.sizes.host.storage import INDEX
 
@@ -49,7 +49,7 @@ def _tables(launch: Launch) -> Iterator[tuple[str, Memory]]:
             yield name, memory
 
 
-def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Poly, str]]:
+def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Expr, str]]:
     """What the table may hold at either end; nothing if no table keeps the promise."""
     assert memory.within is not None
     low, high = (evaluate(end, sizes) for end in memory.within)
@@ -59,11 +59,11 @@ def _ends(memory: Memory, sizes: Mapping[Symbol, int]) -> list[tuple[Poly, str]]
     if low > high or not count:
         return []
     if not memory.distinct or count == 1:
-        return [(as_poly(end), f"{end:,} everywhere") for end in (low, high)]
+        return [(as_expr(end), f"{end:,} everywhere") for end in (low, high)]
     is_row = len(memory.shape) == 1 and memory.strides[0].constant == 1
     if not is_row or high - low < count - 1:
         return []
-    first = as_poly(INDEX) - evaluate(memory.offset, sizes)
+    first = as_expr(INDEX) - evaluate(memory.offset, sizes)
     return [
         (first + begin, f"{begin:,} to {begin + count - 1:,}") for begin in (low, high - count + 1)
     ]

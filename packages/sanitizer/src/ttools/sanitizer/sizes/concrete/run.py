@@ -23,7 +23,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, evaluate
+from ttools.interpreter.ir.expr import Expr, evaluate
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.concrete import operations
 from ttools.sanitizer.sizes.concrete.accesses import Accesses
@@ -69,7 +69,7 @@ class ConcreteRun(Accesses):
         kind = element_type(value.type)
         if isinstance(given, Memory):
             return Lanes(np.zeros(self.count, np.int64), base=n)
-        if isinstance(given, Poly):
+        if isinstance(given, Expr):
             number = evaluate(given, self._sizes)
             if isinstance(kind, IntegerType) and kind.width == 1:
                 return Lanes(np.full(self.count, bool(number)))

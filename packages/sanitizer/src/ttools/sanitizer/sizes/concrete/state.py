@@ -14,7 +14,7 @@ from ttools.interpreter.ir import (
     Operation,
     Value,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.interpreter.ir.expr import Symbol, evaluate
 from ttools.sanitizer.sizes.concrete.lanes import (
     Lanes,
     spread,

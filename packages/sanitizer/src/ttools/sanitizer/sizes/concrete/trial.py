@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ttools.interpreter.ir import Module, Operation, shape_of
-from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.interpreter.ir.expr import Symbol, evaluate
 from ttools.sanitizer.sizes.concrete.promised import KINDS, at_ends
 from ttools.sanitizer.sizes.concrete.run import ConcreteRun
 from ttools.sanitizer.sizes.concrete.state import Event, Outcome

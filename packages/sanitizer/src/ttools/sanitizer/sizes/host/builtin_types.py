@@ -1,20 +1,13 @@
-"""`range` and `int` in host code: Python's own would need the number of a size.
-
-Functions of the user's module get others under names of their own, so that kernels, which name the
-same built-in types, keep Triton's. Must not know tensors nor launches.
-"""
+"""`range` and `int` in host code: Python's own would need the number of a size."""
 
 from __future__ import annotations
 
-import dis
-import functools
-from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ttools.core.patches import Patches
-from ttools.sanitizer.sizes.host.floats import HostFloat
-from ttools.sanitizer.sizes.host.paths import HostInt, cdiv
+from ttools.sanitizer.sizes.host.floats import SymbolicFloat
+from ttools.sanitizer.sizes.host.paths import SymbolicInt, cdiv
 
 
 class _StandIn(type):
@@ -24,6 +17,9 @@ class _StandIn(type):
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls.original)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.original)
 
     def __eq__(cls, other: object) -> bool:
         return other is cls or other is cls.original
@@ -38,7 +34,7 @@ class _Range(metaclass=_StandIn):
     original = range
 
     def __new__(cls, *ends: Any) -> Any:
-        if not any(type(end) is HostInt for end in ends):
+        if not any(type(end) is SymbolicInt for end in ends):
             return range(*ends)
         return super().__new__(cls)
 
@@ -67,66 +63,52 @@ class _Int(metaclass=_StandIn):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         (value, *others) = args or (0,)
-        if not others and type(value) is HostInt:
+        if not others and type(value) is SymbolicInt:
             return value
-        if not others and isinstance(value, HostFloat):
+        if not others and isinstance(value, SymbolicFloat):
             return value.__trunc__()
         return int(*args, **kwargs)
 
 
-_STAND_INS: Mapping[str, type] = {"range": _Range, "int": _Int}
-_NAMES = {name: f"<{name} of sizes>" for name in _STAND_INS}
+class Shadows:
+    """What stands for built-in types, under their names in the globals of modules.
 
-
-def stand_in(patches: Patches, scope: dict[str, Any], *functions: Any) -> None:
-    """Lets functions that share a module's globals use what stands for built-in types.
+    Code of these modules finds them before Python's own. They are away while Triton compiles, as
+    kernels name the same types.
 
     Args:
-        patches: undoes it.
-        scope: globals of a module.
-        functions: further functions of it that the globals do not name.
+        scopes: Globals of modules; names that a module has itself stay.
     """
-    for function in {id(f): f for f in _functions(scope, functions)}.values():
-        code = _renamed(function.__code__, frozenset(_NAMES.keys() - scope.keys()))
-        if code is not function.__code__:
-            patches.callback(functools.partial(setattr, function, "__code__", function.__code__))
-            function.__code__ = code
-    for name, new in _STAND_INS.items():
-        scope[_NAMES[name]] = new
-        patches.callback(functools.partial(scope.pop, _NAMES[name], None))
 
+    def __init__(self, scopes: Iterable[dict[str, Any]]) -> None:
+        own = {t.original.__name__: t for t in (_Range, _Int)}
+        self._names = [
+            (scope, {name: t for name, t in own.items() if name not in scope}) for scope in scopes
+        ]
 
-def _functions(scope: Mapping[str, Any], others: tuple[Any, ...]) -> Iterator[FunctionType]:
-    module = scope.get("__name__")
-    pending = [*scope.values(), *others]
-    for value in scope.values():
-        if isinstance(value, type) and value.__module__ == module:
-            pending += vars(value).values()
-    for value in pending:
-        while value is not None:
-            value = getattr(value, "__func__", value) if _is_method(value) else value
-            if type(value) is FunctionType and value.__globals__ is scope:
-                yield value
-            value = getattr(value, "__wrapped__", None) if type(value) is FunctionType else None
+    def _put(self) -> None:
+        for scope, types in self._names:
+            scope.update(types)
 
+    def _remove(self) -> None:
+        for scope, types in self._names:
+            for name in types:
+                scope.pop(name, None)
 
-def _is_method(value: Any) -> bool:
-    return isinstance(value, (staticmethod, classmethod))
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Let code find them meanwhile."""
+        self._put()
+        try:
+            yield
+        finally:
+            self._remove()
 
-
-@functools.lru_cache(maxsize=1024)
-def _renamed(code: CodeType, names: frozenset[str]) -> CodeType:
-    """Code that has other names for built-in types; the same where it names none."""
-    consts = tuple(_renamed(c, names) if isinstance(c, CodeType) else c for c in code.co_consts)
-    used = {name for name in code.co_names if name in names}
-    # One name may stand for an attribute, too, as in `x.int()`; then it stays.
-    used -= {
-        str(i.argval)
-        for i in dis.get_instructions(code)
-        if i.opcode in dis.hasname and i.opname not in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
-    inner = any(a is not b for a, b in zip(consts, code.co_consts, strict=True))
-    if not used and not inner:
-        return code
-    new = tuple(_NAMES[name] if name in used else name for name in code.co_names)
-    return code.replace(co_names=new, co_consts=consts)
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Let code find Python's own again, where they are present."""
+        self._remove()
+        try:
+            yield
+        finally:
+            self._put()

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch._library.custom_ops import OPDEFS
 
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
+from ttools.interpreter.ir.expr import Expr, as_expr
 from ttools.sanitizer.sizes.host.operators import OPERATORS, where
-from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, host_int, poly_of
+from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, expr_of, symbolic_int
 from ttools.sanitizer.sizes.host.shapes import flat, keeps_order, like_strides
 from ttools.sanitizer.sizes.host.storage import INDEX
 from ttools.sanitizer.sizes.host.tensors import (
@@ -71,7 +71,7 @@ def _arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, **kwargs
     if step == 0:
         raise RuntimeError("step must be nonzero")
     length = _steps(end - start, step) if step > 0 else _steps(start - end, -step)
-    content = poly_of(start) + poly_of(step) * as_poly(INDEX)
+    content = expr_of(start) + expr_of(step) * as_expr(INDEX)
     kind = dtype or torch.int64
     known = None if kind.is_floating_point else content
     return make((length,), kind, content=known, random=kind.is_floating_point)
@@ -79,8 +79,8 @@ def _arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, **kwargs
 
 def _steps(span: Any, step: Any) -> Any:
     """How often a step above 0 goes into a span, rounded up."""
-    quotient, rest = poly_of(span).divided(poly_of(step))
-    return cdiv(span, step) if rest.terms else host_int(quotient)
+    quotient, rest = expr_of(span).divided(expr_of(step))
+    return cdiv(span, step) if rest.terms else symbolic_int(quotient)
 
 
 def _randint(*args: Any, **kwargs: Any) -> PhantomTensor:
@@ -108,15 +108,15 @@ def _tensor(data: Any, **kwargs: Any) -> PhantomTensor:
     return make(shape, dtype, content=_evenly(data) if known else None)
 
 
-def _evenly(numbers: Sequence[Any]) -> Poly | None:
+def _evenly(numbers: Sequence[Any]) -> Expr | None:
     """The formula of numbers that grow by the same amount; None if they do not."""
     if not numbers or not all(isinstance(n, int) for n in numbers):
         return None
-    first, *others = map(poly_of, numbers)
-    step = others[0] - first if others else as_poly(0)
+    first, *others = map(expr_of, numbers)
+    step = others[0] - first if others else as_expr(0)
     if any(n != first + step * i for i, n in enumerate(others, 1)):
         return None
-    return first + step * as_poly(INDEX)
+    return first + step * as_expr(INDEX)
 
 
 def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> PhantomTensor:
@@ -247,7 +247,7 @@ def _written(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) 
         found = make_one(*args, kwargs)
     else:
         found = make_one(*args, **{"dtype": out.dtype, **kwargs})
-    same_shape = [*map(poly_of, found.shape)] == [*map(poly_of, out.shape)]
+    same_shape = [*map(expr_of, found.shape)] == [*map(expr_of, out.shape)]
     if type(found) is not PhantomTensor or found.dtype != out.dtype or not same_shape:
         raise NotModelledError("`out=` of another shape or type than the result")
     storage = found.storage

@@ -10,31 +10,31 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly, floordiv
-from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, host_int
+from ttools.interpreter.ir.expr import Expr, as_expr, floordiv
+from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, symbolic_int
 
 #: Floats hold integers up to here exactly.
 _EXACT_FLOATS = 1 << 52
 
 
 def _float_binary(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    def forward(self: HostFloat, other: Any) -> Any:
-        return HostFloat(lambda: function(float(self), float(other)))
+    def forward(self: SymbolicFloat, other: Any) -> Any:
+        return SymbolicFloat(lambda: function(float(self), float(other)))
 
-    def backward(self: HostFloat, other: Any) -> Any:
-        return HostFloat(lambda: function(float(other), float(self)))
+    def backward(self: SymbolicFloat, other: Any) -> Any:
+        return SymbolicFloat(lambda: function(float(other), float(self)))
 
     return forward, backward
 
 
 def _of_float(function: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: HostFloat, *arguments: Any) -> Any:
+    def method(self: SymbolicFloat, *arguments: Any) -> Any:
         return function(float(self), *arguments)
 
     return method
 
 
-class HostFloat:
+class SymbolicFloat:
     """A float that depends on the sizes; asked for its value, it has that of the pilot."""
 
     def __init__(self, value: Callable[[], float]) -> None:
@@ -53,8 +53,8 @@ class HostFloat:
     __truediv__, __rtruediv__ = _float_binary(operator.truediv)
     __pow__, __rpow__ = _float_binary(operator.pow)
 
-    def __neg__(self) -> HostFloat:
-        return HostFloat(lambda: -float(self))
+    def __neg__(self) -> SymbolicFloat:
+        return SymbolicFloat(lambda: -float(self))
 
     __eq__ = _of_float(operator.eq)
     __lt__, __le__ = _of_float(operator.lt), _of_float(operator.le)
@@ -66,19 +66,19 @@ class HostFloat:
     __int__ = __trunc__ = _of_float(int)
 
 
-class Ratio(HostFloat):
+class Ratio(SymbolicFloat):
     """A quotient of sizes as a float; exact when it is rounded to an integer below 2**52."""
 
-    def __init__(self, p: Poly, d: Poly) -> None:
+    def __init__(self, p: Expr, d: Expr) -> None:
         super().__init__(lambda: current_path().pin(p) / current_path().pin(d))
         self._p, self._d = p, d
 
     def _rounded(self, up: bool) -> Any:
         path = current_path()
-        below = path.ask(as_poly(_EXACT_FLOATS) - self._p, "ge")
+        below = path.ask(as_expr(_EXACT_FLOATS) - self._p, "ge")
         if not (below and path.ask(self._p, "ge") and path.ask(self._d - 1, "ge")):
             raise NotModelledError("a float quotient of numbers that floats do not hold exactly")
-        return host_int(floordiv(self._p + self._d - 1 if up else self._p, self._d))
+        return symbolic_int(floordiv(self._p + self._d - 1 if up else self._p, self._d))
 
     def __ceil__(self) -> Any:
         return self._rounded(True)

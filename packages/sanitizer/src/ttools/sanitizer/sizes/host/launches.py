@@ -21,18 +21,18 @@ from ttools.core.launch_path import CALL, TUNED, take_over
 from ttools.core.ownership import Owner, owner_of_module
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
-from ttools.sanitizer.sizes.host.builtin_types import stand_in
+from ttools.interpreter.ir.expr import Expr, as_expr
+from ttools.sanitizer.sizes.host.builtin_types import Shadows
 from ttools.sanitizer.sizes.host.factories import guards, replacements
 from ttools.sanitizer.sizes.host.functions import follow_functions
 from ttools.sanitizer.sizes.host.paths import (
-    HostInt,
     NotModelledError,
     Path,
+    SymbolicInt,
     current_path,
+    expr_of,
     next_power,
     on_path,
-    poly_of,
 )
 from ttools.sanitizer.sizes.host.storage import Storage
 from ttools.sanitizer.sizes.host.tensors import PhantomTensor
@@ -75,14 +75,14 @@ class Memory:
 
     number: int
     dtype: torch.dtype
-    elements: Poly
-    shape: tuple[Poly, ...]
-    strides: tuple[Poly, ...]
-    offset: Poly
-    content: Poly | None = None
+    elements: Expr
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    offset: Expr
+    content: Expr | None = None
     value: float | None = None
     random: bool = False
-    within: tuple[Poly, Poly] | None = None
+    within: tuple[Expr, Expr] | None = None
     distinct: bool = False
     ascending: bool = False
 
@@ -101,10 +101,10 @@ class Launch:
     """
 
     function: Any
-    grid: tuple[Poly, Poly, Poly]
+    grid: tuple[Expr, Expr, Expr]
     signature: Mapping[str, str]
     constants: Mapping[str, Any]
-    arguments: tuple[Memory | Poly | None, ...]
+    arguments: tuple[Memory | Expr | None, ...]
     line: str | None
     config: Mapping[str, Any] | None = None
     storages: tuple[Storage, ...] = field(default=(), compare=False, repr=False)
@@ -128,10 +128,11 @@ class Launch:
 class Recorder:
     """Collects the launches of one run of host code."""
 
-    def __init__(self, written: Callable[[Launch], Sequence[int]]) -> None:
+    def __init__(self, written: Callable[[Launch], Sequence[int]], shadows: Shadows) -> None:
         self.launches: list[Launch] = []
         self.assumptions: list[str] = []
         self._written = written
+        self._shadows = shadows
         self._real: dict[int, Storage] = {}
 
     def launch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -142,19 +143,20 @@ class Recorder:
         if callable(grid):
             grid = grid(bound)
         bound = {name: self._phantom(value) for name, value in bound.items()}
-        extents = [poly_of(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
-        extents += [as_poly(1)] * (3 - len(extents))
-        launch = _specialised(function, bound, (extents[0], extents[1], extents[2]), config)
-        self.launches.append(launch)
-        for index in self._written(launch):
-            launch.storages[index].forget()
+        extents = [expr_of(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
+        extents += [as_expr(1)] * (3 - len(extents))
+        with self._shadows.away():
+            launch = _specialised(function, bound, (extents[0], extents[1], extents[2]), config)
+            self.launches.append(launch)
+            for index in self._written(launch):
+                launch.storages[index].forget()
 
     def _phantom(self, value: Any) -> Any:
         """For a tensor with memory, such as a weight, one without: it is no function of sizes."""
         if type(value) is PhantomTensor or not isinstance(value, torch.Tensor):
             return value
         whole = value.untyped_storage()
-        elements = as_poly(whole.nbytes() // value.dtype.itemsize)
+        elements = as_expr(whole.nbytes() // value.dtype.itemsize)
         storage = self._real.setdefault(whole.data_ptr(), Storage(elements, value.dtype))
         if storage.dtype != value.dtype:
             raise NotModelledError("tensors of two types in one memory")
@@ -180,18 +182,18 @@ def _bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
 def _specialised(
     function: Any,
     bound: Mapping[str, Any],
-    grid: tuple[Poly, Poly, Poly],
+    grid: tuple[Expr, Expr, Expr],
     config: Mapping[str, Any] | None,
 ) -> Launch:
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
-    arguments: list[Memory | Poly | None] = []
+    arguments: list[Memory | Expr | None] = []
     storages: list[Storage] = []
     for parameter in function.params:
         name, value = parameter.name, bound[parameter.name]
         if parameter.is_constexpr or value is None or _is_function(value):
             signature[name] = "constexpr"
-            constants[name] = int(value) if type(value) is HostInt else value
+            constants[name] = int(value) if type(value) is SymbolicInt else value
             continue
         kind, argument = _typed(parameter, value)
         if kind == "constexpr":
@@ -199,7 +201,7 @@ def _specialised(
         else:
             arguments.append(argument)
             storages.append(
-                value.storage if isinstance(argument, Memory) else Storage(as_poly(0), torch.int8)
+                value.storage if isinstance(argument, Memory) else Storage(as_expr(0), torch.int8)
             )
         signature[name] = kind
     return Launch(
@@ -218,34 +220,34 @@ def _is_function(value: Any) -> bool:
     return type(value) is not PhantomTensor and hasattr(value, "cache_key")
 
 
-def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Poly | None]:
+def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Expr | None]:
     """Triton's type of an argument, and what it is."""
     if type(value) is PhantomTensor:
         return f"*{_POINTERS[value.dtype]}", _memory(value)
     if isinstance(value, bool):
-        return "u1", as_poly(int(value))
+        return "u1", as_expr(int(value))
     if isinstance(value, int):
-        poly, ask = poly_of(value), current_path().ask
+        expr, ask = expr_of(value), current_path().ask
         annotated = str(getattr(parameter, "annotation_type", "") or "")
         if annotated:
-            return annotated, _within(annotated, poly, parameter.name)
-        if not parameter.do_not_specialize and ask(poly - 1, "eq"):
+            return annotated, _within(annotated, expr, parameter.name)
+        if not parameter.do_not_specialize and ask(expr - 1, "eq"):
             return "constexpr", None
-        narrow = ask(as_poly(_INT32 - 1) - poly, "ge") and ask(poly + _INT32, "ge")
-        return ("i32" if narrow else "i64"), poly
-    if isinstance(value, float):  # a `HostFloat`, too
+        narrow = ask(as_expr(_INT32 - 1) - expr, "ge") and ask(expr + _INT32, "ge")
+        return ("i32" if narrow else "i64"), expr
+    if isinstance(value, float):  # a `SymbolicFloat`, too
         return "fp32", None
     raise NotModelledError(f"the argument `{parameter.name}`, of type {type(value).__name__}")
 
 
-def _within(annotated: str, poly: Poly, name: str) -> Poly:
+def _within(annotated: str, expr: Expr, name: str) -> Expr:
     """An integer that its annotated type holds with its sign."""
     width, ask = annotated.lstrip("iu"), current_path().ask
     if annotated[0] in "iu" and width.isdigit():
         half = 1 << (int(width) - 1)
-        if not (ask(as_poly(half - 1) - poly, "ge") and ask(poly + half, "ge")):
+        if not (ask(as_expr(half - 1) - expr, "ge") and ask(expr + half, "ge")):
             raise NotModelledError(f"the argument `{name}`, which does not fit its type")
-    return poly
+    return expr
 
 
 def _memory(tensor: PhantomTensor) -> Memory:
@@ -254,9 +256,9 @@ def _memory(tensor: PhantomTensor) -> Memory:
         storage.number,
         storage.dtype,
         storage.elements,
-        tuple(map(poly_of, tensor.shape)),
-        tuple(map(poly_of, tensor.stride())),
-        poly_of(tensor.offset),
+        tuple(map(expr_of, tensor.shape)),
+        tuple(map(expr_of, tensor.stride())),
+        expr_of(tensor.offset),
         storage.content,
         storage.value,
         storage.random,
@@ -264,7 +266,7 @@ def _memory(tensor: PhantomTensor) -> Memory:
 
 
 @contextmanager
-def _replaced(recorder: Recorder, scopes: Sequence[dict[str, Any]], of: Any) -> Iterator[None]:
+def _replaced(recorder: Recorder, scopes: Sequence[dict[str, Any]]) -> Iterator[None]:
     """Functions of torch and Triton replaced, also under the names of the user's modules."""
 
     def call(_original: Any) -> Any:
@@ -304,9 +306,9 @@ def _replaced(recorder: Recorder, scopes: Sequence[dict[str, Any]], of: Any) -> 
         for name, function in new.items():
             patches.replace(torch, name, function)
         # The object stays, as kernels may name it too.
-        patches.replace(power, "fn", lambda n: next_power(n) if type(n) is HostInt else plain(n))
-        for scope in scopes:
-            stand_in(patches, scope, of)
+        patches.replace(
+            power, "fn", lambda n: next_power(n) if type(n) is SymbolicInt else plain(n)
+        )
         follow_functions(patches)
         take_over(patches, CALL, call)
         take_over(patches, TUNED, tuned)
@@ -385,8 +387,10 @@ def run_host(
     Raises:
         NotModelledError: it does what is not modelled.
     """
-    recorder = Recorder(written)
     function = getattr(run, "func", run)
-    with on_path(path), _replaced(recorder, _scopes(function), function):
+    scopes = _scopes(function)
+    shadows = Shadows(scopes)
+    recorder = Recorder(written, shadows)
+    with on_path(path), shadows.present(), _replaced(recorder, scopes):
         run(**arguments)
     return recorder

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ttools.sanitizer.sizes.host.paths import NotModelledError, poly_of
+from ttools.sanitizer.sizes.host.paths import NotModelledError, expr_of
 from ttools.sanitizer.sizes.host.shapes import contiguous_strides, like_strides
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     found: list[Any] = [1] * max(map(len, shapes))
     for shape in shapes:
         for n, extent in enumerate(reversed(shape), 1):
-            if poly_of(found[-n]) == poly_of(extent) or extent == 1:
+            if expr_of(found[-n]) == expr_of(extent) or extent == 1:
                 continue
             if found[-n] != 1:
                 raise RuntimeError("the sizes of tensors do not match")
@@ -78,7 +78,7 @@ def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
     for each in tensors:
         if each.dim() > 1:
             in_order = like_strides(each.shape, each.stride())
-            if list(map(poly_of, in_order)) != list(map(poly_of, contiguous_strides(each.shape))):
+            if list(map(expr_of, in_order)) != list(map(expr_of, contiguous_strides(each.shape))):
                 raise NotModelledError("an operator on a tensor whose axes are in another order")
     return broadcast([t.shape for t in tensors]), dtype
 

@@ -1,8 +1,7 @@
 """Sizes as host code sees them: integers that note what is asked of them.
 
-A run of host code takes one way through its branches. Each comparison of a `HostInt` is answered
-for one size, the pilot, and noted, so that the run stands for all sizes that answer alike. Must not
-know tensors nor launches.
+A run of host code takes one way through its branches. Each comparison of a `SymbolicInt` is
+answered for one size, the pilot, and noted, so that the run stands for all sizes that answer alike.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttools.core.errors import TtoolsError
-from ttools.sanitizer.sizes.algebra.polynomials import (
-    Poly,
+from ttools.interpreter.ir.expr import (
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
     evaluate,
     floordiv,
     modulo,
@@ -34,20 +33,20 @@ class NotModelledError(TtoolsError):
 
 @dataclass(frozen=True)
 class Condition:
-    """What was asked: `poly >= 0` (or `== 0`), and the answer."""
+    """What was asked: `expr >= 0` (or `== 0`), and the answer."""
 
-    poly: Poly
+    expr: Expr
     relation: str  # "ge" or "eq"
     answer: bool
 
     def holds(self, values: dict[Symbol, int]) -> bool:
         """Whether sizes give that answer."""
-        value = evaluate(self.poly, values)
+        value: int = evaluate(self.expr, values)
         return (value >= 0 if self.relation == "ge" else value == 0) == self.answer
 
     @property
     def negated(self) -> Condition:
-        return Condition(self.poly, self.relation, not self.answer)
+        return Condition(self.expr, self.relation, not self.answer)
 
 
 @dataclass
@@ -61,25 +60,25 @@ class Path:
 
     pilot: dict[Symbol, int]
     conditions: list[Condition] = field(default_factory=list)
-    _known: dict[tuple[Poly, str], bool] = field(default_factory=dict)
+    _known: dict[tuple[Expr, str], bool] = field(default_factory=dict)
 
-    def ask(self, poly: Poly, relation: str) -> bool:
+    def ask(self, expr: Expr, relation: str) -> bool:
         """The answer at the pilot size, noted unless it is the same for all sizes."""
-        constant = poly.constant
+        constant = expr.constant
         if constant is not None:
             return constant >= 0 if relation == "ge" else constant == 0
-        known = self._known.get((poly, relation))
+        known = self._known.get((expr, relation))
         if known is None:
-            value = evaluate(poly, self.pilot)
+            value = evaluate(expr, self.pilot)
             known = value >= 0 if relation == "ge" else value == 0
-            self._known[poly, relation] = known
-            self.conditions.append(Condition(poly, relation, known))
+            self._known[expr, relation] = known
+            self.conditions.append(Condition(expr, relation, known))
         return known
 
-    def pin(self, poly: Poly) -> int:
+    def pin(self, expr: Expr) -> int:
         """The value at the pilot size, where the code needs a number."""
-        value = evaluate(poly, self.pilot)
-        self.ask(poly - value, "eq")
+        value: int = evaluate(expr, self.pilot)
+        self.ask(expr - value, "eq")
         return value
 
 
@@ -107,77 +106,77 @@ class on_path:  # noqa: N801 - a context manager used like a function
         _current.pop()
 
 
-def poly_of(value: Any) -> Poly:
+def expr_of(value: Any) -> Expr:
     """The polynomial of an integer of host code.
 
     Raises:
         NotModelledError: it is none.
     """
-    if isinstance(value, HostInt):
-        return value.poly
+    if isinstance(value, SymbolicInt):
+        return value.expr
     if isinstance(value, (bool, int)):
-        return as_poly(int(value))
+        return as_expr(int(value))
     index = getattr(value, "__index__", None)
     if index is None:
         raise NotModelledError(f"{type(value).__name__} where an integer is expected")
-    return as_poly(int(index()))
+    return as_expr(int(index()))
 
 
-def host_int(poly: Poly) -> Any:
+def symbolic_int(expr: Expr) -> Any:
     """An integer for host code; a plain one where it is the same for all sizes."""
-    constant = poly.constant
-    return HostInt(poly) if constant is None else constant
+    constant = expr.constant
+    return SymbolicInt(expr) if constant is None else constant
 
 
 def _binary(
-    make: Callable[[Poly, Poly], Any], of_floats: Callable[[Any, Any], Any] | None = None
+    make: Callable[[Expr, Expr], Any], of_floats: Callable[[Any, Any], Any] | None = None
 ) -> tuple[Any, Any]:
-    def forward(self: HostInt, other: Any) -> Any:
+    def forward(self: SymbolicInt, other: Any) -> Any:
         if of_floats is not None and isinstance(other, float):
             return _with_float(self, other, of_floats)
         if not _is_integer(other):
             return NotImplemented
-        return make(self.poly, poly_of(other))
+        return make(self.expr, expr_of(other))
 
-    def backward(self: HostInt, other: Any) -> Any:
+    def backward(self: SymbolicInt, other: Any) -> Any:
         if of_floats is not None and isinstance(other, float):
             return _with_float(self, other, lambda a, b: of_floats(b, a))
         if not _is_integer(other):
             return NotImplemented
-        return make(poly_of(other), self.poly)
+        return make(expr_of(other), self.expr)
 
     return forward, backward
 
 
 def _float(value: Callable[[], float]) -> Any:
-    from ttools.sanitizer.sizes.host.floats import HostFloat
+    from ttools.sanitizer.sizes.host.floats import SymbolicFloat
 
-    return HostFloat(value)
+    return SymbolicFloat(value)
 
 
-def _ratio(p: Poly, d: Poly) -> Any:
+def _ratio(p: Expr, d: Expr) -> Any:
     from ttools.sanitizer.sizes.host.floats import Ratio
 
     return Ratio(p, d)
 
 
-def _with_float(size: HostInt, other: float, function: Callable[[Any, Any], Any]) -> Any:
+def _with_float(size: SymbolicInt, other: float, function: Callable[[Any, Any], Any]) -> Any:
     """What a size and a float give: a quotient of integers where that is exact."""
     if function is operator.mul and type(other) is float and math.isfinite(other):
         numerator, denominator = other.as_integer_ratio()
         if denominator <= _FEW_PARTS:
-            return _ratio(size.poly * numerator, as_poly(denominator))
+            return _ratio(size.expr * numerator, as_expr(denominator))
     return _float(lambda: function(float(size), float(other)))
 
 
 def _is_integer(value: Any) -> bool:
-    if type(value) is HostInt or isinstance(value, int):
+    if type(value) is SymbolicInt or isinstance(value, int):
         return True
     # A tensor has an `__index__`, too.
     return hasattr(value, "__index__") and not hasattr(type(value), "__torch_function__")
 
 
-def _is_above_zero(d: Poly) -> bool:
+def _is_above_zero(d: Expr) -> bool:
     """Whether a divisor is above 0, not below it."""
     ask = current_path().ask
     above = ask(d - 1, "ge")
@@ -186,15 +185,15 @@ def _is_above_zero(d: Poly) -> bool:
     return above
 
 
-def _floordiv(p: Poly, d: Poly) -> Any:
-    return host_int(floordiv(p, d) if _is_above_zero(d) else floordiv(-p, -d))
+def _floordiv(p: Expr, d: Expr) -> Any:
+    return symbolic_int(floordiv(p, d) if _is_above_zero(d) else floordiv(-p, -d))
 
 
-def _mod(p: Poly, d: Poly) -> Any:
-    return host_int(modulo(p, d) if _is_above_zero(d) else -modulo(-p, -d))
+def _mod(p: Expr, d: Expr) -> Any:
+    return symbolic_int(modulo(p, d) if _is_above_zero(d) else -modulo(-p, -d))
 
 
-def _pow(p: Poly, e: Poly) -> Any:
+def _pow(p: Expr, e: Expr) -> Any:
     exponent = e.constant
     if exponent is None:
         exponent = current_path().pin(e)
@@ -202,26 +201,26 @@ def _pow(p: Poly, e: Poly) -> Any:
         raise NotModelledError(f"a size to the power of {exponent}")
     if p.constant is not None:
         return p.constant**exponent
-    result = as_poly(1)
+    result = as_expr(1)
     for _ in range(exponent):
         result = result * p
-    return host_int(result)
+    return symbolic_int(result)
 
 
-def _shift_left(p: Poly, n: Poly) -> Any:
-    return host_int(p * (1 << current_path().pin(n)))
+def _shift_left(p: Expr, n: Expr) -> Any:
+    return symbolic_int(p * (1 << current_path().pin(n)))
 
 
-def _shift_right(p: Poly, n: Poly) -> Any:
-    return host_int(floordiv(p, as_poly(1 << current_path().pin(n))))
+def _shift_right(p: Expr, n: Expr) -> Any:
+    return symbolic_int(floordiv(p, as_expr(1 << current_path().pin(n))))
 
 
-def _and(p: Poly, q: Poly) -> Any:
+def _and(p: Expr, q: Expr) -> Any:
     mask, value = (q.constant, p) if q.constant is not None else (p.constant, q)
     if mask is not None and mask >= 0 and mask & (mask + 1) == 0:
-        return host_int(modulo(value, as_poly(mask + 1)))
+        return symbolic_int(modulo(value, as_expr(mask + 1)))
     if mask is not None and mask < 0 and -mask & (-mask - 1) == 0:
-        return host_int(value - modulo(value, as_poly(-mask)))
+        return symbolic_int(value - modulo(value, as_expr(-mask)))
     path = current_path()
     apart = (p - q).constant
     if apart in (1, -1):
@@ -229,7 +228,7 @@ def _and(p: Poly, q: Poly) -> Any:
     return path.pin(p) & path.pin(q)
 
 
-def _without_last_bit(p: Poly) -> Any:
+def _without_last_bit(p: Expr) -> Any:
     """`p & (p - 1)`: 0 of powers of two, which go ways of their own."""
     path = current_path()
     value = evaluate(p, path.pilot)
@@ -267,45 +266,45 @@ class _NonZero:
         return self._value()
 
 
-def _compare(make: Callable[[Poly], tuple[Poly, str, bool]]) -> Any:
-    def compare(self: HostInt, other: Any) -> Any:
+def _compare(make: Callable[[Expr], tuple[Expr, str, bool]]) -> Any:
+    def compare(self: SymbolicInt, other: Any) -> Any:
         if isinstance(other, float):
             if other in (math.inf, -math.inf) or other != other:
-                return make(as_poly(0 if other != other else -1 if other > 0 else 1))[1] == "ge"
+                return make(as_expr(0 if other != other else -1 if other > 0 else 1))[1] == "ge"
             return NotImplemented
         if not _is_integer(other):
             return NotImplemented
-        poly, relation, answer = make(self.poly - poly_of(other))
-        return current_path().ask(poly, relation) == answer
+        expr, relation, answer = make(self.expr - expr_of(other))
+        return current_path().ask(expr, relation) == answer
 
     return compare
 
 
 def _of_int(function: Callable[..., Any]) -> Any:
-    def method(self: HostInt, *arguments: Any) -> Any:
+    def method(self: SymbolicInt, *arguments: Any) -> Any:
         return function(self.__index__(), *arguments)
 
     return method
 
 
-class HostInt:
+class SymbolicInt:
     """An integer that depends on the sizes; host code takes it for an `int`.
 
     It is none for C code, which asks for its `__index__`: that pins it to the pilot's value.
     """
 
-    __slots__ = ("poly",)
+    __slots__ = ("expr",)
 
-    def __init__(self, poly: Poly) -> None:
-        self.poly = poly
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return int
 
-    __add__, __radd__ = _binary(lambda p, q: host_int(p + q), operator.add)
-    __sub__, __rsub__ = _binary(lambda p, q: host_int(p - q), operator.sub)
-    __mul__, __rmul__ = _binary(lambda p, q: host_int(p * q), operator.mul)
+    __add__, __radd__ = _binary(lambda p, q: symbolic_int(p + q), operator.add)
+    __sub__, __rsub__ = _binary(lambda p, q: symbolic_int(p - q), operator.sub)
+    __mul__, __rmul__ = _binary(lambda p, q: symbolic_int(p * q), operator.mul)
     __floordiv__, __rfloordiv__ = _binary(_floordiv)
     __mod__, __rmod__ = _binary(_mod)
     __divmod__, __rdivmod__ = _binary(lambda p, q: (_floordiv(p, q), _mod(p, q)))
@@ -327,7 +326,7 @@ class HostInt:
             other = int(other)
         if not _is_integer(other):
             return False
-        return current_path().ask(self.poly - poly_of(other), "eq")
+        return current_path().ask(self.expr - expr_of(other), "eq")
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -335,12 +334,12 @@ class HostInt:
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, float):
             return _float(lambda: float(self) / float(other))
-        return _ratio(self.poly, poly_of(other)) if _is_integer(other) else NotImplemented
+        return _ratio(self.expr, expr_of(other)) if _is_integer(other) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Any:
         if isinstance(other, float):
             return _float(lambda: float(other) / float(self))
-        return _ratio(poly_of(other), self.poly) if _is_integer(other) else NotImplemented
+        return _ratio(expr_of(other), self.expr) if _is_integer(other) else NotImplemented
 
     def __pow__(self, other: Any) -> Any:
         if isinstance(other, float):
@@ -348,10 +347,10 @@ class HostInt:
         return self._int_pow(other)
 
     def __neg__(self) -> Any:
-        return host_int(-self.poly)
+        return symbolic_int(-self.expr)
 
     def __invert__(self) -> Any:
-        return host_int(-1 - self.poly)
+        return symbolic_int(-1 - self.expr)
 
     def __pos__(self) -> Any:
         return self
@@ -363,7 +362,7 @@ class HostInt:
         return self != 0
 
     def __index__(self) -> int:
-        return current_path().pin(self.poly)
+        return current_path().pin(self.expr)
 
     __int__ = __index__
 
@@ -380,12 +379,12 @@ class HostInt:
 
     def bit_length(self) -> int:
         """As of an `int`; sizes with the same number of bits go the same way."""
-        value = evaluate(self.poly, current_path().pilot)
+        value: int = evaluate(self.expr, current_path().pilot)
         bits = value.bit_length()
         if value < 0:
             return (-self).bit_length() if not isinstance(-self, int) else bits
-        current_path().ask(self.poly - ((1 << bits) >> 1), "ge")
-        current_path().ask(as_poly((1 << bits) - 1) - self.poly, "ge")
+        current_path().ask(self.expr - ((1 << bits) >> 1), "ge")
+        current_path().ask(as_expr((1 << bits) - 1) - self.expr, "ge")
         return bits
 
     def is_integer(self) -> bool:
@@ -400,11 +399,11 @@ def cdiv(x: Any, y: Any) -> Any:
 
 def next_power(n: Any) -> Any:
     """`triton.next_power_of_2`, with one path for each of its values."""
-    path, poly = current_path(), poly_of(n)
-    value = evaluate(power_of_2(poly), path.pilot)
-    if poly.constant is None:
+    path, expr = current_path(), expr_of(n)
+    value = evaluate(power_of_2(expr), path.pilot)
+    if expr.constant is None:
         # Two comparisons say as much as that the power is this one.
-        path.ask(as_poly(value) - poly, "ge")
+        path.ask(as_expr(value) - expr, "ge")
         if value:
-            path.ask(poly - (value // 2 + 1 if value > 1 else 1), "ge")
+            path.ask(expr - (value // 2 + 1 if value > 1 else 1), "ge")
     return value

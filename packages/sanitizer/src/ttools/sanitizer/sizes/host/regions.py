@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     SIZE,
-    Poly,
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
     evaluate,
     substitute,
 )
@@ -76,12 +76,12 @@ class Region:
         return all(high - low < most for low, high in self.box.values())
 
     # ---- for proofs
-    def substitution(self) -> dict[Symbol, Poly]:
+    def substitution(self) -> dict[Symbol, Expr]:
         """Sizes with a remainder by the number of whole steps in them, those of one value by it."""
         new = {
-            s: as_poly(_counter(s, step)) * step + rest for s, (step, rest) in self.steps.items()
+            s: as_expr(_counter(s, step)) * step + rest for s, (step, rest) in self.steps.items()
         }
-        return new | {s: as_poly(low) for s, (low, high) in self.box.items() if low == high}
+        return new | {s: as_expr(low) for s, (low, high) in self.box.items() if low == high}
 
     def space(self, box: Mapping[Symbol, tuple[int, int]] | None = None) -> Space | None:
         """The sizes of a part of it, for proofs; None if there are none."""
@@ -97,15 +97,15 @@ class Region:
         space = Space(found)
         new = self.substitution()
         for condition in self.left:
-            poly = substitute(condition.poly, new)
-            if poly.constant is not None and not Condition(
-                poly, condition.relation, condition.answer
+            expr = substitute(condition.expr, new)
+            if expr.constant is not None and not Condition(
+                expr, condition.relation, condition.answer
             ).holds({}):
                 return None  # what was left of the sizes is of one value each
             if condition.relation == "ge":
-                space.assumed.append(poly if condition.answer else -1 - poly)
+                space.assumed.append(expr if condition.answer else -1 - expr)
             elif condition.answer:
-                space.assumed += [poly, -poly]
+                space.assumed += [expr, -expr]
         return space
 
 
@@ -136,7 +136,7 @@ def _settled(found: Region, condition: Condition) -> bool:
     """Whether a condition holds on the whole box anyway."""
     if found.is_empty:
         return True
-    low, high = Space(found.box).range(condition.poly)
+    low, high = Space(found.box).range(condition.expr)
     if condition.relation == "ge":
         return low is not None and low >= 0 if condition.answer else high is not None and high < 0
     apart = (low is not None and low > 0) or (high is not None and high < 0)
@@ -145,7 +145,7 @@ def _settled(found: Region, condition: Condition) -> bool:
 
 def _bounded(found: Region, condition: Condition) -> bool:
     """Takes a condition into box or steps; whether nothing of it is left."""
-    symbols = condition.poly.base_symbols()
+    symbols = condition.expr.base_symbols()
     if found.is_empty:
         return False
     if len(symbols) > 1:
@@ -156,17 +156,17 @@ def _bounded(found: Region, condition: Condition) -> bool:
     if _remainder(found, condition, symbol):
         return True
     low, high = found.box[symbol]
-    sign = _direction(condition.poly, Space(found.box))
+    sign = _direction(condition.expr, Space(found.box))
     if not sign:
         return False
 
     def value(n: int) -> int:
-        return sign * evaluate(condition.poly, {symbol: n})
+        return sign * int(evaluate(condition.expr, {symbol: n}))
 
     # `value` never falls: where it reaches 0, and where it exceeds it.
     zero, above = _first(value, low, high, 0), _first(value, low, high, 1)
     if condition.relation == "ge":
-        # poly >= 0 is value >= 0 or, where it is turned round, value <= 0.
+        # expr >= 0 is value >= 0 or, where it is turned round, value <= 0.
         if sign > 0:
             found.box[symbol] = (zero, high) if condition.answer else (low, zero - 1)
         else:
@@ -188,8 +188,8 @@ def _bounded(found: Region, condition: Condition) -> bool:
 
 def _is_one(found: Region, condition: Condition) -> bool:
     """Takes a product of sizes that is 1: each of them is."""
-    factors = next((m for m in condition.poly.terms if m), ())
-    product = {factors: 1, (): -1} == dict(condition.poly.terms)
+    factors = next((m for m in condition.expr.terms if m), ())
+    product = {factors: 1, (): -1} == dict(condition.expr.terms)
     if not (product and condition.relation == "eq" and condition.answer):
         return False
     if not all(s in found.box and found.box[s][0] >= 0 for s in factors):
@@ -213,10 +213,10 @@ def _first(value: object, low: int, high: int, least: int) -> int:
     return low
 
 
-def _direction(poly: Poly, space: Space) -> int:
+def _direction(expr: Expr, space: Space) -> int:
     """1 if a polynomial of one size never falls, -1 if it never rises, 0 if that is not seen."""
     signs = set()
-    for monomial, factor in poly.terms.items():
+    for monomial, factor in expr.terms.items():
         if not monomial:
             continue
         for symbol in monomial:
@@ -244,7 +244,7 @@ def _remainder(found: Region, condition: Condition, symbol: Symbol) -> bool:
     """Takes `(n + a) % c == r`."""
     if condition.relation != "eq" or not condition.answer:
         return False
-    atoms = [(m, f) for m, f in condition.poly.terms.items() if m]
+    atoms = [(m, f) for m, f in condition.expr.terms.items() if m]
     if len(atoms) != 1 or len(atoms[0][0]) != 1 or abs(atoms[0][1]) != 1:
         return False
     (atom,), factor = atoms[0]
@@ -255,7 +255,7 @@ def _remainder(found: Region, condition: Condition, symbol: Symbol) -> bool:
     if divisor is None or parts is None or parts[0].constant not in (1, -1):
         return False
     offset, sign = parts[1].constant, parts[0].constant
-    constant = condition.poly.terms.get((), 0)
+    constant = condition.expr.terms.get((), 0)
     wanted = -constant * factor
     if offset is None or sign is None or not 0 <= wanted < divisor:
         return False

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from ttools.sanitizer.sizes.algebra.polynomials import (
-    as_poly,
+from ttools.interpreter.ir.expr import (
+    as_expr,
 )
-from ttools.sanitizer.sizes.host.paths import NotModelledError, poly_of
+from ttools.sanitizer.sizes.host.paths import NotModelledError, expr_of
 
 
 def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
@@ -31,11 +31,11 @@ def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
     Raises:
         NotModelledError: it has gaps and its axes are in another order.
     """
-    left = [n for n, extent in enumerate(shape) if poly_of(extent) != as_poly(1)]
-    apart = [strides[n] for n in left if poly_of(strides[n]) != as_poly(0)]
+    left = [n for n, extent in enumerate(shape) if expr_of(extent) != as_expr(1)]
+    apart = [strides[n] for n in left if expr_of(strides[n]) != as_expr(0)]
     step: Any = 1
     while left:
-        inner = [n for n in left if poly_of(strides[n]) == poly_of(step)]
+        inner = [n for n in left if expr_of(strides[n]) == expr_of(step)]
         if not inner:
             break
         step = step * shape[inner[-1]]
@@ -102,7 +102,7 @@ def view_strides(
     for extent, stride in zip(shape, strides, strict=True):
         inner: list[Any] = []
         total: Any = 1
-        while poly_of(total) != poly_of(extent):
+        while expr_of(total) != expr_of(extent):
             if at >= len(wanted):
                 return None
             inner.append(wanted[at])
@@ -117,7 +117,7 @@ def view_strides(
             step = step * each
         found += steps
     while at < len(wanted):
-        if poly_of(wanted[at]) != as_poly(1):
+        if expr_of(wanted[at]) != as_expr(1):
             return None
         found.append(1)
         at += 1

@@ -8,11 +8,11 @@ from typing import Final
 
 import torch
 
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     SIZE,
-    Poly,
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
     substitute,
 )
 from ttools.sanitizer.sizes.host.paths import current_path
@@ -34,9 +34,9 @@ class Storage:
         number: of the storage in its run.
     """
 
-    elements: Poly
+    elements: Expr
     dtype: torch.dtype
-    content: Poly | None = None
+    content: Expr | None = None
     value: float | None = None
     random: bool = False
     number: int = field(default_factory=lambda: next(_numbers))
@@ -47,17 +47,17 @@ class Storage:
         self.random = False
 
 
-def is_constant(content: Poly | None) -> bool:
+def is_constant(content: Expr | None) -> bool:
     """Whether all elements are known to be the same."""
     return content is not None and INDEX not in content.base_symbols()
 
 
-def is_uncut(content: Poly, elements: Poly, dtype: torch.dtype) -> bool:
+def is_uncut(content: Expr, elements: Expr, dtype: torch.dtype) -> bool:
     """Whether a type of integers is known to hold all values of a formula, none of them wrapped."""
     limits, ask = torch.iinfo(dtype), current_path().ask
     grows = content.linear_in(INDEX)
     if grows is not None and INDEX not in grows[0].base_symbols() | grows[1].base_symbols():
-        ends = [substitute(content, {INDEX: index}) for index in (as_poly(0), elements - 1)]
+        ends = [substitute(content, {INDEX: index}) for index in (as_expr(0), elements - 1)]
         return all(ask(e - limits.min, "ge") and ask(limits.max - e, "ge") for e in ends)
     if len(content.terms) != 1:
         return False

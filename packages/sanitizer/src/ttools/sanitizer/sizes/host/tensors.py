@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from ttools.sanitizer.sizes.algebra.polynomials import (
-    Poly,
-    as_poly,
+from ttools.interpreter.ir.expr import (
+    Expr,
+    as_expr,
     floordiv,
     maximum,
     minimum,
@@ -23,7 +23,7 @@ from ttools.sanitizer.sizes.algebra.polynomials import (
     substitute,
 )
 from ttools.sanitizer.sizes.host.operators import OPERATORS
-from ttools.sanitizer.sizes.host.paths import NotModelledError, poly_of
+from ttools.sanitizer.sizes.host.paths import NotModelledError, expr_of
 from ttools.sanitizer.sizes.host.shapes import (
     contiguous_strides,
     flat,
@@ -59,9 +59,9 @@ class PhantomTensor(View):
     # ---- new tensors
     def _whole(self) -> bool:
         """Whether its elements are its storage's, in order."""
-        if poly_of(self.offset).constant != 0:
+        if expr_of(self.offset).constant != 0:
             return False
-        return self.is_contiguous() and poly_of(self.numel()) == self.storage.elements
+        return self.is_contiguous() and expr_of(self.numel()) == self.storage.elements
 
     def new(self, shape: Sequence[Any], dtype: Any = None, **content: Any) -> PhantomTensor:
         return make(shape, dtype or self.dtype, **content)
@@ -89,7 +89,7 @@ class PhantomTensor(View):
         if source is not None and not dtype.is_floating_point:
             content = self._content_in(dtype)
             if content is None and source.value is not None and float(source.value).is_integer():
-                content = as_poly(int(source.value))
+                content = as_expr(int(source.value))
         elif source is not None:
             value = source.value
             if value is None and source.content is not None and source.content.constant is not None:
@@ -104,14 +104,14 @@ class PhantomTensor(View):
         found._strides = tuple(like_strides(self._shape, self._strides))
         return found
 
-    def _content_in(self, dtype: torch.dtype) -> Poly | None:
+    def _content_in(self, dtype: torch.dtype) -> Expr | None:
         """The formula of the elements in another type; None where this one may have cut them."""
         content = self.storage.content
         if content is None or dtype.is_floating_point:
             return None
         if torch.bool in (dtype, self.dtype) and dtype != self.dtype:
             constant = content.constant
-            return None if constant is None else as_poly(int(constant != 0))
+            return None if constant is None else as_expr(int(constant != 0))
         if dtype.itemsize <= self.dtype.itemsize:
             return content
         return content if is_uncut(content, self.storage.elements, self.dtype) else None
@@ -128,7 +128,7 @@ class PhantomTensor(View):
             found._strides = tuple(contiguous_strides(self._shape))
         return found
 
-    def _filled(self, content: Poly | None, value: float | None, random: bool) -> PhantomTensor:
+    def _filled(self, content: Expr | None, value: float | None, random: bool) -> PhantomTensor:
         storage = self.storage
         storage.forget()
         if self._whole():
@@ -150,7 +150,7 @@ class PhantomTensor(View):
         return self._filled(None, None, False)
 
     def _elementwise(
-        self, other: Any, function: Callable[[Poly, Poly], Poly], modular: bool = True
+        self, other: Any, function: Callable[[Expr, Expr], Expr], modular: bool = True
     ) -> PhantomTensor:
         """An elementwise result; its formula where both are integers that are known.
 
@@ -163,7 +163,7 @@ class PhantomTensor(View):
         if isinstance(other, torch.Tensor):
             dtype = torch.promote_types(dtype, other.dtype)
             phantom: Any = other
-            if tuple(map(poly_of, phantom.shape)) != tuple(map(poly_of, self._shape)):
+            if tuple(map(expr_of, phantom.shape)) != tuple(map(expr_of, self._shape)):
                 return OPERATORS["add"](self, other)  # type: ignore[no-any-return]
             if phantom.dim() > 1 and phantom.stride() != self.stride():
                 return OPERATORS["add"](self, other)  # type: ignore[no-any-return]
@@ -171,7 +171,7 @@ class PhantomTensor(View):
         elif isinstance(other, float):
             dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
         else:
-            theirs = poly_of(other)
+            theirs = expr_of(other)
         mine = self._content_in(dtype) if self._whole() else None
         if mine is not None and not (modular or is_uncut(mine, self.storage.elements, dtype)):
             mine = None
@@ -198,7 +198,7 @@ class PhantomTensor(View):
     __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = _changed
     __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = __ipow__ = _changed
 
-    def _divided(self, other: Any, function: Callable[[Poly, Poly], Poly]) -> PhantomTensor:
+    def _divided(self, other: Any, function: Callable[[Expr, Expr], Expr]) -> PhantomTensor:
         if isinstance(other, int) and other > 0:
             return self._elementwise(other, function, modular=False)
         return OPERATORS["remainder"](self, other)  # type: ignore[no-any-return]
@@ -233,7 +233,7 @@ class PhantomTensor(View):
         shape = [e * times if n == axis else e for n, e in enumerate(whole.shape)]
         content = whole.storage.content
         if content is not None and not is_constant(content):
-            each = {INDEX: floordiv(as_poly(INDEX), poly_of(times))}
+            each = {INDEX: floordiv(as_expr(INDEX), expr_of(times))}
             known = whole.dim() == 1 and whole._whole()
             content = substitute(content, each) if known else None
         return make(shape, self.dtype, content=content)
@@ -243,7 +243,7 @@ class PhantomTensor(View):
         storage, known = self.storage, None
         whole = self.dim() == 1 and self._whole() and type(value) is PhantomTensor
         goes_on = whole and isinstance(index, slice) and index == slice(1, None)
-        if goes_on and poly_of(value.numel()) + 1 == storage.elements:
+        if goes_on and expr_of(value.numel()) + 1 == storage.elements:
             known = joined_content(self[:1], value, self.dtype)
         storage.forget()
         storage.content = known
@@ -280,7 +280,7 @@ class PhantomTensor(View):
         each = self._content_in(kind)
         content = None
         if self.dim() == 1 and each is not None and is_constant(each):
-            content = each * (as_poly(INDEX) + 1)
+            content = each * (as_expr(INDEX) + 1)
         return make(self._shape, kind, content=content)
 
     def argsort(self, *_: Any, **__: Any) -> PhantomTensor:
@@ -293,7 +293,7 @@ class PhantomTensor(View):
         content = self.storage.content
         if content is not None and self._whole() and self.dim() == 1:
             last = self.storage.elements - 1
-            content = substitute(content, {INDEX: last - as_poly(INDEX)})
+            content = substitute(content, {INDEX: last - as_expr(INDEX)})
         elif content is not None and not is_constant(content):
             content = None
         return self._like(self.dtype, content=content, random=self.storage.random)
@@ -332,7 +332,7 @@ def make(
     shape: Sequence[Any],
     dtype: torch.dtype,
     *,
-    content: Poly | None = None,
+    content: Expr | None = None,
     value: float | None = None,
     random: bool = False,
     strides: Sequence[Any] | None = None,
@@ -345,26 +345,26 @@ def make(
     elements = product(extents)
     if strides is not None:
         elements = 1 + sum((e - 1) * s for e, s in zip(extents, strides, strict=True))
-    storage = Storage(poly_of(elements), dtype, content, value, random)
+    storage = Storage(expr_of(elements), dtype, content, value, random)
     return PhantomTensor(storage, extents, strides or contiguous_strides(extents))
 
 
-def joined_content(one: PhantomTensor, other: PhantomTensor, dtype: torch.dtype) -> Poly | None:
+def joined_content(one: PhantomTensor, other: PhantomTensor, dtype: torch.dtype) -> Expr | None:
     """The formula of what two tensors of integers hold one after the other, if it is one."""
     first, content = one._content_in(dtype), other._content_in(dtype)
-    length = poly_of(one.numel())
+    length = expr_of(one.numel())
     if content is None or not other._whole():
         return None
-    shifted = substitute(content, {INDEX: as_poly(INDEX) - length})
+    shifted = substitute(content, {INDEX: as_expr(INDEX) - length})
     if first is None or length.constant != 1:
         return shifted if first == shifted and one._whole() else None
-    at = poly_of(one.offset)
-    same = substitute(first, {INDEX: at}) == substitute(shifted, {INDEX: as_poly(0)})
+    at = expr_of(one.offset)
+    same = substitute(first, {INDEX: at}) == substitute(shifted, {INDEX: as_expr(0)})
     return shifted if same else None
 
 
-def constant_content(value: Any, dtype: torch.dtype) -> tuple[Poly | None, float | None]:
+def constant_content(value: Any, dtype: torch.dtype) -> tuple[Expr | None, float | None]:
     """What a storage filled with a number holds: its `content` and `value`."""
     if dtype.is_floating_point:
         return None, float(value) if type(value) in (bool, int, float) else None
-    return (poly_of(int(value) if isinstance(value, float) else value), None)
+    return (expr_of(int(value) if isinstance(value, float) else value), None)

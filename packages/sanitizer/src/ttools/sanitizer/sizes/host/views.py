@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ttools.sanitizer.sizes.host.paths import NotModelledError, host_int, poly_of
+from ttools.sanitizer.sizes.host.paths import NotModelledError, expr_of, symbolic_int
 from ttools.sanitizer.sizes.host.shapes import (
     contiguous_strides,
     flat,
@@ -129,7 +129,7 @@ class View:
                 raise NotModelledError("a view as another type")
             return self
         extents = self._resolved(flat(shape))
-        if tuple(map(poly_of, extents)) == tuple(map(poly_of, self._shape)):
+        if tuple(map(expr_of, extents)) == tuple(map(expr_of, self._shape)):
             return self
         found = self._viewed(extents)
         if found is None:
@@ -151,9 +151,9 @@ class View:
         if not unknown:
             return tuple(shape)
         rest = product([e for n, e in enumerate(shape) if n not in unknown])
-        quotient = poly_of(self.numel()).divided(poly_of(rest))
+        quotient = expr_of(self.numel()).divided(expr_of(rest))
         exact = not quotient[1].terms
-        found = host_int(quotient[0]) if exact else self.numel() // rest
+        found = symbolic_int(quotient[0]) if exact else self.numel() // rest
         return tuple(found if n in unknown else e for n, e in enumerate(shape))
 
     def permute(self, *axes: Any) -> Self:

@@ -1,8 +1,8 @@
 """Follows the numbers of a script from the tensors that they come from, while it runs.
 
-A tensor that is asked for its shape answers with integers that note it (`noted`); a tensor that is
-made by such integers, or of other tensors, keeps what its extents come from. Owns what is known of
-tensors, and what is replaced in torch, Triton and Python meanwhile. Must not know launches.
+A tensor that is asked for its shape answers with traced integers; a tensor that is made by such
+integers, or of other tensors, keeps the provenance of its extents. What of torch, Triton and Python
+is replaced meanwhile is here, too.
 """
 
 from __future__ import annotations
@@ -23,23 +23,27 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from ttools.core.imports import after_import
 from ttools.core.patches import Patches
+from ttools.interpreter.ir.expr import Expr, as_expr, floordiv, product
 from ttools.sanitizer.sizes.script.formulas import runs_of
-from ttools.sanitizer.sizes.script.noted import (
-    Noted,
+from ttools.sanitizer.sizes.script.traced import (
+    Provenance,
+    Trace,
+    TracedInt,
+    divided,
+    extent,
     extremum,
+    limited,
     next_power,
-    note_of,
-    noted,
-    passed_to_int,
+    provenance,
     stripped,
+    traced_value,
 )
-from ttools.sanitizer.sizes.script.notes import Note, combined, extent, number, product
 
-Extents = tuple[Note | None, ...]
+Extents = tuple[Provenance, ...]
 
 
 class Following(TorchFunctionMode):
-    """Notes what the extents of tensors come from.
+    """Knows the provenance of the extents of tensors.
 
     An extent of which nothing is known comes from the script, and stands for itself.
     """
@@ -48,6 +52,7 @@ class Following(TorchFunctionMode):
         super().__init__()
         self._known: Any = WeakTensorKeyDictionary()
         self._paused = 0
+        self.trace = Trace()
         self.handed_out = False
 
     def __torch_function__(
@@ -95,7 +100,7 @@ class Following(TorchFunctionMode):
             return (None,) * int(tensor.dim())
         return tuple(notes)
 
-    def _notes(self, tensor: Any) -> tuple[Note, ...]:
+    def _notes(self, tensor: Any) -> tuple[Expr, ...]:
         with self.paused():
             found = self.extents(tensor)
             return tuple(n or extent(e) for n, e in zip(found, tensor.shape, strict=True))
@@ -105,23 +110,22 @@ class Following(TorchFunctionMode):
     def _shape(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
         notes = self._notes(tensor)
         if isinstance(result, int) and dim is not None:
-            return noted(result, notes[dim])
-        return torch.Size(map(noted, result, notes))
+            return self.trace.integer(result, notes[dim])
+        return torch.Size(map(self.trace.integer, result, notes))
 
     def _numel(self, result: int, tensor: Any) -> int:
-        return noted(result, product(self._notes(tensor)))
+        return self.trace.integer(result, product(self._notes(tensor)))
 
     def _length(self, result: int, tensor: Any) -> int:
-        passed_to_int[result].add(self._notes(tensor)[0])
-        return result
+        return self.trace.take(result, self._notes(tensor)[0])
 
     def _stride(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
         notes = self._notes(tensor)
         with self.paused():
             found = stride_notes(tuple(tensor.shape), tensor.stride(), notes)
         if isinstance(result, int) and dim is not None:
-            return noted(result, found[dim])
-        return tuple(map(noted, result, found))
+            return self.trace.integer(result, found[dim])
+        return tuple(map(self.trace.integer, result, found))
 
     # --- what is made ------------------------------------------------------------------------
 
@@ -146,17 +150,17 @@ class Following(TorchFunctionMode):
     def _made(self, tensor: Any, given: Sequence[Any], tensors: Sequence[Any]) -> Extents:
         shape = tuple(tensor.shape)
         sources = [(tuple(t.shape), self._notes(t)) for t in tensors]
-        found: list[Note | None] = [_inherited(n, axis, shape, sources)
+        found: list[Provenance] = [_inherited(n, axis, shape, sources)
                                     for axis, n in enumerate(shape)]  # fmt: skip
-        if any(type(each) is Noted for each in given):
+        if any(type(each) is TracedInt for each in given):
             named = _as_given(shape, [each for each in given if isinstance(each, int)])
             if named is not None:
-                rest = product(n for _, notes in sources[:1] for n in notes)
+                rest = limited(product(n for _, notes in sources[:1] for n in notes))
                 for axis, each in enumerate(named):
-                    if type(each) is Noted:
-                        found[axis] = each.note
+                    if type(each) is TracedInt:
+                        found[axis] = each.expr
                     elif each >= 0 and found[axis] is None:
-                        found[axis] = number(each)
+                        found[axis] = as_expr(each)
                     elif each < 0 and found[axis] is None and rest is not None:
                         found[axis] = _quotient(rest, [n for n in named if n is not each])
         return _kept(shape, found)
@@ -164,18 +168,18 @@ class Following(TorchFunctionMode):
     def _indexed(self, tensor: Any, index: Any, result: Any) -> Extents:
         """Extents of a tensor that is indexed by integers and slices."""
         index = index if type(index) is tuple else (index,)
-        taken = sum(type(i) in (int, Noted, slice) for i in index)
+        taken = sum(type(i) in (int, TracedInt, slice) for i in index)
         sources = [(tuple(tensor.shape), self._notes(tensor))]
         if any(
-            i is not None and i is not ... and type(i) not in (int, Noted, slice) for i in index
+            i is not None and i is not ... and type(i) not in (int, TracedInt, slice) for i in index
         ):
             return self._made(result, (), (tensor,))
         shape, notes = sources[0]
         axis = 0
-        found: list[Note | None] = []
+        found: list[Provenance] = []
         for each in (*index, *(() if ... in index else (...,))):
             if each is None:
-                found.append(number(1))
+                found.append(as_expr(1))
             elif each is ...:
                 found += notes[axis : axis + len(shape) - taken]
                 axis += len(shape) - taken
@@ -186,38 +190,42 @@ class Following(TorchFunctionMode):
         return _kept(tuple(result.shape), found)
 
 
-def _sliced(part: slice, whole: Note, length: int) -> Note | None:
+def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
     """The extent of a slice."""
     begin, end, step = part.indices(length)
     if step != 1:
         return None
-    if (begin, end) == (0, length) and type(part.stop) is not Noted:
+    if (begin, end) == (0, length) and type(part.stop) is not TracedInt:
         return whole
-    stop = note_of(part.stop) if part.stop is not None else whole
+    stop = provenance(part.stop) if part.stop is not None else whole
     if part.stop is not None and part.stop < 0:
-        stop = combined("+", whole, note_of(part.stop))
+        stop = None if stop is None else whole + stop
     elif part.stop is not None and part.stop > length:
         stop = whole
     if (part.start or 0) < 0:
         return None
-    found = combined("+", stop, combined("*", number(-1), note_of(part.start or 0)))
+    start = provenance(part.start or 0)
+    if stop is None or start is None:
+        return None
     # A slice by numbers of the script's own has an extent of its own.
-    return found if found is None or found.kind != "number" else None
+    return limited(stop - start) if (stop - start).constant is None else None
 
 
-def _kept(shape: tuple[int, ...], notes: Sequence[Note | None]) -> Extents:
-    """Notes that give the extents; those that do not are of something else."""
+def _kept(shape: tuple[int, ...], notes: Sequence[Provenance]) -> Extents:
+    """Return what gives the extents; what does not is of something else."""
     if len(notes) != len(shape):
         return (None,) * len(shape)
     return tuple(
-        note if note is not None and note.value(lambda n: n) == e else None
+        note if note is not None and traced_value(note) == e else None
         for note, e in zip(notes, shape, strict=True)
     )
 
 
-def _quotient(whole: Note, others: Sequence[int]) -> Note | None:
+def _quotient(whole: Expr, others: Sequence[int]) -> Provenance:
     """What is left of all elements for an axis that torch computes."""
-    return combined("//", whole, product(map(note_of, others)))
+    known = [provenance(n) for n in others]
+    given = [p for p in known if p is not None]
+    return limited(divided(floordiv, whole, product(given))) if given == known else None
 
 
 def _as_given(shape: tuple[int, ...], numbers: list[int]) -> Sequence[int] | None:
@@ -233,8 +241,8 @@ def _inherited(
     length: int,
     axis: int,
     shape: tuple[int, ...],
-    sources: Sequence[tuple[tuple[int, ...], tuple[Note, ...]]],
-) -> Note | None:
+    sources: Sequence[tuple[tuple[int, ...], tuple[Expr, ...]]],
+) -> Provenance:
     """The note of an axis of one of the tensors that another was made of."""
     for other, notes in sources:
         if len(other) == len(shape) and other[axis] == length > 1:
@@ -246,18 +254,18 @@ def _inherited(
         for other, notes in sources:
             for lengths, part in zip(runs_of(other), runs_of(notes), strict=True):
                 if math.prod(lengths) == length and len(part) > 1:
-                    found = product(part)
+                    found = limited(product(part))
                     if found is not None:
                         among.add(found)
     return among.pop() if len(among) == 1 and length > 1 else None
 
 
 def stride_notes(
-    shape: Sequence[int], strides: Sequence[int], notes: Sequence[Note]
-) -> list[Note | None]:
+    shape: Sequence[int], strides: Sequence[int], notes: Sequence[Expr]
+) -> list[Provenance]:
     """What strides come from: the extents further in, as far as elements lie without a gap."""
-    found: list[Note | None] = [None] * len(shape)
-    step, note = 1, number(1)
+    found: list[Provenance] = [None] * len(shape)
+    step, note = 1, as_expr(1)
     axes = sorted(range(len(shape)), key=lambda n: (strides[n], shape[n] != 1, -n))
     for axis in axes:
         if strides[axis] == 0:
@@ -265,10 +273,10 @@ def stride_notes(
         if strides[axis] != step:
             if shape[axis] == 1:
                 continue
-            step, note = strides[axis], number(strides[axis])
+            step, note = strides[axis], as_expr(strides[axis])
         found[axis] = note
-        longer = combined("*", note, notes[axis])
-        step, note = step * shape[axis], longer if longer is not None else number(step)
+        longer = limited(note * notes[axis])
+        step, note = step * shape[axis], longer if longer is not None else as_expr(step)
     return found
 
 
@@ -283,9 +291,7 @@ def _flat(value: Any, depth: int) -> Iterator[Any]:
 @contextmanager
 def following(mode: Following) -> Iterator[None]:
     """Follows numbers meanwhile, as far as tensors are asked by this thread."""
-    passed_to_int.clear()
     with Patches() as patches:
-        patches.callback(passed_to_int.clear)
         for name in _EXTREMA:
             patches.wrap(builtins, name, partial(extremum, name))
         owner, attribute = triton.next_power_of_2, "fn"

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ttools.interpreter.ir.expr import Expr
 from ttools.sanitizer.sizes.grids import grid_limits
-from ttools.sanitizer.sizes.host.paths import poly_of
+from ttools.sanitizer.sizes.host.paths import expr_of
 from ttools.sanitizer.sizes.host.storage import Storage
 from ttools.sanitizer.sizes.host.tensors import PhantomTensor
-from ttools.sanitizer.sizes.script.formulas import Formula
 from ttools.sanitizer.sizes.script.layouts import Layout
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
+from ttools.sanitizer.sizes.script.traced import may_be_negative
 
 #: Sizes beyond this one are not looked at where the grid is too long for a GPU: that a product of
 #: matrices with tiles of 64 cannot be launched with 4,194,241 columns is no news to anybody.
@@ -33,6 +34,7 @@ class General:
     Attributes:
         launch: the one that was seen.
         sizes: by name, as they were.
+        named: their expressions, by the length that they had.
         layouts: of the tensors, by parameter.
         scalars: the numbers passed, by parameter.
         grid: its extents.
@@ -45,12 +47,13 @@ class General:
 
     launch: SeenLaunch
     sizes: dict[str, int]
+    named: Mapping[int, Expr]
     layouts: Mapping[str, Layout]
-    scalars: Mapping[str, Formula]
-    grid: Sequence[Formula]
+    scalars: Mapping[str, Expr]
+    grid: Sequence[Expr]
     most: int = MOST_ELEMENTS
     assumptions: list[str] = field(default_factory=list)
-    computed: Mapping[str, Formula] = field(default_factory=dict)
+    computed: Mapping[str, Expr] = field(default_factory=dict)
     computes: bool = False
 
     @property
@@ -63,12 +66,12 @@ class General:
         """Whether the script would compute the constants that the launch has at these sizes."""
         arguments = self.launch.arguments
         return self.computes or all(
-            formula.value(sizes) == arguments[name] for name, formula in self.computed.items()
+            formula.at(sizes) == arguments[name] for name, formula in self.computed.items()
         )
 
     def with_computed(self) -> General:
         """The launch with constants as the script would compute them."""
-        texts = [f"{name} = {formula.text}" for name, formula in self.computed.items()]
+        texts = [f"{name} = {formula}" for name, formula in self.computed.items()]
         stated = f"of `{self.launch.kernel}`, as the script computes: {', '.join(texts)}"
         return replace(self, computes=True, assumptions=[*self.assumptions, stated])
 
@@ -78,7 +81,7 @@ class General:
 
         def phantom(seen: SeenTensor, elements: Any, shape: list[Any], strides: list[Any]) -> Any:
             if seen.storage not in storages:
-                storages[seen.storage] = Storage(poly_of(elements), seen.dtype)
+                storages[seen.storage] = Storage(expr_of(elements), seen.dtype)
             return PhantomTensor(storages[seen.storage], shape, strides, seen.offset)
 
         self.make(phantom, sizes)
@@ -87,22 +90,22 @@ class General:
         """Makes the launch with such tensors; whether it can be made."""
         arguments = dict(self.launch.arguments)
         for name, layout in self.layouts.items():
-            shape = [e.value(sizes) for e in layout.shape]
+            shape = [e.at(sizes) for e in layout.shape]
             for extent, note in zip(shape, layout.seen.notes, strict=False):
-                if note is not None and note.may_be_negative and extent < 0:
+                if note is not None and may_be_negative(note) and extent < 0:
                     return False  # nor would torch make it
-            if layout.counted.value(sizes) > self.most:
+            if layout.counted.at(sizes) > self.most:
                 return False
-            elements = layout.elements.value(sizes)
-            strides = [s.value(sizes) for s in layout.strides]
+            elements = layout.elements.at(sizes)
+            strides = [s.at(sizes) for s in layout.strides]
             arguments[name] = tensor(layout.seen, elements, shape, strides)
         for name, formula in self.scalars.items():
-            arguments[name] = formula.value(sizes)
+            arguments[name] = formula.at(sizes)
         if self.computes:
-            arguments |= {name: formula.value(sizes) for name, formula in self.computed.items()}
+            arguments |= {name: formula.at(sizes) for name, formula in self.computed.items()}
         for name in self.launch.decided:
             del arguments[name]
-        extents = tuple(extent.value(sizes) for extent in self.grid)
+        extents = tuple(extent.at(sizes) for extent in self.grid)
         is_long = any(e > most for e, most in zip(extents, grid_limits(), strict=True))
         if is_long and any(sizes[name] > LARGE_SIZE for name in self.sizes):
             return False

@@ -11,16 +11,9 @@ import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
 
+from ttools.interpreter.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv
 from ttools.sanitizer.sizes.grids import grid_limits
-from ttools.sanitizer.sizes.script.formulas import (
-    Formula,
-    Origins,
-    blocks,
-    constant,
-    formula_of,
-    runs_of,
-    size,
-)
+from ttools.sanitizer.sizes.script.formulas import Origins, runs_of
 from ttools.sanitizer.sizes.script.general import LARGE_SIZE, MOST_ELEMENTS, General
 from ttools.sanitizer.sizes.script.layouts import (
     Layout,
@@ -30,9 +23,14 @@ from ttools.sanitizer.sizes.script.layouts import (
     of_shared_storages,
     shape_of,
 )
-from ttools.sanitizer.sizes.script.notes import Note
-from ttools.sanitizer.sizes.script.notes import extent as extent_of
 from ttools.sanitizer.sizes.script.seen import SeenLaunch
+from ttools.sanitizer.sizes.script.traced import extent as extent_of
+from ttools.sanitizer.sizes.script.traced import (
+    extents_of,
+    rounded_extents,
+    traced_value,
+    with_extents,
+)
 
 #: A buffer with fewer blocks than that is likelier to be as long as a batch or a number of heads.
 _LEAST_BLOCKS = 5
@@ -54,70 +52,73 @@ def generalise(
             argument, and one with as many blocks as an axis that stays has stays, too.
     """
     names = _names(launch)
-    used = _explaining(launch, names)
+    every = {n: as_expr(Symbol(name, "size", SIZE)) for n, name in names.items()}
+    used = _explaining(launch, names, every)
     constants = _constants(launch)
     fixed_by = kept_extents(launch)
     for name in launch.constants - launch.decided:
         note = launch.notes.get(name)
-        if note is not None and note.follows:
-            fixed_by |= note.extents
+        if note is not None and not any(note.atoms()):
+            fixed_by |= extents_of(note)
     for note in _followed(launch, constants=False):
-        fixed_by |= note.rounded  # host code goes another way for each of its powers
+        fixed_by |= rounded_extents(note)  # host code goes another way for each of its powers
     sizes = {
         name: number
         for number, name in names.items()
         if number not in fixed_by
         and (name in freed or (number in used and number not in constants))
     }
-    named = {number: size(name) for name, number in sizes.items()}
+    named = {number: every[number] for number in sizes.values()}
     origins = _origins(launch, sizes, named)
     computed = _computed(launch)
     derived = {n: f for n in _derived(launch) if (f := origins.of(n)) is not None}
-    derived |= {n: formula_of(note, named) for n, note in computed.items()}
+    derived |= {n: with_extents(note, named) for n, note in computed.items()}
     layouts = of_shared_storages(
         {n: layout_of(t, shape_of(t, {**derived, **named})) for n, t in launch.tensors.items()}
     )
-    strides: dict[int, Formula] = {}
+    strides: dict[int, Expr] = {}
     for each in layouts.values():
         for number, formula in zip(each.seen.strides, each.strides, strict=True):
             if number not in strides or not strides[number].names:
                 strides[number] = formula
     # An extent or stride that stays as it is, is likelier than what has that value by chance.
-    fixed = {number for number, formula in strides.items() if formula.is_constant} | {
+    fixed = {number for number, formula in strides.items() if formula.constant is not None} | {
         number
         for each in layouts.values()
         for number, formula in zip(each.seen.shape, each.shape, strict=True)
-        if formula.is_constant
+        if formula.constant is not None
     }
     passed = _strides_passed(launch, layouts)
-    asked = {n: formula_of(note, named) for n, note in launch.asked.items()}
-    scalars: dict[str, Formula] = {}
+    taken = {n: with_extents(note, named) for n, note in launch.taken.items()}
+    scalars: dict[str, Expr] = {}
     for name, value in launch.arguments.items():
         if type(value) is int and name not in launch.constants:
             note = launch.notes.get(name)
-            found = formula_of(note, named) if note is not None else passed.get(name)
-            found = found or (size(names[value]) if names.get(value) in sizes else None)
-            found = found or asked.get(value) or strides.get(value)
+            found = with_extents(note, named) if note is not None else passed.get(name)
+            found = found or named.get(value)
+            found = found or taken.get(value) or strides.get(value)
             found = found or (None if value in fixed else origins.of(value))
-            scalars[name] = found or constant(value)
+            scalars[name] = found or as_expr(value)
     # Blocks of an argument are likelier than an axis that no argument is as long as.
-    counts = [blocks(f, b) for f in scalars.values() if f.names for b in sorted(constants)]
-    of_scalars = {f.value(sizes): f for f in reversed(counts) if f.value(sizes) > 1}
+    counts = [
+        ceildiv(f, as_expr(b)) for f in scalars.values() if f.names for b in sorted(constants)
+    ]
+    of_scalars = {f.at(sizes): f for f in reversed(counts) if f.at(sizes) > 1}
     no_blocks = set(_scalars(launch)) | (set(named) if by_axis else set())
     kept = {-(-e // b) for e in fixed for b in constants} - set(named) if by_axis else set()
     grid = [
         (None if extent in no_blocks else of_scalars.get(extent))
         or origins.of(extent)
-        or constant(extent)
+        or as_expr(extent)
         if extent not in kept
-        else constant(extent)
+        else as_expr(extent)
         for extent in launch.grid
     ]
     _keep_batches(grid, launch, layouts)
     for axis, note in enumerate(launch.grid_notes):
         if note is not None:
-            grid[axis] = formula_of(note, named)
-    return _general(launch, sizes, layouts, scalars, grid, most)
+            grid[axis] = with_extents(note, named)
+    return _general(launch, sizes, named, layouts, scalars, grid, most)
 
 
 def with_counts(general: General, parameters: Container[str]) -> General | None:
@@ -127,10 +128,10 @@ def with_counts(general: General, parameters: Container[str]) -> General | None:
     block only.
     """
     counts = {
-        formula.value(general.sizes): formula
-        for name in general.sizes
+        formula.at(general.sizes): formula
+        for size in general.named.values()
         for length in sorted(_constants(general.launch))
-        if (formula := blocks(size(name), length)).names
+        if (formula := ceildiv(size, as_expr(length))).names
     }
     layouts = dict(general.layouts)
     for name, layout in general.layouts.items():
@@ -138,24 +139,27 @@ def with_counts(general: General, parameters: Container[str]) -> General | None:
             axes = [
                 n
                 for n, f in enumerate(layout.shape)
-                if layout.seen.note(n) is None and f.is_constant and f.value({}) in counts
+                if layout.seen.note(n) is None and f.constant is not None and f.constant in counts
             ]
             if axes:
-                count = counts[layout.shape[axes[0]].value({})]
+                count = counts[layout.shape[axes[0]].constant or 0]
                 shape = [count if n == axes[0] else f for n, f in enumerate(layout.shape)]
                 layouts[name] = layout_of(layout.seen, shape)
     if layouts == general.layouts:
         return None
     most, scalars = general.most, general.scalars
-    return _general(general.launch, general.sizes, layouts, scalars, general.grid, most)
+    return _general(
+        general.launch, general.sizes, general.named, layouts, scalars, general.grid, most
+    )
 
 
 def _general(
     launch: SeenLaunch,
     sizes: dict[str, int],
+    named: Mapping[int, Expr],
     layouts: Mapping[str, Layout],
-    scalars: Mapping[str, Formula],
-    grid: Sequence[Formula],
+    scalars: Mapping[str, Expr],
+    grid: Sequence[Expr],
     most: int,
 ) -> General:
     stated = _stated(launch, layouts, scalars, grid, sizes)
@@ -167,20 +171,19 @@ def _general(
                 f"grid[{axis}] is at most {grid_limits()[axis]:,}, as launches need, at sizes "
                 f"beyond {LARGE_SIZE:,}"
             )
-    named = {number: size(name) for name, number in sizes.items()}
     notes = {n: note for n, note in launch.notes.items() if n in launch.constants - launch.decided}
-    computed = {n: f for n, note in notes.items() if (f := formula_of(note, named)).names}
-    return General(launch, sizes, layouts, scalars, grid, most, stated, computed)
+    computed = {n: f for n, note in notes.items() if (f := with_extents(note, named)).names}
+    return General(launch, sizes, named, layouts, scalars, grid, most, stated, computed)
 
 
-def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Formula]:
+def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
     """Arguments that are the strides of a tensor, one after the other; the last may be left out."""
     numbers = [
         (name, value)
         for name, value in launch.arguments.items()
         if type(value) is int and name not in launch.constants
     ]
-    found: dict[str, Formula] = {}
+    found: dict[str, Expr] = {}
     left, start = list(layouts.values()), 0
     while start < len(numbers):
         for each in left:
@@ -200,22 +203,32 @@ def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[s
     return found
 
 
-def _keep_batches(grid: list[Formula], launch: SeenLaunch, layouts: Mapping[str, Layout]) -> None:
+def _keep_batches(grid: list[Expr], launch: SeenLaunch, layouts: Mapping[str, Layout]) -> None:
     """Axes of a grid that are as long as blocks of a size by chance.
 
     Programs are blocks of a size along one axis of the grid. Where another has as many as two axes
     of a tensor that stay as they are, a batch and its heads say, it is those.
     """
     kept = [
-        [e for e, f in zip(each.seen.shape, each.shape, strict=True) if f.is_constant and e > 1]
+        [
+            e
+            for e, f in zip(each.seen.shape, each.shape, strict=True)
+            if f.constant is not None and e > 1
+        ]
         for each in layouts.values()
     ]
     products = {one * other for each in kept for one, other in itertools.combinations(each, 2)}
-    counts = [n for n, formula in enumerate(grid) if formula.text.startswith("cdiv(")]
+    counts = [n for n, formula in enumerate(grid) if _counts_blocks(formula)]
     for axis in reversed(counts):
         among = [n for n in counts if n != axis and grid[n].names == grid[axis].names]
         if among and launch.grid[axis] in products:
-            grid[axis] = constant(launch.grid[axis])
+            grid[axis] = as_expr(launch.grid[axis])
+
+
+def _counts_blocks(formula: Expr) -> bool:
+    """Return whether it is a product of numbers of blocks."""
+    symbols = formula.symbols()
+    return bool(symbols) and all(symbol.kind == "floordiv" for symbol in symbols)
 
 
 def _constants(launch: SeenLaunch) -> set[int]:
@@ -236,7 +249,7 @@ def _scalars(launch: SeenLaunch) -> dict[int, str]:
     return {v: n for n, v in reversed(numbers)}
 
 
-def _followed(launch: SeenLaunch, constants: bool = True) -> list[Note]:
+def _followed(launch: SeenLaunch, constants: bool = True) -> list[Expr]:
     """Where the numbers of a launch come from, as far as that is known."""
     known = launch.notes.items()
     numbers = [note for n, note in known if constants or n not in launch.constants]
@@ -247,16 +260,16 @@ def _followed(launch: SeenLaunch, constants: bool = True) -> list[Note]:
 
 def _read(launch: SeenLaunch) -> frozenset[int]:
     """Lengths of extents that the script has computed something from."""
-    return frozenset().union(*(note.extents for note in _followed(launch)))
+    return frozenset().union(*map(extents_of, _followed(launch)))
 
 
-def _computed(launch: SeenLaunch) -> dict[int, Note]:
+def _computed(launch: SeenLaunch) -> dict[int, Expr]:
     """Extents of which nothing is known that are as long as one number that was computed."""
     unknown = {e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.note(n)}
-    found: dict[int, set[Note]] = {e: set() for e in unknown - _read(launch) if e > 1}
+    found: dict[int, set[Expr]] = {e: set() for e in unknown - _read(launch) if e > 1}
     for note in _followed(launch, constants=False):
-        value = note.value(int)
-        if value in found and note.extents:
+        value = traced_value(note)
+        if value in found and note.constant is None:
             found[value].add(note)
     return {e: next(iter(notes)) for e, notes in found.items() if len(notes) == 1}
 
@@ -299,24 +312,26 @@ def _names(launch: SeenLaunch) -> dict[int, str]:
             if length > 1 and length not in derived and known:
                 found.setdefault(length, scalars.get(length, f"{name}_{axis}"))
     for note in _followed(launch):
-        for length in sorted(note.extents - found.keys()):
+        for length in sorted(extents_of(note) - found.keys()):
             found[length] = scalars.get(length, f"extent_{length}")
     return found
 
 
-def _origins(launch: SeenLaunch, sizes: Mapping[str, int], named: Mapping[int, Formula]) -> Origins:
+def _origins(launch: SeenLaunch, sizes: Mapping[str, int], named: Mapping[int, Expr]) -> Origins:
     shapes = [shape_of(tensor, named) for tensor in launch.tensors.values()]
-    return Origins(sizes, shapes, sorted(_constants(launch)))
+    return Origins(sizes, named.values(), shapes, sorted(_constants(launch)))
 
 
-def _explaining(launch: SeenLaunch, names: Mapping[int, str]) -> set[int]:
+def _explaining(
+    launch: SeenLaunch, names: Mapping[int, str], named: Mapping[int, Expr]
+) -> set[int]:
     """The extents that an argument or the grid may come from."""
     every = {name: number for number, name in names.items()}
-    origins = _origins(launch, every, {number: size(name) for number, name in names.items()})
+    origins = _origins(launch, every, named)
     numbers = [v for n, v in launch.arguments.items()
                if n not in launch.constants and n not in launch.notes]  # fmt: skip
     known = [*launch.notes.items(), *enumerate(launch.grid_notes)]
-    used = {e for n, note in known if note and n not in launch.constants for e in note.extents}
+    used = {e for n, note in known if note and n not in launch.constants for e in extents_of(note)}
     numbers += [e for e, n in zip(launch.grid, launch.grid_notes, strict=True) if n is None]
     for number in numbers:
         found = origins.of(number) if type(number) is int else None
@@ -327,12 +342,12 @@ def _explaining(launch: SeenLaunch, names: Mapping[int, str]) -> set[int]:
 def _stated(
     launch: SeenLaunch,
     layouts: Mapping[str, Layout],
-    scalars: Mapping[str, Formula],
-    grid: Sequence[Formula],
+    scalars: Mapping[str, Expr],
+    grid: Sequence[Expr],
     sizes: Mapping[str, int],
 ) -> list[str]:
     """What is taken for granted, in words."""
-    numbers: list[tuple[str, Formula, Note | None]] = []
+    numbers: list[tuple[str, Expr, Expr | None]] = []
     for name, layout in layouts.items():
         shape = enumerate(layout.shape)
         numbers += [(f"{name}.shape[{n}]", f, layout.seen.note(n)) for n, f in shape]
@@ -340,11 +355,11 @@ def _stated(
             numbers += [(f"{name}.stride({n})", f, None) for n, f in enumerate(layout.strides)]
     numbers += [(n, f, launch.notes.get(n)) for n, f in scalars.items() if n not in sizes]
     axes = enumerate(grid)
-    numbers += [(f"grid[{n}]", f, launch.grid_notes[n]) for n, f in axes if f.text != "1"]
+    numbers += [(f"grid[{n}]", f, launch.grid_notes[n]) for n, f in axes if f.constant != 1]
     kernel = launch.kernel
-    free = [f"{what} = {f.text}" for what, f, note in numbers if f.names and note is None]
-    known = [f"{what} = {f.text}" for what, f, note in numbers if f.names and note is not None]
-    fixed = [f"{what} = {f.text}" for what, f, _ in numbers if f.is_constant]
+    free = [f"{what} = {f}" for what, f, note in numbers if f.names and note is None]
+    known = [f"{what} = {f}" for what, f, note in numbers if f.names and note is not None]
+    fixed = [f"{what} = {f}" for what, f, _ in numbers if f.constant is not None]
     fixed += [
         f"{n} = {v!r}"
         for n, v in launch.arguments.items()
@@ -357,4 +372,13 @@ def _stated(
         stated.append(f"of `{kernel}`, as the script computes: {', '.join(known)}")
     if fixed:
         stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
+    lost = [n for n in scalars if n not in launch.notes and launch.arguments[n] in launch.taken]
+    lost += [
+        f"grid[{n}]"
+        for n, (e, note) in enumerate(zip(launch.grid, launch.grid_notes, strict=True))
+        if note is None and e in launch.taken
+    ]
+    if lost:
+        plain = "guessed, as `int` or `len` gave plain integers"
+        stated.append(f"of `{kernel}`, {plain}: {', '.join(lost)}")
     return stated

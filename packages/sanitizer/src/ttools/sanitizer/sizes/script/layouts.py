@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ttools.sanitizer.sizes.script.formulas import Formula, constant, formula_of, product
+from ttools.interpreter.ir.expr import Expr, as_expr, product
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
+from ttools.sanitizer.sizes.script.traced import extents_of, with_extents
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,16 @@ class Layout:
     """
 
     seen: SeenTensor
-    shape: tuple[Formula, ...]
-    strides: tuple[Formula, ...]
-    elements: Formula
-    counted: Formula
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    elements: Expr
+    counted: Expr
 
 
-def shape_of(tensor: SeenTensor, named: Mapping[int, Formula]) -> tuple[Formula, ...]:
-    """Formulas of its extents: of what they come from, or of what is as large."""
+def shape_of(tensor: SeenTensor, named: Mapping[int, Expr]) -> tuple[Expr, ...]:
+    """Exprs of its extents: of what they come from, or of what is as large."""
     return tuple(
-        named.get(extent, constant(extent)) if note is None else formula_of(note, named)
+        named.get(extent, as_expr(extent)) if note is None else with_extents(note, named)
         for extent, note in zip(tensor.shape, map(tensor.note, _axes(tensor)), strict=True)
     )
 
@@ -52,7 +52,7 @@ def kept_extents(launch: SeenLaunch) -> set[int]:
         within = axes if shared else axes[: _last_gap(tensor, axes)]
         for axis in within:
             note = tensor.note(axis)
-            found |= {tensor.shape[axis]} if note is None else note.extents
+            found |= {tensor.shape[axis]} if note is None else extents_of(note)
     return found
 
 
@@ -72,7 +72,7 @@ def _order(tensor: SeenTensor) -> list[int]:
     axes = [
         n
         for n, (extent, note) in enumerate(zip(tensor.shape, notes, strict=True))
-        if extent != 1 or (note is not None and note.extents)
+        if extent != 1 or (note is not None and note.constant is None)
     ]
     return sorted(axes, key=lambda n: (tensor.strides[n], tensor.shape[n] != 1, -n))
 
@@ -94,32 +94,25 @@ def _is_packed(tensor: SeenTensor) -> bool:
     return True
 
 
-def layout_of(tensor: SeenTensor, shape: Sequence[Formula]) -> Layout:
+def layout_of(tensor: SeenTensor, shape: Sequence[Expr]) -> Layout:
     """The tensor with that shape; strides follow as far in as there is no gap."""
-    strides = [constant(s) for s in tensor.strides]
-    step, inner = 1, [constant(1)]
+    strides = [as_expr(s) for s in tensor.strides]
+    step, inner = 1, [as_expr(1)]
     for axis in _order(tensor):
         if tensor.strides[axis] == 0:
             continue
         if tensor.strides[axis] != step:
-            step, inner = tensor.strides[axis], [constant(tensor.strides[axis])]
+            step, inner = tensor.strides[axis], [as_expr(tensor.strides[axis])]
         strides[axis] = product(reversed(inner))
         inner.append(shape[axis])
         step *= tensor.shape[axis]
     if is_dense(tensor):
         whole = product(shape)
         return Layout(tensor, tuple(shape), tuple(strides), whole, whole)
-    names = frozenset().union(*(f.names for f in (*shape, *strides)))
     last = sum((e - 1) * s for e, s in zip(tensor.shape, tensor.strides, strict=True))
-    rest = tensor.elements - last
-
-    def elements(sizes: Mapping[str, Any]) -> Any:
-        total: Any = rest
-        for extent, stride in zip(shape, strides, strict=True):
-            total = total + (extent.value(sizes) - 1) * stride.value(sizes)
-        return total
-
-    whole = Formula("elements", elements, names)
+    whole = as_expr(tensor.elements - last)
+    for extent, stride in zip(shape, strides, strict=True):
+        whole = whole + (extent - 1) * stride
     counted = product(shape) if _is_packed(tensor) else whole
     return Layout(tensor, tuple(shape), tuple(strides), whole, counted)
 
@@ -136,6 +129,6 @@ def of_shared_storages(layouts: Mapping[str, Layout]) -> dict[str, Layout]:
 
 
 def _fixed(tensor: SeenTensor) -> Layout:
-    shape, strides = map(constant, tensor.shape), map(constant, tensor.strides)
-    whole = constant(tensor.elements)
+    shape, strides = map(as_expr, tensor.shape), map(as_expr, tensor.strides)
+    whole = as_expr(tensor.elements)
     return Layout(tensor, tuple(shape), tuple(strides), whole, whole)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ttools.core.launch_path import CALL, HEURISTICS, observe, take_over
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
+from ttools.interpreter.ir.expr import Expr
 from ttools.sanitizer.sizes.held import Held, held
-from ttools.sanitizer.sizes.script.noted import Noted, passed_to_int, stripped
-from ttools.sanitizer.sizes.script.notes import Note
+from ttools.sanitizer.sizes.script.traced import Provenance, TracedInt, stripped
 
 if TYPE_CHECKING:
     from ttools.sanitizer.sizes.script.following import Following
@@ -40,9 +40,9 @@ class SeenTensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
-    notes: tuple[Note | None, ...] = field(default=(), compare=False, repr=False)
+    notes: tuple[Provenance, ...] = field(default=(), compare=False, repr=False)
 
-    def note(self, axis: int) -> Note | None:
+    def note(self, axis: int) -> Provenance:
         """What an extent comes from, if that is not the script."""
         return self.notes[axis] if self.notes else None
 
@@ -61,7 +61,7 @@ class SeenLaunch:
         decided: names of those.
         notes: what numbers that were followed come from, by parameter.
         grid_notes: the same of the grid.
-        asked: what numbers may come from that `int` was called for.
+        taken: of plain numbers that C code took of traced integers, where they may come from.
         held: what tables of which something is promised held, by parameter, in all such launches.
     """
 
@@ -72,9 +72,9 @@ class SeenLaunch:
     line: str | None
     heuristics: Any = None
     decided: frozenset[str] = frozenset()
-    notes: Mapping[str, Note] = field(default_factory=dict)
-    grid_notes: tuple[Note | None, ...] = (None, None, None)
-    asked: Mapping[int, Note] = field(default_factory=dict)
+    notes: Mapping[str, Expr] = field(default_factory=dict)
+    grid_notes: tuple[Provenance, ...] = (None, None, None)
+    taken: Mapping[int, Expr] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -203,19 +203,20 @@ def _seen(
         grid = grid(bound)
     extents = [*(grid if isinstance(grid, (tuple, list)) else (grid,)), 1, 1][:3]
     x, y, z = (e if type(e) is int else int(stripped(e)) for e in extents)
-    numbers = {name: value for name, value in bound.items() if type(value) is Noted}
-    notes = {name: value.note for name, value in numbers.items() if value.note is not None}
-    grid_notes = tuple(e.note if type(e) is Noted else None for e in extents)
+    numbers = {name: value for name, value in bound.items() if type(value) is TracedInt}
+    notes = {name: value.expr for name, value in numbers.items() if value.expr is not None}
+    grid_notes = tuple(e.expr if type(e) is TracedInt else None for e in extents)
     storages: dict[int, int] = {}
     arguments = {
         name: _argument(name, stripped(bound[name]), storages, following) for name in names
     }
     constants = frozenset(p.name for p in function.params if p.is_constexpr)
     plain = {*(v for n, v in arguments.items() if type(v) is int), x, y, z}
-    asked = {n: next(iter(passed_to_int[n])) for n in plain if len(passed_to_int.get(n, ())) == 1}
+    every = {} if following is None else following.trace.taken
+    taken = {n: next(iter(every[n])) for n in plain if len(every.get(n, ())) == 1}
     above, decided = _heuristics(function, running)
     launch = SeenLaunch(function, arguments, constants, (x, y, z), host_line(), above, decided)
-    return replace(launch, notes=notes, grid_notes=grid_notes, asked=asked)
+    return replace(launch, notes=notes, grid_notes=grid_notes, taken=taken)
 
 
 def _argument(

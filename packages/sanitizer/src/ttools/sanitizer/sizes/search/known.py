@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ttools.interpreter.ir.expr import Symbol
 from ttools.sanitizer.sizes.algebra.limits import Limit
-from ttools.sanitizer.sizes.algebra.polynomials import Symbol
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.concrete.trial import Trial
 from ttools.sanitizer.sizes.host.kernels import Kernels

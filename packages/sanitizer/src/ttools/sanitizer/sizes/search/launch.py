@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ttools.sanitizer.sizes.algebra.polynomials import Symbol, evaluate
+from ttools.interpreter.ir.expr import Symbol, evaluate
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.host.launches import Launch
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region
@@ -84,9 +84,9 @@ class Search(LineSearch):
     def _point(self, witness: Mapping[Symbol, int]) -> Point:
         """Sizes from what the solver says of some of them or of their counters."""
         point = {s: witness.get(s, low) for s, (low, _) in self._where.box.items()}
-        for symbol, poly in self._where.substitution().items():
-            if poly.base_symbols() <= witness.keys():
-                point[symbol] = evaluate(poly, witness)
+        for symbol, expr in self._where.substitution().items():
+            if expr.base_symbols() <= witness.keys():
+                point[symbol] = evaluate(expr, witness)
         return point
 
     def settle(self, problem: Problem) -> bool:

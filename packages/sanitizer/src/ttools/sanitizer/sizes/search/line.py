@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ttools.sanitizer.sizes.algebra.polynomials import Symbol
+from ttools.interpreter.ir.expr import Symbol
 from ttools.sanitizer.sizes.concrete.trial import Trial
 from ttools.sanitizer.sizes.host.launches import Launch
 from ttools.sanitizer.sizes.host.regions import Box, Point, Region

@@ -10,10 +10,10 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     PROGRAM,
-    Poly,
-    as_poly,
+    Expr,
+    as_expr,
     substitute,
 )
 from ttools.sanitizer.sizes.attributes import access_kind, is_modelled, width_of
@@ -64,7 +64,7 @@ class Evaluated:
     """
 
     accesses: list[Access] = field(default_factory=list)
-    programs: tuple[Poly, ...] = ()
+    programs: tuple[Expr, ...] = ()
     needed: list[tuple[Need, Facts]] = field(default_factory=list)
 
 
@@ -126,7 +126,7 @@ class Accesses(State):
                 return self.unknown(result)
         return Number(tuple(cases)) if 0 < len(cases) <= 8 else self.unknown(result)
 
-    def _promised(self, case: Case, result: Value) -> Poly | None:
+    def _promised(self, case: Case, result: Value) -> Expr | None:
         """An element of which its bounds are promised."""
         memory = self._table(case)
         if memory is None or not (memory.within or memory.distinct or memory.ascending):
@@ -139,9 +139,9 @@ class Accesses(State):
         loaded = self.data(result, *ends)
         if memory.within is not None:
             low, high = memory.within
-            self.space.relate(loaded, as_poly(loaded) - low, high - as_poly(loaded))
+            self.space.relate(loaded, as_expr(loaded) - low, high - as_expr(loaded))
         note_element(self.space, loaded, memory, case.value)
-        return as_poly(loaded)
+        return as_expr(loaded)
 
     def _table(self, case: Case) -> Memory | None:
         """The memory that a load reads, if it is as it was at the launch."""
@@ -152,7 +152,7 @@ class Accesses(State):
             return None
         return memory
 
-    def _content(self, case: Case) -> Poly | None:
+    def _content(self, case: Case) -> Expr | None:
         memory = self._table(case)
         if memory is None or memory.content is None:
             return None

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Module, Operation
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly
+from ttools.interpreter.ir.expr import Expr, as_expr
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.grids import REFUSED, axis_operation, grid_limits
@@ -187,32 +187,32 @@ class _Conditions:
             return [], None
         return left, Instance(access, memory, at, tuple(usable))
 
-    def _unless_never(self, facts: Sequence[Poly], *problems: Problem) -> list[Problem]:
+    def _unless_never(self, facts: Sequence[Expr], *problems: Problem) -> list[Problem]:
         """The problems of an access that may be reached: asked last, as it takes long to show."""
         return list(problems) if problems and not self._never(facts) else []
 
     def _missing(self, need: Need) -> Problem:
         if need.kind == "wrap":
-            reason = f"{need.poly} is not shown to be between {need.low:,} and {need.high:,}"
+            reason = f"{need.expr} is not shown to be between {need.low:,} and {need.high:,}"
             narrow = need.high < 2**62
             return self._problem("int_overflow" if narrow else "model", need.op, reason)
-        reason = f"{need.poly} is not shown to be between {need.low:,} and {need.high:,}"
+        reason = f"{need.expr} is not shown to be between {need.low:,} and {need.high:,}"
         return self._problem("model", need.op, reason)
 
     def _discharged(
         self, facts: Iterable[Fact], needs: Iterable[Need]
-    ) -> tuple[list[Poly], list[Need]]:
+    ) -> tuple[list[Expr], list[Need]]:
         """The facts that may be used, and the needs that are not shown to be met."""
         return discharged(facts, needs, self._nonneg)
 
-    def _nonneg(self, goal: Poly, facts: Sequence[Poly]) -> bool:
+    def _nonneg(self, goal: Expr, facts: Sequence[Expr]) -> bool:
         """Whether that is shown, by the solver if nothing else does."""
         if self._space.nonneg(goal, facts):
             return True
         solver = self._solver if self._asks else None
         return solver is not None and solver.shows(self._space, goal, facts)
 
-    def _never(self, facts: Sequence[Poly]) -> bool:
+    def _never(self, facts: Sequence[Expr]) -> bool:
         """Whether the facts contradict each other, so that nothing is accessed."""
         for n, fact in enumerate(facts):
             high = self._space.range(fact)[1]
@@ -222,7 +222,7 @@ class _Conditions:
                 return True
         return False
 
-    def _in_view(self, memory: Memory, at: Poly, facts: Sequence[Poly]) -> bool:
+    def _in_view(self, memory: Memory, at: Expr, facts: Sequence[Expr]) -> bool:
         """Whether an element, counted from the view's first, belongs to the view."""
         dims = [
             (stride, extent)
@@ -230,7 +230,7 @@ class _Conditions:
             if extent.constant != 1 and stride.constant != 0
         ]
         dims.sort(key=lambda d: self._space.range(d[0])[1] or 0, reverse=True)
-        span = as_poly(1)
+        span = as_expr(1)
         for stride, extent in dims:
             span = span + stride * (extent - 1)
         if memory.elements == span and memory.offset.constant == 0 and self._dense(dims):
@@ -239,32 +239,32 @@ class _Conditions:
             return False
         return self._member(at, dims, list(facts))
 
-    def _dense(self, dims: Sequence[tuple[Poly, Poly]]) -> bool:
-        expected = as_poly(1)
+    def _dense(self, dims: Sequence[tuple[Expr, Expr]]) -> bool:
+        expected = as_expr(1)
         for stride, extent in reversed(dims):
             if stride != expected:
                 return False
             expected = expected * extent
         return True
 
-    def _covered(self, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]) -> Poly | None:
+    def _covered(self, dims: Sequence[tuple[Expr, Expr]], facts: list[Expr]) -> Expr | None:
         """How many elements a view has if it leaves out none between its first and its last.
 
         Axes may overlap, as windows do; none if a size is 0, where nothing is in the view.
         """
         if self._dense(dims):
-            total = as_poly(1)
+            total = as_expr(1)
             for _, extent in dims:
                 total = total * extent
             return total
-        span = as_poly(1)
+        span = as_expr(1)
         for stride, extent in reversed(dims):
             if not (self._nonneg(span - stride, facts) and self._nonneg(extent - 1, facts)):
                 return None
             span = span + stride * (extent - 1)
         return span
 
-    def _member(self, at: Poly, dims: Sequence[tuple[Poly, Poly]], facts: list[Poly]) -> bool:
+    def _member(self, at: Expr, dims: Sequence[tuple[Expr, Expr]], facts: list[Expr]) -> bool:
         nonneg = self._nonneg
         if not dims:
             return nonneg(at, facts) and nonneg(-at, facts)

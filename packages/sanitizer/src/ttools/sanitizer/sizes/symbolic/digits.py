@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     PROGRAM,
     ZERO,
-    Poly,
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
     floordiv,
     modulo,
     substitute,
@@ -42,23 +42,23 @@ class Digits:
     def __init__(
         self,
         space: Space,
-        facts: list[Poly],
-        others: list[Poly],
+        facts: list[Expr],
+        others: list[Expr],
         renamer: Renamer,
         known: frozenset[Symbol] = frozenset(),
     ) -> None:
         self._space, self._facts, self._others = space, facts, others
         self._renamer = renamer
         self._known: set[Symbol] = set(known)
-        self._leaves: list[tuple[Poly, Poly]] = []
+        self._leaves: list[tuple[Expr, Expr]] = []
 
-    def determined(self, poly: Poly) -> bool:
+    def determined(self, expr: Expr) -> bool:
         """Whether it is the same for both."""
-        return all(self._is_known(s) for s in poly.symbols())
+        return all(self._is_known(s) for s in expr.symbols())
 
-    def pinned(self, program: Poly) -> bool:
+    def pinned(self, program: Expr) -> bool:
         """Whether facts leave a program id one value, the same for both, as the last one's."""
-        ends: list[Poly] = []
+        ends: list[Expr] = []
         (symbol,) = program.symbols()
         for fact in [*self._space.facts_of(symbol), *self._facts]:
             a, b = fact.linear_in(symbol) or (ZERO, ZERO)
@@ -70,7 +70,7 @@ class Digits:
             for end in dict.fromkeys(ends)
         )
 
-    def _is(self, p: Poly, q: Poly, facts: list[Poly]) -> bool:
+    def _is(self, p: Expr, q: Expr, facts: list[Expr]) -> bool:
         return self._space.nonneg(p - q, facts) and self._space.nonneg(q - p, facts)
 
     def _is_known(self, symbol: Symbol) -> bool:
@@ -81,7 +81,7 @@ class Digits:
             return True
         return bool(symbol.args) and all(self.determined(a) for a in symbol.args)
 
-    def equal(self, p: Poly, q: Poly) -> None:
+    def equal(self, p: Expr, q: Expr) -> None:
         """Notes what follows from `p == q`."""
         self._split(p, q, _DEPTH)
         for _ in range(_ROUNDS):
@@ -89,7 +89,7 @@ class Digits:
             if True not in news:
                 break
 
-    def _split(self, p: Poly, q: Poly, depth: int) -> None:
+    def _split(self, p: Expr, q: Expr, depth: int) -> None:
         one, other = _parts(p), _parts(q)
         if one.get((), ZERO) == other.get((), ZERO):
             p, q = p - one.pop((), ZERO), q - other.pop((), ZERO)
@@ -113,14 +113,14 @@ class Digits:
                 return
         self._leaves.append((p, q))
 
-    def _is_positive(self, poly: Poly) -> bool:
-        low = self._space.range(poly)[0]
-        return (low is not None and low > 0) or self._space.nonneg(poly - 1, self._facts)
+    def _is_positive(self, expr: Expr) -> bool:
+        low = self._space.range(expr)[0]
+        return (low is not None and low > 0) or self._space.nonneg(expr - 1, self._facts)
 
-    def _is_digit(self, low: Poly, scale: Poly, facts: list[Poly]) -> bool:
+    def _is_digit(self, low: Expr, scale: Expr, facts: list[Expr]) -> bool:
         return self._space.nonneg(low, facts) and self._space.nonneg(scale - 1 - low, facts)
 
-    def _use(self, p: Poly, q: Poly) -> bool:
+    def _use(self, p: Expr, q: Expr) -> bool:
         """Takes what is new from an equation; whether there is anything."""
         if self._renamed(p) != q:
             return False
@@ -150,7 +150,7 @@ class Digits:
                         self._use_rotated(p, d)
         return True
 
-    def _use_rotated(self, p: Poly, d: Poly) -> None:
+    def _use_rotated(self, p: Expr, d: Expr) -> None:
         """Takes what follows from `r // d` and `p % d` of one `d`, where `r` is `p % w`.
 
         If `p // w` is the same too, `r` differs by as much as `p`: by a multiple of `d`, that is,
@@ -166,38 +166,38 @@ class Digits:
         """Whether a symbol can only be 0, in both."""
         if symbol.args or self._space.range_of(symbol)[0] != 0:
             return False
-        mine = self._space.nonneg(-as_poly(symbol), self._facts)
-        return mine and self._space.nonneg(-self._renamed(as_poly(symbol)), self._others)
+        mine = self._space.nonneg(-as_expr(symbol), self._facts)
+        return mine and self._space.nonneg(-self._renamed(as_expr(symbol)), self._others)
 
-    def _renamed(self, p: Poly) -> Poly:
+    def _renamed(self, p: Expr) -> Expr:
         return substitute(p, self._renamer.replaced)
 
 
-def _quotients(p: Poly, d: Poly) -> Iterator[Poly]:
+def _quotients(p: Expr, d: Expr) -> Iterator[Expr]:
     """`p // d`, and of a `p` that is a quotient itself that of what is divided there."""
     yield floordiv(p, d)
     for symbol in p.symbols():
-        if symbol.kind == "floordiv" and p == as_poly(symbol):
+        if symbol.kind == "floordiv" and p == as_expr(symbol):
             yield floordiv(symbol.args[0], symbol.args[1] * d)
 
 
-def _parts(poly: Poly) -> dict[tuple[Symbol, ...], Poly]:
-    return poly.coefficients(lambda s: s.level >= PROGRAM)
+def _parts(expr: Expr) -> dict[tuple[Symbol, ...], Expr]:
+    return expr.coefficients(lambda s: s.level >= PROGRAM)
 
 
-def _by_scale(poly: Poly, scale: Poly) -> tuple[Poly, Poly]:
+def _by_scale(expr: Expr, scale: Expr) -> tuple[Expr, Expr]:
     """`(high, low)` of `scale * high + low`, where high has all terms that it divides."""
     high, low = ZERO, ZERO
-    for monomial, coefficient in _parts(poly).items():
-        term = Poly({monomial: 1})
+    for monomial, coefficient in _parts(expr).items():
+        term = Expr({monomial: 1})
         quotient, rest = _divided(coefficient, scale)
         high, low = high + quotient * term, low + rest * term
     return high, low
 
 
-def _divided(coefficient: Poly, scale: Poly) -> tuple[Poly, Poly]:
+def _divided(coefficient: Expr, scale: Expr) -> tuple[Expr, Expr]:
     number = scale.constant
     if number is not None:
-        quotient = Poly({m: c // number for m, c in coefficient.terms.items() if c % number == 0})
+        quotient = Expr({m: c // number for m, c in coefficient.terms.items() if c % number == 0})
         return quotient, coefficient - quotient * number
     return coefficient.divided(scale)

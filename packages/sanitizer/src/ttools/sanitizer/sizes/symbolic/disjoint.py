@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ttools.interpreter.ir import shape_of
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     PROGRAM,
-    Poly,
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
     substitute,
 )
 from ttools.sanitizer.sizes.algebra.proofs import Space
@@ -38,8 +38,8 @@ class Instance:
 
     access: Access
     memory: Memory
-    at: Poly
-    facts: tuple[Poly, ...]
+    at: Expr
+    facts: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Conflict:
 def conflicts(
     space: Space,
     instances: Sequence[Instance],
-    programs: Sequence[Poly],
+    programs: Sequence[Expr],
     is_asked: Callable[[str, Access], bool],
     solver: Solver | None = None,
 ) -> Iterator[Conflict]:
@@ -104,16 +104,16 @@ def _renamer(space: Space, instance: Instance, keeps: frozenset[Symbol]) -> Rena
     renamer = Renamer(
         lambda s: moved_copy(s, "other") if s.level >= PROGRAM and s not in keeps else None
     )
-    for poly in (instance.at, *instance.facts):
-        renamer.poly(poly)
+    for expr in (instance.at, *instance.facts):
+        renamer.expr(expr)
     done: set[Symbol] = set()
     while len(done) < len(renamer.replaced):  # bounds may name further symbols
         for symbol in [s for s in renamer.replaced if s not in done]:
             done.add(symbol)
             for fact in space.facts_of(symbol):
-                renamer.poly(fact)
+                renamer.expr(fact)
             if symbol in space.elements:
-                renamer.poly(space.elements[symbol].position)
+                renamer.expr(space.elements[symbol].position)
     space.copy_declarations(renamer.replaced)
     return renamer
 
@@ -122,18 +122,18 @@ def _apart(
     space: Space,
     one: Instance,
     other: Instance,
-    programs: Sequence[Poly],
+    programs: Sequence[Expr],
     solver: Solver | None,
 ) -> bool:
     """Whether no two different programs touch one element by these accesses."""
     renamer = _renamer(space, other, frozenset())
     for program in programs:
-        renamer.poly(program)
+        renamer.expr(program)
     space.copy_declarations(renamer.replaced)
-    at = renamer.poly(other.at)
-    facts = [renamer.poly(f) for f in other.facts]
+    at = renamer.expr(other.at)
+    facts = [renamer.expr(f) for f in other.facts]
     every = [*one.facts, *facts]
-    same: dict[Symbol, Poly] = {}
+    same: dict[Symbol, Expr] = {}
     left = list(programs)
     while left:
         # What touches one element is one program along some axes, and so perhaps along others.
@@ -143,33 +143,33 @@ def _apart(
         if not new:
             behind = substitute(at, same)
             given = [substitute(fact, same) for fact in every]
-            new = [p for p in left if _ordered(space, one.at, behind, given, p, renamer.poly(p))][
+            new = [p for p in left if _ordered(space, one.at, behind, given, p, renamer.expr(p))][
                 :1
             ]
         if not new:
             break
         left = [p for p in left if p not in new]
-        same = _unified(space, renamer, {**same, **{_only(renamer.poly(p)): p for p in new}})
+        same = _unified(space, renamer, {**same, **{_only(renamer.expr(p)): p for p in new}})
     if not left:
         return True
     return solver is not None and solver.refutes(
         space,
         [*every, one.at - at, at - one.at],
-        [(program, renamer.poly(program)) for program in programs],
+        [(program, renamer.expr(program)) for program in programs],
     )
 
 
-def _only(poly: Poly) -> Symbol:
-    (symbol,) = poly.symbols()
+def _only(expr: Expr) -> Symbol:
+    (symbol,) = expr.symbols()
     return symbol
 
 
-def _mine(same: Mapping[Symbol, Poly], renamer: Renamer) -> frozenset[Symbol]:
+def _mine(same: Mapping[Symbol, Expr], renamer: Renamer) -> frozenset[Symbol]:
     """The symbols of the first access that are the same in the second one."""
     return frozenset(s for s, other in renamer.replaced.items() if _only(other) in same)
 
 
-def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Poly]) -> dict[Symbol, Poly]:
+def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Expr]) -> dict[Symbol, Expr]:
     """What is the same for both, with the elements at positions that are."""
     found = dict(same)
     for symbol, other in renamer.replaced.items():
@@ -177,12 +177,12 @@ def _unified(space: Space, renamer: Renamer, same: dict[Symbol, Poly]) -> dict[S
         if element is not None and _only(other) not in found:
             theirs = space.elements[_only(other)].position
             if substitute(theirs, found) == element.position:
-                found[_only(other)] = as_poly(symbol)
+                found[_only(other)] = as_expr(symbol)
     return found
 
 
 def _ordered(
-    space: Space, at: Poly, other: Poly, facts: list[Poly], mine: Poly, theirs: Poly
+    space: Space, at: Expr, other: Expr, facts: list[Expr], mine: Expr, theirs: Expr
 ) -> bool:
     """Whether a later program along one axis always touches what lies behind, or before."""
     for later in (theirs - mine - 1, mine - theirs - 1):
@@ -200,8 +200,8 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
     lanes = [lane(axis, extent) for axis, extent in enumerate(shape) if extent > 1]
     if not lanes:
         return True
-    polys = (one.at, other.at, *one.facts, *other.facts)
-    inside = set().union(*(poly.base_symbols() for poly in polys))
+    exprs = (one.at, other.at, *one.facts, *other.facts)
+    inside = set().union(*(expr.base_symbols() for expr in exprs))
     apart = (e for s in inside if (e := space.elements.get(s)) is not None and e.distinct)
     inside = inside.union(*(element.position.base_symbols() for element in apart))
     # What differs by lane is renamed: the lanes themselves and data in tiles.
@@ -210,13 +210,13 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
     for symbol in lanes:
         if symbol not in inside:
             return False  # all of them write one element
-        renamer.poly(as_poly(symbol))
+        renamer.expr(as_expr(symbol))
     space.copy_declarations(renamer.replaced)
-    facts = [renamer.poly(f) for f in other.facts]
+    facts = [renamer.expr(f) for f in other.facts]
     digits = Digits(space, list(one.facts), facts, renamer, keeps)
-    at = renamer.poly(other.at)
+    at = renamer.expr(other.at)
     digits.equal(one.at, at)
-    if all(digits.determined(as_poly(symbol)) for symbol in lanes):
+    if all(digits.determined(as_expr(symbol)) for symbol in lanes):
         return True
     every = [*one.facts, *facts]
     if one is not other:
@@ -226,5 +226,5 @@ def _lanes_apart(space: Space, one: Instance, other: Instance, solver: Solver | 
     return solver is not None and solver.refutes(
         space,
         [*every, one.at - at, at - one.at],
-        [(as_poly(symbol), renamer.poly(as_poly(symbol))) for symbol in lanes],
+        [(as_expr(symbol), renamer.expr(as_expr(symbol))) for symbol in lanes],
     )

@@ -16,13 +16,13 @@ from ttools.interpreter.ir import (
     Operation,
     Value,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     LANE,
     LOOP,
     ZERO,
-    Poly,
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
 )
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.host.launches import Memory
@@ -72,7 +72,7 @@ class Evaluator(Accesses):
         given = self.launch.arguments[n] if n < len(self.launch.arguments) else None
         if isinstance(given, Memory):
             return Number((Case(ZERO, base=n),))
-        if isinstance(given, Poly):
+        if isinstance(given, Expr):
             if width_of(value) == 1:
                 return compare("ge", number(given), number(1))
             return number(given)
@@ -167,14 +167,14 @@ class Evaluator(Accesses):
         trips: int | None = None
         # An end that may have wrapped bounds nothing before that is seen not to be.
         sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
-        around = [f.poly for f in self.context if not f.needs]
+        around = [f.expr for f in self.context if not f.needs]
         if by is None or not self.space.nonneg(by - 1, around):
             index = self.unknown(counter)
             known = False
         else:
             index = Number(
                 tuple(
-                    Case(c.value + as_poly(k) * by, c.when, c.needs | all_needs(step))
+                    Case(c.value + as_expr(k) * by, c.when, c.needs | all_needs(step))
                     for c in lower.cases
                 )
             )
@@ -205,7 +205,7 @@ class Evaluator(Accesses):
         total = self._trips(k, first, end, by, trips) if known else None
         self._results(op, total)
 
-    def _need_step(self, op: Operation, index: Number, by: Poly | None) -> None:
+    def _need_step(self, op: Operation, index: Number, by: Expr | None) -> None:
         """The counter is stepped once more than the body runs."""
         if by is None or not self._recording:
             return
@@ -215,14 +215,14 @@ class Evaluator(Accesses):
             self.result.needed.append((need, (*self.context, *case.when)))
 
     def _trips(
-        self, k: Symbol, first: Poly | None, upper: Poly | None, by: Poly | None, most: int | None
+        self, k: Symbol, first: Expr | None, upper: Expr | None, by: Expr | None, most: int | None
     ) -> Symbol:
         """How often a loop runs, for what its results are."""
         total = Symbol("iterations", "iteration", LOOP, (), k)
         self.space.declare(total, 0, most)
         if first is not None and upper is not None and by is not None:
-            span, t = upper - first, as_poly(total)
-            if self.space.nonneg(span, [f.poly for f in self.context if not f.needs]):
+            span, t = upper - first, as_expr(total)
+            if self.space.nonneg(span, [f.expr for f in self.context if not f.needs]):
                 self.space.relate(total, by * t - span, span + by - 1 - by * t)
         return total
 
@@ -268,7 +268,7 @@ class Evaluator(Accesses):
         self._iteration(body, condition)
         self._ends = (op, carried, bounds)
 
-    def _counted(self, op: Operation) -> Sequence[Poly]:
+    def _counted(self, op: Operation) -> Sequence[Expr]:
         """The first and the last value that the counter of a loop may have."""
         first, end = (self.number(v).single for v in op.operands[:2])
         return [*([] if first is None else [first]), *([] if end is None else [end - 1])]
@@ -278,7 +278,7 @@ class Evaluator(Accesses):
         found = self.havoc(value)
         if bounds and isinstance(found, Number):
             (symbol,) = found.cases[0].value.symbols()
-            self.space.relate(symbol, *(bound.of(as_poly(symbol)) for bound in bounds))
+            self.space.relate(symbol, *(bound.of(as_expr(symbol)) for bound in bounds))
         return found
 
     def _carry(
@@ -293,7 +293,7 @@ class Evaluator(Accesses):
             if growth is None or not isinstance(start, Number):
                 self._values[argument] = self._bounded(argument, bounds.get(n, ()))
             else:
-                self._values[argument] = growth.after(start, as_poly(k), self.space, shown)
+                self._values[argument] = growth.after(start, as_expr(k), self.space, shown)
 
     def _shown_by(
         self, condition: Block, k: Symbol, carried: Sequence[tuple[Value, AnyValue, Growth | None]]
@@ -310,7 +310,7 @@ class Evaluator(Accesses):
         ways = alternatives(self.logic(last.operands[0]))
         if not needs or len(ways) != 1:
             return NO_NEEDS
-        around = [f.poly for f in self.context if not f.needs]
+        around = [f.expr for f in self.context if not f.needs]
         return inductive(self.space, needs, ways[0], around, k)
 
     def _iteration(self, body: Block, condition: Block | None) -> list[AnyValue]:
@@ -338,7 +338,7 @@ class Evaluator(Accesses):
                 self._values[result] = self._bounded(result, found)
             else:
                 assert isinstance(start, Number)
-                end = ZERO if total is None else as_poly(total)
+                end = ZERO if total is None else as_expr(total)
                 self._values[result] = known.after(start, end, self.space)
 
     def loop(self, op: Operation) -> None:

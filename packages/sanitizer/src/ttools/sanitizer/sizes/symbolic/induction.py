@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ttools.interpreter.ir import Operation, Value
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, Symbol, as_poly, substitute
+from ttools.interpreter.ir.expr import Expr, Symbol, as_expr, substitute
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.symbolic.values import (
@@ -32,11 +32,11 @@ class Growth:
         producer: the operation that adds it; None where nothing does.
     """
 
-    step: Poly
+    step: Expr
     needs: Needs
     producer: Operation | None
 
-    def after(self, start: Number, k: Poly, space: Space, shown: Needs = NO_NEEDS) -> Number:
+    def after(self, start: Number, k: Expr, space: Space, shown: Needs = NO_NEEDS) -> Number:
         """The value after `k` iterations.
 
         As it is monotone in `k`, its need there covers the iterations before.
@@ -79,7 +79,7 @@ def growths(
         newest: the order of the newest symbol that was there before this iteration.
         k: the number of the iteration.
     """
-    changes: dict[int, tuple[Poly, Case]] = {}
+    changes: dict[int, tuple[Expr, Case]] = {}
     for n, symbol in symbols.items():
         value, start = outcome[n], starts[n]
         if not isinstance(value, Number) or len(value.cases) != 1 or value.cases[0].when:
@@ -87,8 +87,8 @@ def growths(
         (case,) = value.cases
         bases = {c.base for c in start.cases} if isinstance(start, Number) else set()
         if bases == {case.base}:
-            changes[n] = case.value - as_poly(symbol), case
-    same: dict[Symbol, Poly] = {}
+            changes[n] = case.value - as_expr(symbol), case
+    same: dict[Symbol, Expr] = {}
     for n, (change, case) in changes.items():
         start = starts[n]
         single = start.single if isinstance(start, Number) else None
@@ -98,18 +98,18 @@ def growths(
                 same[symbols[n]] = single
     own = set(symbols.values())
 
-    def is_fixed(poly: Poly) -> bool:
-        inside = poly.base_symbols()
+    def is_fixed(expr: Expr) -> bool:
+        inside = expr.base_symbols()
         return not (k in inside or inside & own or any(_varies(s, newest) for s in inside))
 
     found: dict[int, Growth] = {}
     for n, (change, case) in changes.items():
         producer = producers[n].defining_op
         # That of the last addition is said anew for all iterations at once.
-        others = [e for e in case.needs if not (e.op is producer and e.poly == case.value)]
-        needs = [Need(e.op, substitute(e.poly, same), e.low, e.high, e.kind) for e in others]
+        others = [e for e in case.needs if not (e.op is producer and e.expr == case.value)]
+        needs = [Need(e.op, substitute(e.expr, same), e.low, e.high, e.kind) for e in others]
         step = substitute(change, same)
-        if is_fixed(step) and all(is_fixed(e.poly) for e in needs):
+        if is_fixed(step) and all(is_fixed(e.expr) for e in needs):
             found[n] = Growth(step, frozenset(needs), producer)
     return found
 
@@ -119,7 +119,7 @@ def _varies(symbol: Symbol, newest: int) -> bool:
 
 
 def inductive(
-    space: Space, needs: Needs, facts: Sequence[Fact], around: Sequence[Poly], k: Symbol
+    space: Space, needs: Needs, facts: Sequence[Fact], around: Sequence[Expr], k: Symbol
 ) -> Needs:
     """Those needs of iteration `k` that what held in the iteration before shows, for all `k`.
 
@@ -133,11 +133,11 @@ def inductive(
         around: what holds outside of the loop.
         k: the number of the iteration.
     """
-    before = {k: as_poly(k) - 1}
+    before = {k: as_expr(k) - 1}
     shown = needs
     while shown:
-        known = [substitute(f.poly, before) for f in facts if f.needs <= shown]
-        known += [*around, as_poly(k) - 1]
+        known = [substitute(f.expr, before) for f in facts if f.needs <= shown]
+        known += [*around, as_expr(k) - 1]
         left = frozenset(n for n in shown if all(space.nonneg(g, known) for g in n.goals))
         if left == shown:
             break

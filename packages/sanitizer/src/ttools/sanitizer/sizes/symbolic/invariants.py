@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ttools.sanitizer.sizes.algebra.polynomials import ZERO, Poly, Symbol, as_poly
+from ttools.interpreter.ir.expr import ZERO, Expr, Symbol, as_expr
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.symbolic.needs import discharged
 from ttools.sanitizer.sizes.symbolic.values import AnyValue, Fact, Number
@@ -26,9 +26,9 @@ class Bound:
     """`sign * (value - end) >= 0`."""
 
     sign: int
-    end: Poly
+    end: Expr
 
-    def of(self, value: Poly) -> Poly:
+    def of(self, value: Expr) -> Expr:
         """What is at least 0 where it holds of a value."""
         return self.sign * (value - self.end)
 
@@ -44,7 +44,7 @@ def kept_bounds(
     outcome: Sequence[AnyValue],
     outside: Sequence[Fact],
     facts: Sequence[Fact],
-    others: Sequence[Poly] = (),
+    others: Sequence[Expr] = (),
 ) -> Bounds:
     """The bounds that hold before a loop, whether or not it runs, and that each iteration keeps.
 
@@ -61,14 +61,14 @@ def kept_bounds(
     known = {n: start for n, start in begin.items() if start is not None}
     if not 0 < len(known) <= _MOST_CARRIED:
         return {}
-    around = [f.poly for f in outside if not f.needs]
+    around = [f.expr for f in outside if not f.needs]
     ends = dict.fromkeys((ZERO, *known.values(), *others))
     bounds: Bounds = {}
     for n, start in known.items():
         possible = [Bound(sign, end) for end in ends for sign in (1, -1)]
         bounds[n] = [b for b in possible if space.nonneg(b.of(start), around)]
     while any(bounds.values()):
-        given = [b.of(as_poly(symbols[n])) for n, found in bounds.items() for b in found]
+        given = [b.of(as_expr(symbols[n])) for n, found in bounds.items() for b in found]
         left = {n: _kept(space, found, outcome[n], facts, given) for n, found in bounds.items()}
         if left == bounds:
             break
@@ -76,7 +76,7 @@ def kept_bounds(
     return bounds
 
 
-def _plain(start: AnyValue) -> Poly | None:
+def _plain(start: AnyValue) -> Expr | None:
     """A number that needs nothing and holds always."""
     if not isinstance(start, Number) or start.single is None:
         return None
@@ -85,7 +85,7 @@ def _plain(start: AnyValue) -> Poly | None:
 
 
 def _kept(
-    space: Space, bounds: list[Bound], value: AnyValue, facts: Sequence[Fact], given: list[Poly]
+    space: Space, bounds: list[Bound], value: AnyValue, facts: Sequence[Fact], given: list[Expr]
 ) -> list[Bound]:
     if not bounds or not isinstance(value, Number):
         return []

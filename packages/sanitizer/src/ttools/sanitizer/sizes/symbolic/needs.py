@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from ttools.sanitizer.sizes.algebra.polynomials import Poly
+from ttools.interpreter.ir.expr import Expr
 from ttools.sanitizer.sizes.symbolic.values import Fact, Need
 
 #: Whether a polynomial is shown to be at least 0 where others are.
-Shows: TypeAlias = "Callable[[Poly, Sequence[Poly]], bool]"
+Shows: TypeAlias = "Callable[[Expr, Sequence[Expr]], bool]"
 
 
 def discharged(
-    facts: Iterable[Fact], needs: Iterable[Need], shows: Shows, known: Sequence[Poly] = ()
-) -> tuple[list[Poly], list[Need]]:
+    facts: Iterable[Fact], needs: Iterable[Need], shows: Shows, known: Sequence[Expr] = ()
+) -> tuple[list[Expr], list[Need]]:
     """The facts that may be used, and the needs that are not shown to be met.
 
     A fact may be used once all that it needs is shown, by facts that may be used before it.
@@ -38,7 +38,7 @@ def discharged(
         for fact in [*waiting]:
             if all(n in met for n in fact.needs):
                 waiting.remove(fact)
-                usable.append(fact.poly)
+                usable.append(fact.expr)
                 progress = True
         pending = dict.fromkeys([*missing, *(n for f in waiting for n in f.needs)])
         for need in pending:

@@ -16,7 +16,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import Poly
+from ttools.interpreter.ir.expr import Expr
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.rules import Rules, require_modelled
 from ttools.sanitizer.sizes.symbolic.state import State
@@ -37,7 +37,7 @@ rule: Rules[Callable[[State, Operation], AnyValue]] = Rules()
 #: Of operations with several results.
 several: Rules[Callable[[State, Operation], list[AnyValue]]] = Rules()
 
-Function: TypeAlias = "Callable[..., Poly | None]"
+Function: TypeAlias = "Callable[..., Expr | None]"
 
 
 def evaluate(kernel: State, op: Operation) -> list[AnyValue]:
@@ -74,12 +74,12 @@ def is_condition(value: Value) -> bool:
     return width_of(value) == 1
 
 
-def exact(kernel: State, op: Operation, poly: Poly, kind: str = "wrap") -> frozenset[Need]:
+def exact(kernel: State, op: Operation, expr: Expr, kind: str = "wrap") -> frozenset[Need]:
     """What it takes that the result holds a polynomial; nothing where its range shows it."""
     half = 1 << (width_of(op.results[0]) - 1)
-    if kernel.space.within(poly, -half, half - 1):
+    if kernel.space.within(expr, -half, half - 1):
         return NO_NEEDS
-    return frozenset({Need(op, poly, -half, half - 1, kind)})  # type: ignore[arg-type]
+    return frozenset({Need(op, expr, -half, half - 1, kind)})  # type: ignore[arg-type]
 
 
 def combined(kernel: State, op: Operation, function: Function) -> Number:

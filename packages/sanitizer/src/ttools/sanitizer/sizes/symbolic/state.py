@@ -10,14 +10,14 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     LANE,
     LOOP,
     PROGRAM,
     ZERO,
-    Poly,
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
 )
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.attributes import width_of
@@ -53,15 +53,15 @@ class State:
         self.context: Facts = ()
         self.programs = [self._program(axis) for axis in range(3)]
 
-    def _program(self, axis: int) -> Poly:
+    def _program(self, axis: int) -> Expr:
         extent = self.launch.grid[axis]
         high = self.space.range(extent)[1]
         if high is not None and high <= 1:
             return ZERO
         symbol = Symbol(f"program{axis}", "program", PROGRAM, (), axis)
         self.space.declare(symbol, 0, None if high is None else high - 1)
-        self.space.relate(symbol, extent - 1 - as_poly(symbol))
-        return as_poly(symbol)
+        self.space.relate(symbol, extent - 1 - as_expr(symbol))
+        return as_expr(symbol)
 
     def get(self, value: Value) -> AnyValue:
         return self._values.get(value, _NOTHING)
@@ -85,7 +85,7 @@ class State:
     ) -> Number:
         """A number of which only a range is known, by default that of its type."""
         base = -1 if isinstance(element_type(value.type), PointerType) else None
-        return Number((Case(as_poly(self.data(value, low, high, like)), base=base),))
+        return Number((Case(as_expr(self.data(value, low, high, like)), base=base),))
 
     def data(
         self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
@@ -102,13 +102,13 @@ class State:
         self.space.declare(symbol, low, high)
         return symbol
 
-    def lane(self, axis: int, extent: int) -> Poly:
+    def lane(self, axis: int, extent: int) -> Expr:
         """The index along an axis of a tile, counted from its first axis."""
         if extent == 1:
             return ZERO
         symbol = lane(axis, extent)
         self.space.declare(symbol, 0, extent - 1)
-        return as_poly(symbol)
+        return as_expr(symbol)
 
     def havoc(self, value: Value) -> AnyValue:
         """What is known of a value of which nothing but the type is."""
@@ -121,7 +121,7 @@ class State:
     def from_logic(self, condition: Logic, value: Value) -> Number:
         """A condition as 0 or 1."""
         ways, others = alternatives(condition), alternatives(condition, negate=True)
-        cases = [Case(as_poly(1), facts) for facts in ways] + [
+        cases = [Case(as_expr(1), facts) for facts in ways] + [
             Case(ZERO, facts) for facts in others
         ]
         if condition.kind == "unknown" or not 0 < len(cases) <= 6:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ttools.sanitizer.sizes.algebra.polynomials import LANE, Poly, Symbol, as_poly
+from ttools.interpreter.ir.expr import LANE, Expr, Symbol, as_expr
 from ttools.sanitizer.sizes.algebra.proofs import Element, Space
 from ttools.sanitizer.sizes.host.launches import Memory
 
 
-def note_element(space: Space, loaded: Symbol, memory: Memory, at: Poly) -> None:
+def note_element(space: Space, loaded: Symbol, memory: Memory, at: Expr) -> None:
     """Notes which element of what memory a symbol is.
 
     Args:
@@ -39,14 +39,14 @@ def note_element(space: Space, loaded: Symbol, memory: Memory, at: Poly) -> None
     space.elements[loaded] = element
 
 
-def order_facts(space: Space, facts: Sequence[Poly], polys: Iterable[Poly]) -> list[Poly]:
+def order_facts(space: Space, facts: Sequence[Expr], exprs: Iterable[Expr]) -> list[Expr]:
     """What the order of tables says of the elements in polynomials, wherever facts hold."""
     if not any(element.ascending for element in space.elements.values()):
         return []
-    inside: set[Symbol] = set().union(*(p.base_symbols() for p in (*polys, *facts)))
+    inside: set[Symbol] = set().union(*(p.base_symbols() for p in (*exprs, *facts)))
     known = [(s, e) for s in inside if (e := space.elements.get(s)) is not None and e.ascending]
     known.sort(key=lambda each: each[0].order)
-    found: list[Poly] = []
+    found: list[Expr] = []
     for n, one in enumerate(known):
         for other in known[n + 1 :]:
             if one[1].table == other[1].table:
@@ -54,7 +54,7 @@ def order_facts(space: Space, facts: Sequence[Poly], polys: Iterable[Poly]) -> l
     return found
 
 
-def is_loose(space: Space, at: Poly, facts: Iterable[Poly]) -> bool:
+def is_loose(space: Space, at: Expr, facts: Iterable[Expr]) -> bool:
     """Whether data decide about an element of which nothing is known: no proof can be found."""
     free = {s for s in at.symbols() if s.kind == "data" and s not in space.elements}
     return bool(free) and not free <= set().union(*(fact.base_symbols() for fact in facts))
@@ -64,15 +64,15 @@ def _in_order(
     space: Space,
     one: tuple[Symbol, Element],
     other: tuple[Symbol, Element],
-    facts: Sequence[Poly],
-) -> list[Poly]:
+    facts: Sequence[Expr],
+) -> list[Expr]:
     """By how much the element behind is not below the one before, where that is seen."""
     apart = other[1].position - one[1].position
     found = []
     for (first, before), (last, behind), distance in ((one, other, apart), (other, one, -apart)):
         if not space.nonneg(distance, facts):
             continue
-        rise = as_poly(last) - as_poly(first)
+        rise = as_expr(last) - as_expr(first)
         if facts and before.distinct and before.ends is not None:
             low, high = before.ends
             inside = (before.position - low, high - behind.position)

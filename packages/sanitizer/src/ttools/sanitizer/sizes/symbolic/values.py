@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ttools.interpreter.ir import Operation
-from ttools.sanitizer.sizes.algebra.polynomials import LANE, Poly, Symbol, as_poly, substitute
+from ttools.interpreter.ir.expr import LANE, Expr, Symbol, as_expr, substitute
 
 #: More cases than this become one of which only a range is known.
 MOST_CASES = 8
@@ -20,7 +20,7 @@ MOST_ALTERNATIVES = 12
 
 @dataclass(frozen=True)
 class Need:
-    """`low <= poly <= high`, so that an operation has the exact result.
+    """`low <= expr <= high`, so that an operation has the exact result.
 
     Attributes:
         kind: `wrap` where machine integers differ from the polynomial otherwise, `model` where
@@ -28,14 +28,14 @@ class Need:
     """
 
     op: Operation
-    poly: Poly
+    expr: Expr
     low: int
     high: int
     kind: Literal["wrap", "model"] = "wrap"
 
     @property
-    def goals(self) -> tuple[Poly, Poly]:
-        return self.poly - self.low, self.high - self.poly
+    def goals(self) -> tuple[Expr, Expr]:
+        return self.expr - self.low, self.high - self.expr
 
 
 Needs: TypeAlias = "frozenset[Need]"
@@ -44,9 +44,9 @@ NO_NEEDS: Needs = frozenset()
 
 @dataclass(frozen=True)
 class Fact:
-    """`poly >= 0`, where the needs are met."""
+    """`expr >= 0`, where the needs are met."""
 
-    poly: Poly
+    expr: Expr
     needs: Needs = NO_NEEDS
 
 
@@ -62,7 +62,7 @@ class Case:
             of an integer; -1 of a pointer that is not known.
     """
 
-    value: Poly
+    value: Expr
     when: Facts = ()
     needs: Needs = NO_NEEDS
     base: int | None = None
@@ -75,7 +75,7 @@ class Number:
     cases: tuple[Case, ...]
 
     @property
-    def single(self) -> Poly | None:
+    def single(self) -> Expr | None:
         """Its polynomial if that holds always."""
         (case,) = self.cases if len(self.cases) == 1 else (None,)
         return case.value if case is not None and not case.when else None
@@ -110,9 +110,9 @@ AnyValue: TypeAlias = "Number | Logic | Opaque"
 TRUE, UNKNOWN = Logic("true"), Logic("unknown")
 
 
-def number(value: Poly | int, needs: Needs = NO_NEEDS) -> Number:
+def number(value: Expr | int, needs: Needs = NO_NEEDS) -> Number:
     """A number with one case."""
-    return Number((Case(as_poly(value), (), needs),))
+    return Number((Case(as_expr(value), (), needs),))
 
 
 def compare(relation: Literal["ge", "eq"], left: Number, right: Number) -> Logic:
@@ -212,33 +212,33 @@ class Renamer:
 
     def __init__(self, new: Renaming) -> None:
         self._new = new
-        self.replaced: dict[Symbol, Poly] = {}
-        self._known: dict[Poly, Poly] = {}
+        self.replaced: dict[Symbol, Expr] = {}
+        self._known: dict[Expr, Expr] = {}
 
-    def poly(self, poly: Poly) -> Poly:
-        known = self._known.get(poly)
+    def expr(self, expr: Expr) -> Expr:
+        known = self._known.get(expr)
         if known is None:
-            for symbol in poly.base_symbols():
+            for symbol in expr.base_symbols():
                 if symbol not in self.replaced:
                     new = self._new(symbol)
                     if new is not None:
-                        self.replaced[symbol] = as_poly(new)
-            known = self._known[poly] = substitute(poly, self.replaced)
+                        self.replaced[symbol] = as_expr(new)
+            known = self._known[expr] = substitute(expr, self.replaced)
         return known
 
     def need(self, need: Need) -> Need:
-        return Need(need.op, self.poly(need.poly), need.low, need.high, need.kind)
+        return Need(need.op, self.expr(need.expr), need.low, need.high, need.kind)
 
     def needs(self, needs: Needs) -> Needs:
         return frozenset(self.need(n) for n in needs) if needs else needs
 
     def facts(self, facts: Facts) -> Facts:
-        return tuple(Fact(self.poly(f.poly), self.needs(f.needs)) for f in facts)
+        return tuple(Fact(self.expr(f.expr), self.needs(f.needs)) for f in facts)
 
     def number(self, value: Number) -> Number:
         return Number(
             tuple(
-                Case(self.poly(c.value), self.facts(c.when), self.needs(c.needs), c.base)
+                Case(self.expr(c.value), self.facts(c.when), self.needs(c.needs), c.base)
                 for c in value.cases
             )
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ttools.interpreter.ir import Operation, Value, shape_of
 from ttools.interpreter.ir.combining import combined_by
-from ttools.sanitizer.sizes.algebra.polynomials import Poly, as_poly, floordiv, modulo
+from ttools.interpreter.ir.expr import Expr, as_expr, floordiv, modulo
 from ttools.sanitizer.sizes.attributes import axis_of, width_of
 from ttools.sanitizer.sizes.symbolic.lower.shape import exchanged
 from ttools.sanitizer.sizes.symbolic.operations import is_condition, otherwise, rule
@@ -40,12 +40,12 @@ def _and(kernel: State, op: Operation) -> AnyValue:
         (case,) = value.cases
         needs = case.needs | mask.cases[0].needs
         if bits < 0 and -bits & (-bits - 1) == 0:  # clears the lowest bits, of any sign
-            cleared = case.value - modulo(case.value, as_poly(-bits))
+            cleared = case.value - modulo(case.value, as_expr(-bits))
             return Number((Case(cleared, case.when, needs),))
         if bits >= 0 and bits & (bits + 1) == 0:
             low = kernel.space.range(case.value)[0]
             if low is not None and low >= 0:
-                return Number((Case(modulo(case.value, as_poly(bits + 1)), case.when, needs),))
+                return Number((Case(modulo(case.value, as_expr(bits + 1)), case.when, needs),))
     bits = next(
         (c for v in (left, right) if (p := v.single) is not None and (c := p.constant) is not None),
         None,
@@ -75,7 +75,7 @@ def _put_together(kernel: State, op: Operation) -> AnyValue:
     return Number(tuple(cases)) if cases else kernel.unknown(op.results[0])
 
 
-def _below_bits(kernel: State, high: Poly, low: Poly) -> bool:
+def _below_bits(kernel: State, high: Expr, low: Expr) -> bool:
     """Whether one number is a multiple of a power of 2 and another is in 0 .. that power - 1."""
     first, last = kernel.space.range(low)
     if first is None or first < 0 or last is None:
@@ -117,7 +117,7 @@ def _exchanged_axis(value: Value, other: Value) -> int | None:
     return axis if shape[axis] == 2 and made.name == "tt.reduce" and kept else None
 
 
-def _flipped(p: Poly, bits: int) -> Poly:
+def _flipped(p: Expr, bits: int) -> Expr:
     """`p ^ bits` of numbers of any sign, which has no bits above those of both."""
     if bits < 0:
         return -1 - _flipped(p, ~bits)
@@ -125,8 +125,8 @@ def _flipped(p: Poly, bits: int) -> Poly:
     while bits >> at:
         first = at + (bits >> at & -(bits >> at)).bit_length() - 1
         last = first + (~(bits >> first) & (bits >> first) + 1).bit_length() - 1
-        low, high = as_poly(1 << first), as_poly(1 << last)
-        inner = modulo(floordiv(p, low), as_poly(1 << (last - first)))
+        low, high = as_expr(1 << first), as_expr(1 << last)
+        inner = modulo(floordiv(p, low), as_expr(1 << (last - first)))
         p = high * floordiv(p, high) + (high - low) - low * inner + modulo(p, low)
         at = last
     return p
@@ -141,7 +141,7 @@ def _high_product(kernel: State, op: Operation) -> AnyValue:
         if not all(kernel.space.within(c.value, 0, 1 << width) for c in pair):
             return otherwise(kernel, op, op.results[0])
         p, q = (case.value for case in pair)
-        cases.append(Case(floordiv(p * q, as_poly(1 << width)), facts_of(pair), needs_of(pair)))
+        cases.append(Case(floordiv(p * q, as_expr(1 << width)), facts_of(pair), needs_of(pair)))
     return Number(tuple(cases)) if cases else otherwise(kernel, op, op.results[0])
 
 
@@ -151,7 +151,7 @@ def _shift_right(kernel: State, op: Operation) -> AnyValue:
     amount = None if bits is None else bits.constant
     if amount is None or not 0 <= amount < 63 or is_condition(op.results[0]):
         return otherwise(kernel, op, op.results[0])
-    divisor, value = as_poly(1 << amount), kernel.number(op.operands[0])
+    divisor, value = as_expr(1 << amount), kernel.number(op.operands[0])
     return Number(tuple(Case(floordiv(c.value, divisor), c.when, c.needs) for c in value.cases))
 
 

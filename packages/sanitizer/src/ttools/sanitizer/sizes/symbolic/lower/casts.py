@@ -11,7 +11,7 @@ from ttools.interpreter.ir import (
     as_signed,
     element_type,
 )
-from ttools.sanitizer.sizes.algebra.polynomials import as_poly
+from ttools.interpreter.ir.expr import as_expr
 from ttools.sanitizer.sizes.attributes import same_elements, width_of
 from ttools.sanitizer.sizes.symbolic.operations import exact, is_condition, otherwise, rule
 from ttools.sanitizer.sizes.symbolic.state import State
@@ -56,11 +56,11 @@ def _without_sign(kernel: State, op: Operation, case: Case) -> Case | None:
     half = 1 << (width_of(op.operands[0]) - 1)
     symbols = case.value.symbols()
     (symbol,) = symbols if len(symbols) == 1 else (None,)
-    if symbol is None or symbol.kind != "data" or case.value != as_poly(symbol) or case.needs:
+    if symbol is None or symbol.kind != "data" or case.value != as_expr(symbol) or case.needs:
         return None
     if kernel.space.range_of(symbol) != (-half, half - 1) or symbol in kernel.space.elements:
         return None
-    return replace(case, value=as_poly(kernel.data(op.results[0], 0, 2 * half - 1)))
+    return replace(case, value=as_expr(kernel.data(op.results[0], 0, 2 * half - 1)))
 
 
 @rule("arith.extsi", "arith.index_cast")

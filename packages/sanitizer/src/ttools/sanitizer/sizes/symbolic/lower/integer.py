@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 
 from ttools.interpreter.ir import Operation
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     ZERO,
-    Poly,
+    Expr,
     floordiv,
     maximum,
     minimum,
@@ -61,7 +61,7 @@ def _shift_left(kernel: State, op: Operation) -> AnyValue:
     return combined(kernel, op, lambda p, _: p * (1 << amount))
 
 
-def _divided(function: Callable[[Poly, Poly], Poly], kernel: State, op: Operation) -> AnyValue:
+def _divided(function: Callable[[Expr, Expr], Expr], kernel: State, op: Operation) -> AnyValue:
     """A quotient or remainder by what is above 0; below 0 it is the opposite of the opposite's."""
     combinations = joined(*(kernel.number(v) for v in op.operands))
     if combinations is None or is_condition(op.results[0]):
@@ -70,7 +70,7 @@ def _divided(function: Callable[[Poly, Poly], Poly], kernel: State, op: Operatio
     nonneg = kernel.space.nonneg
     may_part = op.name in _SIGNED and 2 * len(combinations) <= _MOST_PARTED
     for p, d in combinations:
-        facts = [f.poly for f in (*facts_of((p, d)), *kernel.context) if not f.needs]
+        facts = [f.expr for f in (*facts_of((p, d)), *kernel.context) if not f.needs]
         if not nonneg(d.value - 1, facts):
             return kernel.unknown(op.results[0])
         needs, when = needs_of((p, d)), facts_of((p, d))
@@ -96,8 +96,8 @@ rule("arith.divsi", "arith.divui", "arith.floordivsi")(partial(_divided, floordi
 rule("arith.remsi", "arith.remui")(partial(_divided, modulo))
 
 
-def _extreme(function: Callable[[Poly, Poly], Poly], kernel: State, op: Operation) -> AnyValue:
-    def chosen(p: Poly, q: Poly) -> Poly:
+def _extreme(function: Callable[[Expr, Expr], Expr], kernel: State, op: Operation) -> AnyValue:
+    def chosen(p: Expr, q: Expr) -> Expr:
         low, high = kernel.space.range(p - q)
         less, more = (p, q) if high is not None and high <= 0 else (q, p)
         if less is q and (low is None or low < 0):

@@ -6,7 +6,7 @@ from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import CHOOSES
 from ttools.interpreter.ir import IntegerType, Operation, Value, element_type, shape_of
 from ttools.interpreter.ir.combining import chooses, combined_by, combined_range
-from ttools.sanitizer.sizes.algebra.polynomials import LANE, as_poly
+from ttools.interpreter.ir.expr import LANE, as_expr
 from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
 from ttools.sanitizer.sizes.rules import require_modelled
 from ttools.sanitizer.sizes.symbolic.lower.shape import renamed
@@ -77,7 +77,7 @@ def _chosen(kernel: State, op: Operation, operand: Value, result: Value) -> AnyV
         return otherwise(kernel, op, result)
     axis, shape = op.axis, shape_of(operand.type)
     which = kernel.data(result, 0, shape[axis] - 1, "chosen")
-    places = {axis: as_poly(which)}
+    places = {axis: as_expr(which)}
     for later in range(axis + 1, len(shape)):
         places[later] = kernel.lane(later - 1, shape[later])
     how = ("chosen", which)

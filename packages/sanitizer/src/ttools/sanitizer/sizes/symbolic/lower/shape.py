@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ttools.interpreter.ir import Operation, Type, Value, shape_of
-from ttools.sanitizer.sizes.algebra.polynomials import (
+from ttools.interpreter.ir.expr import (
     LANE,
     ZERO,
-    Poly,
+    Expr,
     Symbol,
-    as_poly,
+    as_expr,
     floordiv,
     modulo,
     substitute,
@@ -67,7 +67,7 @@ def renamed(kernel: State, operand: Value, renamer: Renamer, types: Sequence[Typ
     for symbol, moved in data.items():
         if symbol in elements:
             (copy,) = moved.symbols()
-            position = renamer.poly(elements[symbol].position)
+            position = renamer.expr(elements[symbol].position)
             elements[copy] = replace(elements[symbol], position=position)
     return found
 
@@ -103,32 +103,32 @@ class _Group:
     place: Symbol
 
     @property
-    def index(self) -> Poly:
+    def index(self) -> Expr:
         """The number of a lane by its new axes."""
         return _number(self.after)
 
-    def moved(self, poly: Poly) -> Poly:
+    def moved(self, expr: Expr) -> Expr:
         """A polynomial of old lanes as one of the number of a lane."""
         axis, extent = self.before[-1]
         last = lane(axis, extent)
-        rest = _number(self.before) - as_poly(last)
-        found = substitute(poly, {last: as_poly(self.place) - rest})
+        rest = _number(self.before) - as_expr(last)
+        found = substitute(expr, {last: as_expr(self.place) - rest})
         old = {lane(*each) for each in self.before}
         if not found.base_symbols() & old:
             return found
         new, stride = {}, 1
         for axis, extent in reversed(self.before):
-            part = floordiv(as_poly(self.place), as_poly(stride))
+            part = floordiv(as_expr(self.place), as_expr(stride))
             is_first = (axis, extent) == self.before[0]
-            new[lane(axis, extent)] = part if is_first else modulo(part, as_poly(extent))
+            new[lane(axis, extent)] = part if is_first else modulo(part, as_expr(extent))
             stride *= extent
-        return substitute(poly, new)
+        return substitute(expr, new)
 
 
-def _number(axes: _Axes) -> Poly:
+def _number(axes: _Axes) -> Expr:
     total, stride = ZERO, 1
     for axis, extent in reversed(axes):
-        total, stride = total + stride * as_poly(lane(axis, extent)), stride * extent
+        total, stride = total + stride * as_expr(lane(axis, extent)), stride * extent
     return total
 
 
@@ -154,11 +154,11 @@ class _Reshaped(Renamer):
         super().__init__(lambda s: moved_copy(s, how) if s.level > LANE else None)
         self._groups = list(_groups(old, new))
 
-    def poly(self, poly: Poly) -> Poly:
+    def expr(self, expr: Expr) -> Expr:
         for group in self._groups:
-            poly = group.moved(poly)
+            expr = group.moved(expr)
         places = {group.place: group.index for group in self._groups}
-        return substitute(super().poly(poly), places)
+        return substitute(super().expr(expr), places)
 
 
 @rule("tt.join")
@@ -197,14 +197,14 @@ class _Chosen(Renamer):
     def __init__(self, symbol: Symbol, which: int) -> None:
         how = ("split", symbol, which)
         super().__init__(lambda s: moved_copy(s, how) if s.level > LANE else None)
-        self.replaced[symbol] = as_poly(which)
+        self.replaced[symbol] = as_expr(which)
 
 
 def exchanged(kernel: State, operand: Value, axis: int) -> AnyValue:
     """A tile of two lanes along an axis with these in the other order."""
     which, how = lane(axis, 2), ("exchanged", axis)
     renamer = Renamer(lambda s: moved_copy(s, how) if s.level > LANE else None)
-    renamer.replaced[which] = 1 - as_poly(which)
+    renamer.replaced[which] = 1 - as_expr(which)
     return renamed(kernel, operand, renamer, [operand.type])
 
 

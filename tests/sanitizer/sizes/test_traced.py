@@ -1,4 +1,4 @@
-"""Integers that note where they come from: they are integers, and their notes give their values."""
+"""Traced integers: they are integers, and their provenance gives their values."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ import triton
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.sanitizer.sizes.script.noted import (
-    Noted,
-    NotedRatio,
+from ttools.interpreter.ir.expr import SIZE, Expr, Symbol, as_expr
+from ttools.sanitizer.sizes.script.traced import (
+    Trace,
+    TracedInt,
+    TracedRatio,
+    extent,
     extremum,
     next_power,
-    note_of,
-    noted,
-    passed_to_int,
+    provenance,
     stripped,
+    traced_value,
+    with_extents,
 )
-from ttools.sanitizer.sizes.script.notes import extent
 
 LEAST, GREATEST = extremum("min", min), extremum("max", max)
 POWER = next_power(lambda n: 1 << (n - 1).bit_length())
@@ -67,13 +69,8 @@ UNARY: dict[str, Callable[[int], object]] = {
 LENGTHS = st.integers(2, 97)
 
 
-@pytest.fixture(autouse=True)
-def forget() -> None:
-    passed_to_int.clear()
-
-
-def _root(length: int) -> int:
-    return noted(length, extent(length))
+def _root(length: int, trace: Trace | None = None) -> int:
+    return (trace or Trace()).integer(length, extent(length))
 
 
 @given(st.sampled_from(sorted(BINARY)), LENGTHS, LENGTHS, st.sampled_from(["a", "b", "both"]))
@@ -110,48 +107,54 @@ def _computed(tree: object, values: dict[str, int]) -> int:
 
 
 @given(_TREES, st.lists(LENGTHS, min_size=3, max_size=3))
-def test_notes_give_the_number_at_all_other_sizes(tree: object, others: list[int]) -> None:
+def test_provenances_give_the_number_at_all_other_sizes(tree: object, others: list[int]) -> None:
     here, there = dict(zip("ABC", (61, 67, 71), strict=True)), dict(zip("ABC", others, strict=True))
-    passed_to_int.clear()
+    trace = Trace()
     try:
-        found = _computed(tree, {name: _root(n) for name, n in here.items()})
+        found = _computed(tree, {name: _root(n, trace) for name, n in here.items()})
         expected = _computed(tree, there)
     except ZeroDivisionError:
         return
-    if type(found) is not Noted:
+    if type(found) is not TracedInt:
         assert not isinstance(tree, tuple) or found == _computed(tree, here)
         return
-    names = {61: "A", 67: "B", 71: "C"}
-    note = found.note
-    if note is None:  # such as a quotient that is rounded up where the divisor may be negative
+    if found.expr is None:  # such as a quotient whose divisor may be negative
         return
-    assert note.value(int) == found
+    assert traced_value(found.expr) == found
+    expr = with_extents(found.expr, _named("ABC"))
     try:
-        assert note.value(lambda n: there[names[n]]) == expected
+        assert expr.at(there) == expected
     except ZeroDivisionError:
-        pytest.fail("the note divides by what the operation does not divide by")
+        pytest.fail("the expression divides by what the operation does not divide by")
     # And it says so in Python.
     scope = {**there, "min": min, "max": max, "cdiv": lambda a, b: -(-a // b)}
-    assert eval(note.text(names.__getitem__), scope) == expected
-    assert note.fixed_but(()).value(int) == found
+    assert eval(str(expr), scope) == expected
+    assert with_extents(found.expr, {}).constant == found
+
+
+def _named(names: str) -> dict[int, Expr]:
+    return {n: as_expr(Symbol(name, "size", SIZE)) for n, name in zip((61, 67, 71), names)}  # noqa: B905
 
 
 def test_formulas_read_as_one_would_write_them() -> None:
     n, m = _root(61), _root(67)
-    names = {61: "n", 67: "m"}
+    names = _named("nm")
 
     def text(value: int) -> str:
-        return note_of(value).text(names.__getitem__)
+        known = provenance(value)
+        assert known is not None
+        return str(with_extents(known, names))
 
     assert text(triton.cdiv(n, 64)) == text((n + 63) // 64) == "cdiv(n, 64)"
     assert text(triton.cdiv(n, m)) == text(-(-n // m)) == text(math.ceil(n / m)) == "cdiv(n, m)"
     assert text(LEAST(n, 16, LEAST([n, 512]))) == "min(n, 16)"
-    assert text((n - m) * 2) == "(n - m) * 2"
+    assert text((n - m) * 2) == "n * 2 - m * 2"
     assert text(POWER(n)) == "next_power_of_2(n)"
-    assert text(n * m // m + 0 * n - 1) == "((n * m) // m) - 1"
+    assert text(n * m // 4 + 0 * n - 1) == "(n * m) // 4 - 1"
+    assert text((n // 4) * m % 3) == "(m * (n // 4)) % 3"
 
 
-def test_nobody_sees_a_note() -> None:
+def test_nobody_sees_a_provenance() -> None:
     n = _root(61)
     assert isinstance(n, int)
     assert type(n).__name__ == n.__class__.__qualname__ == "int"
@@ -162,20 +165,20 @@ def test_nobody_sees_a_note() -> None:
     assert list(range(100))[n] == 61
     assert np.zeros((n, 2)).shape == (61, 2)
     assert np.array([n]).dtype == np.int64
-    assert type(n / 2) is NotedRatio
+    assert type(n / 2) is TracedRatio
     assert [type(each) for each in stripped((n, [n / 2], "n"))[:1]] == [int]
     assert type(stripped([n / 2])[0]) is float
 
 
-def test_what_int_was_asked_for_is_known() -> None:
-    n = _root(61)
-    assert note_of(n * 15) is not None
+def test_what_c_code_took_is_recorded() -> None:
+    trace = Trace()
+    n = _root(61, trace)
+    assert provenance(n * 15) is not None
     assert type(int(n)) is int
     assert type(int(n / 4)) is int
-    assert passed_to_int[61] == {extent(61)}
-    (quotient,) = passed_to_int[15]
-    assert quotient.text(lambda _: "n") == "n // 4"
-    assert note_of(n * 15) is None  # which may be that quotient, or not
+    assert trace.taken == {61: {extent(61)}, 15: {provenance(n // 4)}}
+    assert provenance(n * 15) is None  # which may be that quotient, or not
+    assert provenance(_root(61) * 15) is not None  # another trace
 
 
 def test_extremes_of_what_is_no_integer_stay() -> None:
@@ -195,7 +198,7 @@ def test_long_computations_are_given_up() -> None:
     total: int = _root(61)
     for length in range(2, 60):
         total = total * 1 + _root(length)
-    assert note_of(total) is None
-    assert note_of(total + 1) is None
-    assert note_of(_root(61) & 3) is None
+    assert provenance(total) is None
+    assert provenance(total + 1) is None
+    assert provenance(_root(61) & 3) is None
     assert total == 61 + sum(range(2, 60))

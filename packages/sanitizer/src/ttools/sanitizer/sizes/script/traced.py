@@ -1,0 +1,353 @@
+"""Traced integers: integers of a script that remember how they were computed.
+
+A traced integer is an `int` with an expression over the extents of tensors, its provenance. It is
+handed on by Python's arithmetic; comparisons, hashes and C code see an integer. C code that takes
+the number, as `int` and `len` do, gives a plain integer, which has no provenance: the trace records
+what was taken, so that the report can say it and does not take for followed what is computed of it.
+
+An extent of a tensor stands for all extents of its length, as which of them are one size is decided
+later (`generalise`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce, update_wrapper
+from typing import Any, TypeAlias
+
+from ttools.interpreter.ir.expr import (
+    SIZE,
+    Expr,
+    Symbol,
+    as_expr,
+    ceildiv,
+    evaluate,
+    floordiv,
+    maximum,
+    minimum,
+    modulo,
+    power_of_2,
+    product,
+    substitute,
+)
+
+#: Provenance of an integer; None where it comes from extents in a way that is not known.
+Provenance: TypeAlias = "Expr | None"
+
+#: Larger expressions are given up: what a loop adds up is no formula that a user would read.
+_MOST_PARTS = 24
+_extents: dict[int, Symbol] = {}
+
+
+# ---- expressions over extents
+def extent(length: int) -> Expr:
+    """Return the extents of tensors that have a length; those of one element are constant."""
+    if length <= 1:
+        return as_expr(length)
+    if length not in _extents:
+        # Before all other symbols, and by length whatever was traced before.
+        order = length - (1 << 62)
+        _extents[length] = Symbol(f"extent_{length}", "extent", SIZE, (), length, order)
+    return as_expr(_extents[length])
+
+
+def extents_of(expr: Expr) -> frozenset[int]:
+    """Return the lengths of the extents that an expression depends on."""
+    return frozenset(s.tag for s in expr.base_symbols() if isinstance(s.tag, int))
+
+
+def rounded_extents(expr: Expr) -> frozenset[int]:
+    """Return the lengths of the extents that it rounds up to powers of 2."""
+    powers = (atom for atom in expr.atoms() if atom.kind == "power_of_2")
+    return frozenset().union(*(extents_of(atom.args[0]) for atom in powers))
+
+
+def traced_value(expr: Expr) -> int:
+    """Compute an expression with the lengths that its extents had."""
+    return int(evaluate(expr, {s: s.tag for s in expr.base_symbols()}))
+
+
+def with_extents(expr: Expr, new: Mapping[int, Expr]) -> Expr:
+    """Replace extents by expressions, those that have none by their lengths."""
+    lengths = {s: s.tag for s in expr.base_symbols() if isinstance(s.tag, int)}
+    return substitute(expr, {s: new.get(n, as_expr(n)) for s, n in lengths.items()})
+
+
+def may_be_negative(expr: Expr) -> bool:
+    """Return whether something is subtracted in it, so that it may be negative at other sizes."""
+    return any(c < 0 for c in expr.terms.values()) or any(
+        may_be_negative(argument) for atom in expr.atoms() for argument in atom.args
+    )
+
+
+def limited(expr: Provenance) -> Provenance:
+    """Return the expression, or None if it is too large."""
+    return None if expr is None or _parts(expr) > _MOST_PARTS else expr
+
+
+def _parts(expr: Expr) -> int:
+    return sum(
+        sum(sum(map(_parts, s.args)) if s.args else 1 for s in m) + (abs(c) != 1 or not m)
+        for m, c in expr.terms.items()
+    )
+
+
+def divided(make: Callable[[Expr, Expr], Expr], p: Expr, d: Expr) -> Provenance:
+    """Return a quotient or remainder; None where the divisor may be negative at other sizes."""
+    return None if may_be_negative(d) or d.constant == 0 else make(p, d)
+
+
+def _shifted(make: Callable[[Expr, Expr], Expr], p: Expr, bits: Expr) -> Provenance:
+    by = bits.constant
+    return None if by is None else make(p, as_expr(1 << by))
+
+
+_OPERATIONS: dict[str, Callable[[Expr, Expr], Provenance]] = {
+    "add": lambda p, q: p + q,
+    "sub": lambda p, q: p - q,
+    "mul": lambda p, q: p * q,
+    "floordiv": lambda p, d: divided(floordiv, p, d),
+    "mod": lambda p, d: divided(modulo, p, d),
+    "lshift": lambda p, n: _shifted(Expr.__mul__, p, n),
+    "rshift": lambda p, n: _shifted(floordiv, p, n),
+    **dict.fromkeys(("and", "or", "xor"), lambda _p, _q: None),
+}
+
+
+# ---- integers
+@dataclass
+class Trace:
+    """One run of a script whose integers are traced.
+
+    Attributes:
+        taken: Expressions of which C code, as `int` and `len`, took the plain number, by number.
+    """
+
+    taken: dict[int, set[Expr]] = field(default_factory=dict)
+
+    def take(self, value: int, expr: Provenance) -> int:
+        """Record that a plain number was taken of a traced one, and return it."""
+        if expr is not None:
+            self.taken.setdefault(value, set()).add(expr)
+        return value
+
+    def integer(self, value: int, expr: Provenance) -> int:
+        """Return the integer with a provenance; a plain one if that is a number."""
+        expr = limited(expr)
+        if expr is not None and expr.constant is not None:
+            return value
+        made = _make_int(TracedInt, value)
+        made.expr, made.trace = expr, self
+        return made
+
+    def operand(self, value: Any, may_be_taken: bool) -> Provenance:
+        """Return the provenance of an operand: of a plain integer its number.
+
+        A plain number that was taken of a traced one before may come from there, or not.
+        """
+        if type(value) is TracedInt:
+            return value.expr
+        return None if may_be_taken and value in self.taken else as_expr(_as_int(value))
+
+
+def _binary(name: str) -> Any:
+    operation = name.strip("_")
+    back = operation not in _OPERATIONS
+    make = _OPERATIONS[operation[1:] if back else operation]
+    # A plain factor may have been taken of a traced integer; divisors are sizes of blocks.
+    doubts = name.strip("_r") in ("add", "sub", "mul")
+    own = getattr(int, name)
+
+    def method(self: TracedInt, other: Any) -> Any:
+        value = own(self, other)
+        if value is NotImplemented:
+            return value
+        theirs = self.trace.operand(other, doubts)
+        mine = self.expr
+        known = None
+        if mine is not None and theirs is not None:
+            known = make(theirs, mine) if back else make(mine, theirs)
+        return self.trace.integer(value, known)
+
+    method.__name__ = name
+    return method
+
+
+class TracedInt(int):
+    """An integer with a provenance; made by `Trace.integer`."""
+
+    expr: Provenance
+    trace: Trace
+
+    __add__, __radd__ = _binary("__add__"), _binary("__radd__")
+    __sub__, __rsub__ = _binary("__sub__"), _binary("__rsub__")
+    __mul__, __rmul__ = _binary("__mul__"), _binary("__rmul__")
+    __floordiv__, __rfloordiv__ = _binary("__floordiv__"), _binary("__rfloordiv__")
+    __mod__, __rmod__ = _binary("__mod__"), _binary("__rmod__")
+    __and__, __rand__ = _binary("__and__"), _binary("__rand__")
+    __or__, __ror__ = _binary("__or__"), _binary("__ror__")
+    __xor__, __rxor__ = _binary("__xor__"), _binary("__rxor__")
+    __lshift__, __rshift__ = _binary("__lshift__"), _binary("__rshift__")
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._ratio(int.__truediv__(self, other), self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._ratio(int.__rtruediv__(self, other), other, self)
+
+    def _ratio(self, value: Any, above: Any, below: Any) -> Any:
+        if value is NotImplemented:
+            return value
+        made = TracedRatio(value)
+        made.parts, made.trace = (above, below), self.trace
+        return made
+
+    def __divmod__(self, other: Any) -> Any:
+        if int.__divmod__(self, other) is NotImplemented:
+            return NotImplemented
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        if int.__rdivmod__(self, other) is NotImplemented:
+            return NotImplemented
+        return other // self, other % self
+
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        value = int.__pow__(self, other) if modulus is None else int.__pow__(self, other, modulus)
+        if type(value) is not int:
+            return value
+        if self.expr is None or modulus is not None or not 0 < other < 4:
+            return self._without(value)
+        return self.trace.integer(value, product([self.expr] * int(other)))
+
+    def _without(self, value: int) -> int:
+        return self.trace.integer(value, None)
+
+    def __neg__(self) -> int:
+        return self.trace.integer(int.__neg__(self), None if self.expr is None else -self.expr)
+
+    def __pos__(self) -> int:
+        return self
+
+    def __abs__(self) -> int:
+        return self if self > 0 else self._without(int.__abs__(self))
+
+    def __invert__(self) -> int:
+        return self._without(int.__invert__(self))
+
+    def bit_length(self) -> int:
+        """As of an `int`."""
+        return self._without(int.bit_length(self))
+
+    __trunc__ = __floor__ = __ceil__ = __pos__
+
+    def __int__(self) -> int:
+        return self.trace.take(plain(self), self.expr)
+
+    def __copy__(self) -> int:
+        return self
+
+    def __deepcopy__(self, _: object) -> int:
+        return self
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        return int, (plain(self),)
+
+
+class TracedRatio(float):
+    """A quotient of two integers, which may be rounded to a traced integer."""
+
+    parts: tuple[Any, Any]
+    trace: Trace
+
+    def __ceil__(self) -> int:
+        return self._rounded(ceildiv, float.__ceil__(self))
+
+    def __floor__(self) -> int:
+        return self._rounded(floordiv, float.__floor__(self))
+
+    def _rounded(self, make: Callable[[Expr, Expr], Expr], value: int) -> int:
+        above, below = map(int, self.parts)
+        exact = -(-above // below) if make is ceildiv else above // below
+        p, d = (self.trace.operand(part, False) for part in self.parts)
+        known = p is not None and d is not None and value == exact and below > 0
+        return self.trace.integer(value, divided(make, p, d) if known else None)  # type: ignore[arg-type]
+
+    def __int__(self) -> int:
+        value = float.__int__(self)
+        whole = self._rounded(floordiv, value)
+        return self.trace.take(value, whole.expr if type(whole) is TracedInt else None)
+
+    __trunc__ = __int__
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        return float, (float.__pos__(self),)
+
+
+# Programs name types in messages, and decide by names of types.
+for _type, _name in ((TracedInt, "int"), (TracedRatio, "float")):
+    _type.__name__ = _type.__qualname__ = _name
+    _type.__module__ = "builtins"
+
+_make_int = int.__new__
+_as_int = int.__int__
+
+
+def provenance(value: Any) -> Provenance:
+    """Return the provenance of an integer; that of a plain one is its number."""
+    return value.expr if type(value) is TracedInt else as_expr(_as_int(value))
+
+
+def plain(value: int) -> int:
+    """Return the number as exactly an `int`, without recording that it was taken."""
+    return _as_int(value)
+
+
+def stripped(value: Any) -> Any:
+    """Return the same with plain numbers, also inside of tuples and lists."""
+    kind = type(value)
+    if kind is TracedInt:
+        return plain(value)
+    if kind is TracedRatio:
+        return float.__pos__(value)
+    if kind in (tuple, list):
+        return kind(map(stripped, value))
+    return value
+
+
+def extremum(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `min` or `max`, whose result comes from all that was compared, not from one of it."""
+    make = minimum if name == "min" else maximum
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or len(args) == 1:
+            if type(args[0]) not in (list, tuple) or kwargs:
+                found = original(*args, **kwargs)
+                return plain(found) if type(found) is TracedInt else found
+            among = args[0]
+        else:
+            among = args
+        found = original(*args)
+        trace = next((each.trace for each in among if type(each) is TracedInt), None)
+        if trace is None:
+            return found
+        if not all(isinstance(each, int) for each in among):
+            return stripped(found)
+        parts = [provenance(each) for each in among]
+        known = [part for part in parts if part is not None]
+        return trace.integer(plain(found), reduce(make, known) if known == parts else None)
+
+    return update_wrapper(function, original, updated=())
+
+
+def next_power(original: Callable[[int], int]) -> Callable[[int], int]:
+    """Make the function of `triton.next_power_of_2`, which gives traced integers of traced ones."""
+
+    def function(n: int) -> int:
+        if type(n) is not TracedInt:
+            return original(n)
+        known = None if n.expr is None else power_of_2(n.expr)
+        return n.trace.integer(original(plain(n)), known)
+
+    return update_wrapper(function, original, updated=())
