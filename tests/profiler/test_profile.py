@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ import triton.language as tl
 import ttools.profiler
 from ttools.core.errors import UsageError
 from ttools.core.gpus.devices import Device, read_device
+from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.profiler import ProfileAnalysis, profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.roofline import assumptions_of, bound, condition_of
@@ -117,7 +119,7 @@ def test_times_of_lines_are_shares_of_the_kernels() -> None:
     with profile(line_times=False) as without:
         for _ in range(3):
             uneven_kernel[(16,)](expected, BLOCK=1024)
-    with profile() as prof:
+    with profile(line_times=True) as prof:
         for _ in range(3):
             uneven_kernel[(16,)](x, BLOCK=1024)
     assert torch.equal(x, expected)
@@ -135,7 +137,7 @@ def test_times_of_lines_are_shares_of_the_kernels() -> None:
 
 def test_lines_without_times_say_why() -> None:
     x = torch.ones(64)
-    with profile() as prof:
+    with profile(line_times=True) as prof:
         waiting_kernel[(4,)](torch.zeros(1, dtype=torch.int32), x)
     assert x[0] == 5.0
     analysis = prof.analyse()
@@ -143,6 +145,48 @@ def test_lines_without_times_say_why() -> None:
         "times of lines in a kernel whose programs wait for each other"
     )
     assert analysis.lines["time_share"].isna().all()
+
+
+@pytest.mark.parametrize("line_times", [None, False])
+def test_a_first_launch_runs_twice_and_later_ones_once(
+    monkeypatch: pytest.MonkeyPatch, line_times: bool | None
+) -> None:
+    """Once to count and once to be timed."""
+    made: list[tuple[int, ...]] = []
+    original = ObservedLaunch.execute
+
+    def execute(self: ObservedLaunch, *args: Any, **kwargs: Any) -> Any:
+        made.append(tuple(self.grid)[:1])
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(ObservedLaunch, "execute", execute)
+    x, bins, count = torch.ones(1 << 14), torch.zeros(4, dtype=torch.int32), torch.zeros(1)
+    with profile(on="cpu", line_times=line_times):
+        for grid in (16, 16, 8, 16):
+            uneven_kernel[(grid,)](x, BLOCK=1024)
+            scale_kernel[(grid,)](x, 1000, 2.0, BLOCK=256)
+    assert made.count((16,)) == 2 * (2 + 1 + 1)
+    assert made.count((8,)) == 2 * 2
+    made.clear()
+    values = torch.arange(1 << 12, dtype=torch.int32)
+    with profile(on="cpu", line_times=line_times):
+        counter_kernel[(4,)](values, bins, count, BLOCK=1024, BINS=4)
+    assert len(made) == 2
+
+
+def test_times_of_lines_are_sampled_while_launches_are_timed() -> None:
+    x = torch.ones(1 << 17)
+    with profile(on="cpu", threads=1) as prof:
+        for _ in range(60):
+            uneven_kernel[(128,)](x, BLOCK=1024)
+            if prof.seen > 2 and prof.analyse().lines["time_s"].notna().any():
+                break
+    lines = prof.analyse().lines.sort_values("time_s", ascending=False, ignore_index=True)
+    assert lines["line"][0] == uneven_kernel.starting_line_number + 5
+    assert lines["time_share"][0] > 0.5
+    with profile(on="cpu") as few:
+        uneven_kernel[(1,)](x, BLOCK=1024)
+    assert few.analyse().lines["time_s"].isna().all()
 
 
 @triton.jit

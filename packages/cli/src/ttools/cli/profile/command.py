@@ -42,7 +42,7 @@ def profile_command(
     trials: profile_options.TrialsOption = False,
     only: options.OnlyOption = None,
     lines: profile_options.LinesOption = False,
-    line_times: profile_options.LineTimesOption = True,
+    line_times: profile_options.LineTimesOption = None,
     tree: profile_options.TreeOption = False,
     form: profile_options.ProfileFormatOption = "text",
     output: options.OutputOption = None,

@@ -90,9 +90,11 @@ LinesOption = Annotated[
     bool, _report("--lines", help="Report operations and bytes by source line.")
 ]
 LineTimesOption = Annotated[
-    bool,
+    bool | None,
     _report(
-        "--line-times/--no-line-times", help="On the CPU, sample the time of each line of a kernel."
+        "--line-times/--no-line-times",
+        help="On the CPU, make first launches again to sample the time of each line, or take no "
+        "samples; by default samples are taken while launches are timed.",
     ),
 ]
 ProfileFormatOption = Annotated[

@@ -31,6 +31,10 @@ _ALL_FORMS = "--format json"
 #: Of instructions: smaller shares are left out.
 _LEAST_SHOWN = 0.02
 Row = Mapping[Any, Any]
+_UNTIMED = (
+    "Times of lines are missing, as fewer than 50 samples were taken while launches were timed; "
+    "--line-times makes launches again to take more"
+)
 
 
 def blocks(profiled: ProfileAnalysis, *, lines: bool) -> Iterator[RenderableType]:
@@ -220,6 +224,8 @@ class _Blocks:
             about = ", estimated" if is_sampled(row) else ""
             yield paragraph(f"\nLines, over all launches of the kernel{about}")
             yield _line_table(own, row["file"])
+            if self._profiled.timed_on == "the CPU" and not any(is_known(r["time_s"]) for r in own):
+                yield paragraph(_UNTIMED)
         accesses = self._accesses.get((row["kernel"], row["config"]), [])
         if accesses:
             assert self._profiled.target is not None

@@ -109,7 +109,7 @@ def traffic(
     """What a launch accesses that left footprints.
 
     Args:
-        stand_ins: what loads stand for that stand for others, see `counting.traffic`.
+        stand_ins: what loads stand for that stand for others, see `counting.rewrite.StandIns`.
         following: loads whose addresses follow data, see there.
         atomics: MLIR's name of the element type of each operation that is atomic.
     """

@@ -1,7 +1,4 @@
-"""Counts launches by running the rewritten kernel; equal launches are counted once.
-
-Must not know what counts are used for.
-"""
+"""Counts launches by running the rewritten kernel; equal launches are counted once."""
 
 from __future__ import annotations
 
@@ -21,11 +18,16 @@ from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import Snapshot
-from ttools.profiler.access.trace import Traffic, traffic
+from ttools.profiler.access.trace import traffic
 from ttools.profiler.counting.counts import LaunchCounts, evaluate
 from ttools.profiler.counting.decisive import Decisive, decisive_of
-from ttools.profiler.counting.rewrite import CountingPlan, plan_counting
-from ttools.profiler.counting.traffic import Rewritten, elements_of_atomics, rewrite_accesses
+from ttools.profiler.counting.rewrite import (
+    CountingPlan,
+    StandIns,
+    elements_of_atomics,
+    plan_counting,
+    replace_accesses,
+)
 
 
 class _Kernel:
@@ -43,7 +45,7 @@ class _Kernel:
 
     @cached_property
     def plan(self) -> CountingPlan:
-        return _rewrite(parse_module(self._ttir), whole=False)
+        return _plan(parse_module(self._ttir), whole=False)
 
 
 class LaunchCounter:
@@ -91,58 +93,52 @@ class LaunchCounter:
 
 
 def _reduced(launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
-    if plan.counters == 1:  # no loop, branch or mask: each program does the same
-        return evaluate(plan, [prod(launch.grid)], _traffic(launch))
-    monitor = _observe(launch, "count", partial(_rewrite, whole=False))
-    return evaluate(plan, _counters(monitor, plan), _traffic(launch))
+    """Run a kernel that only counts and reads, which leaves memory as it is."""
+    rewritten: list[StandIns] = []
+
+    def rewrite(module: Module) -> None:
+        if plan.counters == 1:  # no loop, branch or mask: each program does the same
+            inline_calls(module)
+        else:
+            _plan(module, whole=True)
+        rewritten.append(replace_accesses(module))
+
+    monitor = _observe(launch, "count", rewrite)
+    if not rewritten:  # the kernel was in the cache
+        rewrite(launch.variants.parse())
+    counters = [prod(launch.grid)] if plan.counters == 1 else _counters(monitor, plan)
+    return evaluate(plan, counters, traffic(monitor, *rewritten[0]))
 
 
 def _whole(launch: ObservedLaunch) -> LaunchCounts:
-    """Runs the whole kernel on memory that is put back."""
+    """Run the whole kernel on memory that is put back."""
     written = launch.written_storages
     if written is None:
         raise UnsupportedError("counting a kernel that stores through pointers from memory")
     module = launch.variants.parse()
-    plan = _rewrite(module, whole=True)
+    plan = _plan(module, whole=True)
     before = Snapshot(written)
     try:
-        monitor = _observe(launch, "count all", partial(_rewrite, whole=True), footprints=True)
+        monitor = _observe(launch, "count all", partial(_plan, whole=True))
     finally:
         before.restore()
     elements = elements_of_atomics(module)
     return evaluate(plan, _counters(monitor, plan), traffic(monitor, atomics=elements))
 
 
-def _traffic(launch: ObservedLaunch) -> Traffic:
-    stand_ins: list[Rewritten] = []
+def _observe(launch: ObservedLaunch, name: str, rewrite: Callable[[Module], object]) -> Monitor:
+    """Run a rewritten launch once, in which all accesses leave footprints.
 
-    def rewrite(module: Module) -> None:
-        inline_calls(module)
-        stand_ins.append(rewrite_accesses(module))
-
-    monitor = _observe(launch, "traffic", rewrite, footprints=True)
-    if not stand_ins:  # the kernel was in the cache
-        rewrite(launch.variants.parse())
-    return traffic(monitor, *stand_ins[0])
-
-
-def _observe(
-    launch: ObservedLaunch,
-    name: str,
-    rewrite: Callable[[Module], object],
-    *,
-    footprints: bool = False,
-) -> Monitor:
-    """Runs a rewritten launch once; lanes outside the tensors are left out.
+    Lanes outside the tensors are left out.
 
     Args:
-        launch: it stays as it is.
-        name: of the rewrite: what is compiled is cached by it and the code that makes it.
-        footprints: whether all memory leaves footprints, not only what the launch writes.
+        launch: It stays as it is.
+        name: Identifies the rewrite: what is compiled is cached by it and by the profiler's code.
+        rewrite: Changes the module in place.
     """
     rewrites = (name, fingerprint("ttools.profiler"))
-    instruments = Instruments(guards=True, footprints=footprints, rewrites=rewrites)
-    facts = replace(launch.facts, readonly=frozenset()) if footprints else launch.facts
+    instruments = Instruments(guards=True, footprints=True, rewrites=rewrites)
+    facts = replace(launch.facts, readonly=frozenset())
     own = replace(launch, find_facts=lambda _: facts)
     own.execute(
         instruments, regions=launch.regions, rewrite=lambda module: (rewrite(module), None)[1]
@@ -160,7 +156,7 @@ def _counters(monitor: Monitor, plan: CountingPlan) -> list[int]:
     return counters
 
 
-def _rewrite(module: Module, *, whole: bool) -> CountingPlan:
+def _plan(module: Module, *, whole: bool) -> CountingPlan:
     remaining = [f"a recursive call at {op.location}" for op in inline_calls(module)]
     plan = plan_counting(module, whole=whole)
     plan.unsupported += remaining

@@ -6,27 +6,27 @@ them away, so their number bounds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ttools.interpreter.dialects.traits import (
     ATOMIC,
     CAST,
     INTEGER_UNIT,
     LOOP,
+    READS,
     STRUCTURED,
     WRITES,
 )
 from ttools.interpreter.ir import IntegerType, Operation, Value, element_type
-from ttools.interpreter.ir.dataflow import reachable
+from ttools.interpreter.ir.dataflow import control_sources, reachable
 from ttools.profiler.counting.costs import is_product
-from ttools.profiler.counting.slices import is_access, operations_behind
 
 #: Narrower ones may be done several at once.
 _LEAST_BITS = 32
 
 
 def value_integers(kernel: Operation) -> set[Operation]:
-    """The operations, each of which every execution of its block does.
+    """Return the operations, each of which every execution of its block does.
 
     Args:
         kernel: a `tt.func` without calls.
@@ -84,3 +84,25 @@ def _may_be_hoisted(op: Operation) -> bool:
         if own is not None and own.parent is op.parent and (own.has(STRUCTURED) or is_access(own)):
             return False
     return True
+
+
+def is_access(op: Operation) -> bool:
+    """Return whether an operation reads or writes memory through pointers."""
+    return op.operand("ptr") is not None and op.has(READS, WRITES)
+
+
+def operations_behind(values: Iterable[Value]) -> set[Operation]:
+    """Return the operations that values depend on, through loops and branches.
+
+    Accesses end the search: what decides where they are is not followed.
+    """
+    slice_ = reachable(values, _sources)
+    found = {value.defining_op for value in slice_ if value.defining_op is not None}
+    return {op for op in found if not op.has(STRUCTURED)}
+
+
+def _sources(value: Value) -> Iterable[Value]:
+    op = value.defining_op
+    if op is None or op.has(STRUCTURED):
+        return control_sources(value)
+    return () if is_access(op) else op.operands

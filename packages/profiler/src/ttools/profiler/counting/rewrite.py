@@ -1,16 +1,18 @@
-"""Rewrites a kernel so that it counts what it would do, and does nothing else.
+"""Rewrites a kernel so that it counts what it would do and reads what it would access.
 
 Where a block of operations runs, an operation `ttools.count` counts its executions; where an access
-has a mask, another counts the lanes let through. Stores and all that only they need are taken away.
+has a mask, another counts the lanes let through. Stores become loads, and everything that only
+results need is taken away.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from ttools.core.location import SourceLocation, user_location
 from ttools.interpreter.analysis.effects import Provenance
@@ -35,9 +37,9 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.ir.dead_code import remove_dead_code
-from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter
+from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.costs import cost
-from ttools.profiler.counting.integers import value_integers
+from ttools.profiler.counting.integers import is_access, operations_behind, value_integers
 from ttools.profiler.counting.mask_factors import mask_factors
 
 CHECK, COUNT = "ttools.check", "ttools.count"
@@ -221,3 +223,99 @@ def user_line(location: SourceLocation | None) -> SourceLocation | None:
     """The line of the user's that an operation belongs to: the innermost outside Triton."""
     found = user_location(location) or location
     return SourceLocation(found.file, found.line, 0) if found is not None else None
+
+
+# --- accesses -------------------------------------------------------------------------------------
+
+
+class StandIns(NamedTuple):
+    """Describes the loads of a rewritten kernel by their indices in the order of the module.
+
+    Attributes:
+        kinds: The kind of access that a load stands for, of those that stand for another.
+        following: Loads whose addresses follow what other loads read.
+        atomics: MLIR's name of the element type of loads that stand for atomics.
+    """
+
+    kinds: Mapping[int, Kind] = MappingProxyType({})
+    following: frozenset[int] = frozenset()
+    atomics: Mapping[int, str] = MappingProxyType({})
+
+
+def replace_accesses(module: Module) -> StandIns:
+    """Rewrite a module without calls in place so that it counts, and reads what it would access.
+
+    The bytes that a launch touches at least once must cross the memory bus, however good the
+    caches; what it requests again may come from a cache. Stores become loads of the same addresses,
+    so memory stays as it is.
+    """
+    kernel = module.kernel
+    rewriter = Rewriter()
+    stand_ins: dict[Operation, Kind] = {}
+    for op in list(kernel.walk()):
+        kind = kind_of(op)
+        if kind is None:
+            continue
+        if kind == "load":
+            _use(rewriter.after(op), op.result)
+            continue
+        b = rewriter.before(op)
+        masks = [op.mask] if op.mask is not None and is_mask(op.mask) else []
+        load = _load(b, op.address, masks)
+        stand_ins[load] = kind
+        _use(b, load.result)
+    rewriter.apply()
+    remove_dead_code(kernel, lambda op: op.name in (CHECK, COUNT, "tt.return"))
+    numbers = _numbered(module)
+    following = (
+        numbers[op]
+        for op in kernel.walk()
+        if is_access(op) and any(map(is_access, operations_behind([op.address])))
+    )
+    kinds = {numbers[op]: kind for op, kind in stand_ins.items()}
+    atomics = {numbers[op]: _accessed(op) for op, kind in stand_ins.items() if kind == "atomic"}
+    return StandIns(kinds, frozenset(following), atomics)
+
+
+def elements_of_atomics(module: Module) -> dict[int, str]:
+    """Return MLIR's name of the element type of atomic operations, by index in the module."""
+    return {n: _accessed(op) for op, n in _numbered(module).items() if kind_of(op) == "atomic"}
+
+
+def _accessed(op: Operation) -> str:
+    pointer = element_type(op.address.type)
+    assert isinstance(pointer, PointerType)
+    return str(pointer.pointee)
+
+
+def _numbered(module: Module) -> dict[Operation, int]:
+    every = (op for function in module.functions.values() for op in function.walk())
+    return {op: number for number, op in enumerate(every)}
+
+
+def _load(b: Builder, pointer: Value, masks: list[Value]) -> Operation:
+    pointee = element_type(pointer.type)
+    assert isinstance(pointee, PointerType)
+    type = with_element(pointer.type, pointee.pointee)
+    sizes = (1, len(masks), 0)
+    return b.operation("tt.load", [pointer, *masks], [type], {"operandSegmentSizes": sizes})
+
+
+#: Bits of floats that can be compared.
+_NARROWEST_COMPARED = 16
+
+
+def _use(b: Builder, value: Value) -> None:
+    """Keeps a value needed without any consequence."""
+    element = element_type(value.type)
+    if isinstance(element, PointerType):
+        value = b.cast(value, IntegerType(64), "tt.ptr_to_int")
+    elif isinstance(element, FloatType) and element.width < _NARROWEST_COMPARED:
+        element = IntegerType(element.width)
+        value = b.cast(value, element, "tt.bitcast")
+    type = with_element(value.type, BOOLEAN)
+    if isinstance(element, FloatType):
+        never = b.value("arith.cmpf", [value, value], type, {"predicate": "one"})
+    else:
+        never = b.value("arith.cmpi", [value, value], type, {"predicate": "ne"})
+    b.operation(CHECK, [never], attributes={"check": "traffic", "names": (), "message": ""})
