@@ -27,7 +27,7 @@ def profile(
     only: Sequence[str] | None = None,
     threads: int | None = None,
     counts: bool = True,
-    line_times: bool | None = None,
+    line_times: bool = False,
     warmup: int = 0,
     iterations: int = 1,
     context: Context = "shadow",
@@ -55,11 +55,10 @@ def profile(
             default.
         counts: whether to count what launches on a GPU do, which copies the tensors of the first of
             equal launches to the host.
-        line_times: on the CPU, how to estimate the share of a kernel's time that each of its lines
-            takes. By default samples are taken while launches are timed, on the thread that makes
-            them; a kernel that gets fewer than 50 has no times of lines. True makes the first
-            launch of a kernel again for a twentieth of a second to take samples, and one that takes
-            twice as long as those; False takes none.
+        line_times: whether to estimate, on the CPU, how a kernel's time spreads over its lines: its
+            first launch, and one that takes twice as long as those sampled so far, is made again
+            for a twentieth of a second while samples are taken. Without, the first launch of a kind
+            is made twice, to count it and to time it, and later ones once.
         warmup: how many of the first launches that are alike (kernel, specialisation, grid and
             numbers that matter) are left out of all figures.
         iterations: how often each launch of the program's is made; before each, what it may have

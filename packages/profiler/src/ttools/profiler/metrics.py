@@ -15,7 +15,9 @@ from ttools.core.reports.numbers import is_known
 
 Row = Mapping[Any, Any]
 #: What a number is: how it is written follows from it.
-Kind = Literal["text", "count", "number", "decimal", "time", "share", "amount", "bytes", "shares"]
+Kind = Literal[
+    "text", "count", "number", "tenths", "hundredths", "time", "share", "amount", "bytes", "shares"
+]
 #: What a profile must have for a column to be there.
 Needs = Literal["", "device", "target", "cuda", "measured", "projection", "refusal"]
 
@@ -33,6 +35,7 @@ class Metric:
         derive: computes it from the columns before it; None where it is measured.
         needs: what it takes; columns without it are left out.
         short: the heading where there is little room; the heading by default.
+        phrase: how a sentence on a line of source says a value that is not zero.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Metric:
     derive: Callable[[Row], Any] | None = field(default=None, kw_only=True)
     needs: Needs = field(default="", kw_only=True)
     short: str = field(default="", kw_only=True)
+    phrase: str = field(default="{}", kw_only=True)
 
     def text(self, value: Any) -> str:
         """Return a value of the column as reports write it; empty for nothing known."""
@@ -51,11 +55,15 @@ class Metric:
 
 def text(value: Any, kind: Kind) -> str:
     """Return a number with its unit; empty for nothing known."""
-    if value is None or kind in ("text", "shares"):
+    if value is None or value != value:
+        return ""
+    if kind in ("text", "shares"):
         return str(value or "")
     if kind == "count":
         return f"{int(value):,}"
-    if kind == "decimal":
+    if kind == "tenths":
+        return f"{value:.1f}"
+    if kind == "hundredths":
         return f"{value:.2f}"
     if kind == "share":
         return numbers.percent(value)
@@ -91,398 +99,228 @@ def _intensity(row: Row) -> float | None:
     return _ratio("flops", bytes)(row)
 
 
+def _group(
+    computed: str, *metrics: Metric | tuple[str, Kind, str, str], needs: Needs = ""
+) -> tuple[Metric, ...]:
+    """Return metrics that are computed alike.
+
+    Args:
+        computed: How, in a sentence; metrics that are given whole have their own.
+        metrics: Name, kind, heading and description of each, or the whole metric.
+        needs: What a profile must have for their columns.
+    """
+    return tuple(
+        each if isinstance(each, Metric) else Metric(*each, computed, needs=needs)
+        for each in metrics
+    )
+
+
+_OF_RUN = "from the run"
 _TIMED = "by the clock of the CPU around its programs, or by Proton on a GPU"
 _COUNTED = "counted by running the kernel with counters in place of its work"
 _COMPILED = "read from what Triton's compiler makes of the kernel for the target"
+_OCCUPANCY = "from registers, shared memory and threads of a block, and the limits of the target"
 _ROOFLINE = "by the roofline: counts divided by the rates of the device"
-_MODEL = "by the model of instructions, waits and memory that docs/reference/profile_figures.md has"
-_CODE = "machine code times the iterations of its loops"
+_MODEL = "by the model that docs/reference/profile_figures.md describes"
+_CODE = "from the machine code, times the iterations of its loops"
 _TRACED = "from the addresses of some programs and the layout that the compiler gives the tile"
 
-_KERNEL = (
-    Metric("kernel", "text", "kernel", "Name of the kernel's function.", "from the launch"),
-    Metric(
-        "config",
-        "text",
-        "config",
-        "Configuration that an autotuner chose; empty without one.",
-        "from the launch",
-    ),
+_KERNEL = _group(
+    "from the launch",
+    ("kernel", "text", "kernel", "Name of the kernel's function."),
+    ("config", "text", "config", "Configuration that an autotuner chose; empty without one."),
 )
-_WORK = (
-    Metric(
-        "programs",
-        "count",
-        "programs",
-        "Programs of a launch.",
-        "counted by running the kernel with counters in place of its work; the mean of launches",
-    ),
-    Metric("flops", "amount", "flop", "Floating-point operations of a launch.", _COUNTED),
-    Metric(
-        "bytes",
-        "bytes",
-        "bytes",
-        "Bytes that a launch loads and stores, each access counted.",
-        _COUNTED,
-    ),
-    Metric(
-        "unique_bytes",
-        "bytes",
-        "unique",
-        "Bytes that a launch touches, each byte counted once for loads and once for stores.",
-        "from the union of all addresses that the counting run notes",
-    ),
-    Metric(
+_MEAN = Metric(
+    *("mean_s", "time", "mean", "Mean time of a launch.", "`total_s / launches`"),
+    derive=_ratio("total_s", "launches"),
+)
+_WORK = _group(
+    _COUNTED,
+    ("programs", "count", "programs", "Programs of a launch."),
+    ("flops", "amount", "flop", "Floating-point operations of a launch."),
+    ("bytes", "bytes", "bytes", "Bytes that a launch loads and stores, each access counted."),
+    ("unique_bytes", "bytes", "unique", "Bytes that a launch touches, each counted once."),
+)
+_MASKED = Metric(
+    *(
         "masked_share",
         "share",
         "masked off",
-        "Share of the lanes of loads, stores and atomics that masks hold back.",
-        _COUNTED,
-        short="masked",
+        "Share of the lanes of accesses that masks hold back.",
     ),
+    _COUNTED,
+    short="masked",
+    phrase="{} of lanes masked off",
 )
-_BOUND = (
+_BOUND = _group(
+    _ROOFLINE,
+    ("bound_s", "time", "at least", "Least time that the device needs for a launch."),
     Metric(
-        "bound_s",
-        "time",
-        "at least",
-        "Time that the device needs for a launch at least.",
-        _ROOFLINE,
-        needs="device",
-    ),
-    Metric(
-        "limited_by",
-        "text",
-        "limited by",
-        "The resource that this bound comes from.",
+        *("limited_by", "text", "limited by", "The resource that this bound comes from."),
         _ROOFLINE,
         needs="device",
         short="by",
     ),
+    needs="device",
 )
-_PROJECTION = (
-    Metric(
-        "projected_s",
-        "time",
-        "projected",
-        "Mean time that a launch is projected to take on the device, from its machine code.",
-        _MODEL,
-        needs="projection",
-    ),
-    Metric(
-        "projected_low_s",
-        "time",
-        "from",
-        "Where the interval of the projection begins.",
-        _MODEL,
-        needs="projection",
-    ),
-    Metric(
-        "projected_high_s",
-        "time",
-        "to",
-        "Where the interval of the projection ends.",
-        _MODEL,
-        needs="projection",
-    ),
-    Metric(
-        "projected_outside",
-        "text",
-        "less sure: it",
-        "In what the kernel differs from those that the model was fitted to.",
-        _MODEL,
-        needs="projection",
-    ),
+_PROJECTION = _group(
+    _MODEL,
+    ("projected_s", "time", "projected", "Mean time that a launch would take on the device."),
+    ("projected_low_s", "time", "from", "Where the interval of the projection begins."),
+    ("projected_high_s", "time", "to", "Where the interval of the projection ends."),
+    ("projected_outside", "text", "less sure: it", "How it differs from what the model knows."),
+    needs="projection",
 )
-_REFUSAL = (
-    Metric(
-        "cannot_launch",
-        "text",
-        "cannot launch",
-        "Why the target refuses the launch.",
-        "from the limits of the target and what was compiled",
-        needs="refusal",
-    ),
+_REFUSAL = _group(
+    "from the limits of the target and what was compiled",
+    ("cannot_launch", "text", "cannot launch", "Why the target refuses the launch."),
+    needs="refusal",
 )
 _RESOURCES = (
-    Metric(
-        *("registers", "count", "registers", "Registers of a thread."), _COMPILED, needs="target"
-    ),
-    Metric(
-        "spilled",
-        "bytes",
-        "spilled",
-        "Bytes of registers kept in memory, of a thread.",
+    *_group(
         _COMPILED,
+        ("registers", "count", "registers", "Registers of a thread."),
+        ("spilled", "bytes", "spilled", "Bytes of registers kept in memory, of a thread."),
+        ("shared", "bytes", "shared", "Bytes of shared memory of a block."),
         needs="target",
     ),
-    Metric(
-        "shared",
-        "bytes",
-        "shared",
-        "Bytes of shared memory of a block.",
-        _COMPILED,
-        needs="target",
-    ),
-    Metric(
-        "occupancy",
-        "share",
-        "occupancy",
-        "Share of the warps that a multiprocessor can hold which this kernel lets it hold.",
-        "from registers, shared memory and threads of a block, and the limits of the target",
-        needs="target",
-    ),
-    Metric(
-        "occupancy_limited_by",
-        "text",
-        "occupancy limited by",
-        "The resource that keeps occupancy from being higher.",
-        "from registers, shared memory and threads of a block, and the limits of the target",
+    *_group(
+        _OCCUPANCY,
+        ("occupancy", "share", "occupancy", "Share of a multiprocessor's warps that it can hold."),
+        ("occupancy_limited_by", "text", "occupancy limited by", "What keeps it from more."),
         needs="target",
     ),
 )
-_PLACE = (
-    Metric("file", "text", "file", "File of the source.", "from the locations in the kernel"),
-    Metric("line", "count", "line", "Line of the source.", "from the locations in the kernel"),
-)
-
-_RANGES: tuple[tuple[str, Kind, str, str], ...] = (
-    ("flops", "amount", "flop", "operations"),
-    ("bytes", "bytes", "bytes", "requested bytes"),
+_PLACE = _group(
+    "from the locations in the kernel",
+    ("file", "text", "file", "File of the source."),
+    ("line", "count", "line", "Line of the source."),
 )
 
 KERNELS = (
     *_KERNEL,
-    Metric(
-        "kind",
-        "text",
-        "kind",
-        "`kernel`, or `copy` and `fill` of memory on a GPU, whose names are their directions.",
-        "from the run",
-    ),
-    Metric(
-        "launches",
-        "count",
-        "launches",
-        "How often it was launched, or memory copied or filled.",
-        "counted",
+    *_group(
+        _OF_RUN,
+        ("kind", "text", "kind", "`kernel`, or `copy` or `fill` of memory on a GPU."),
+        ("launches", "count", "launches", "How often it was launched, copied or filled."),
     ),
     Metric("total_s", "time", "total", "Time of all launches together.", _TIMED),
     Metric(
-        "share",
-        "share",
-        "share",
-        "Share of the time of all rows.",
+        *("share", "share", "share", "Share of the time of all rows."),
         "`total_s` divided by the sum of the column",
     ),
-    Metric(
-        "mean_s",
-        "time",
-        "mean",
-        "Mean time of a launch.",
-        "`total_s / launches`",
-        derive=_ratio("total_s", "launches"),
+    _MEAN,
+    *_group(
+        _TIMED,
+        ("min_s", "time", "min", "Time of the shortest launch."),
+        ("median_s", "time", "median", "Half of the launches are shorter."),
+        ("p95_s", "time", "p95", "Of twenty launches nineteen are shorter."),
+        ("max_s", "time", "max", "Time of the longest launch."),
     ),
-    Metric("min_s", "time", "min", "Time of the shortest launch.", _TIMED),
-    Metric("median_s", "time", "median", "Half of the launches are shorter.", _TIMED),
-    Metric("p95_s", "time", "p95", "Of twenty launches nineteen are shorter.", _TIMED),
-    Metric("max_s", "time", "max", "Time of the longest launch.", _TIMED),
-    *(
-        Metric(
-            f"overhead_{name}_s",
+    *_group(
+        "timed around calls of `kernel[grid](...)`, without the first call of a compiled kernel",
+        (
+            "overhead_min_s",
             "time",
-            heading,
-            f"What the host takes for `kernel[grid](...)` beside the kernel's own time, {said}.",
-            "timed around calls; the first call of a compiled kernel is left out",
-        )
-        for name, heading, said in (
-            ("min", "least overhead", "at least"),
-            ("median", "overhead", "in the median"),
-            ("p95", "overhead p95", "in nineteen of twenty calls at most"),
-        )
+            "least overhead",
+            "Least time that a call adds to the kernel's.",
+        ),
+        ("overhead_median_s", "time", "overhead", "Half of the calls add less time."),
+        ("overhead_p95_s", "time", "overhead p95", "Of twenty calls nineteen add less time."),
     ),
     *_WORK,
+    _MASKED,
     Metric(
-        "updates",
-        "number",
-        "updates per element",
+        *("updates", "number", "updates per element"),
         "How often atomics of a line update an element, in the launch where they do most.",
         "bytes that atomics request, divided by the different bytes among them",
     ),
     Metric(
-        "gflops",
-        "number",
-        "Gflop/s",
-        "10^9 operations per second of the mean time.",
+        *("gflops", "number", "Gflop/s", "10^9 operations per second of the mean time."),
         "`flops / mean_s / 10^9`",
         derive=_unless_sampled(_ratio("flops", "mean_s", 1e9)),
     ),
     Metric(
-        "gbytes",
-        "number",
-        "GB/s",
-        "10^9 requested bytes per second of the mean time.",
+        *("gbytes", "number", "GB/s", "10^9 requested bytes per second of the mean time."),
         "`bytes / mean_s / 10^9`",
         derive=_unless_sampled(_ratio("bytes", "mean_s", 1e9)),
     ),
     Metric(
-        "intensity",
-        "number",
-        "flop per byte",
-        "Operations per unique byte.",
+        *("intensity", "number", "flop per byte", "Operations per unique byte."),
         "`flops / unique_bytes`; `flops / bytes` where the kernel itself reports both",
         derive=_unless_sampled(_intensity),
     ),
-    Metric(
-        "told_by",
-        "text",
-        "told by",
-        "Who says what a launch does: `counts`, `estimate`, `kernel`, whose `launch_metadata` wins "
-        "over counts, or `cupti`, which records the bytes of copies and fills.",
-        "from the run",
+    *_group(
+        _OF_RUN,
+        ("told_by", "text", "told by", "Who says it: `counts`, `estimate`, `kernel`, `cupti`."),
+        ("estimated", "text", "estimated", "Why what a launch does is an estimate."),
+        ("counted", "count", "counted", "How many launches were counted; rates need all."),
     ),
-    Metric(
-        "estimated",
-        "text",
-        "estimated",
-        "Why what a launch does is an estimate.",
-        "from the run",
-    ),
-    Metric(
-        "counted",
-        "count",
-        "counted",
-        "How many of the launches were counted; rates and bounds are missing if not all were.",
-        "counted",
-    ),
-    *(
-        Metric(f"{name}_{end}", kind, f"{end} {heading}", f"{said} of a counted launch.", _COUNTED)
-        for name, kind, heading, noun in _RANGES
-        for end, said in (("min", f"Fewest {noun}"), ("max", f"Most {noun}"))
+    *_group(
+        _COUNTED,
+        ("flops_min", "amount", "min flop", "Fewest operations of a counted launch."),
+        ("flops_max", "amount", "max flop", "Most operations of a counted launch."),
+        ("bytes_min", "bytes", "min bytes", "Fewest requested bytes of a counted launch."),
+        ("bytes_max", "bytes", "max bytes", "Most requested bytes of a counted launch."),
     ),
     *_BOUND,
-    Metric(
-        "compute_s",
-        "time",
-        "compute",
-        "Time that the busiest unit needs for a launch.",
+    *_group(
         _ROOFLINE,
-        needs="device",
-    ),
-    Metric(
-        "compute_unit",
-        "text",
-        "compute unit",
-        "The unit that has most to do.",
-        _ROOFLINE,
-        needs="device",
-    ),
-    Metric(
-        "memory_s",
-        "time",
-        "memory",
-        "Time that memory needs for a launch.",
-        _ROOFLINE,
+        ("compute_s", "time", "compute", "Time that the busiest unit needs for a launch."),
+        ("compute_unit", "text", "compute unit", "The unit that has most to do."),
+        ("memory_s", "time", "memory", "Time that memory needs for a launch."),
         needs="device",
     ),
     *_RESOURCES,
     *_PLACE,
     Metric(
-        "efficiency",
-        "share",
-        "of the peak",
-        "The bound's share of the mean time; above 100% where the cache held data of launches "
-        "before.",
+        *("efficiency", "share", "of the peak"),
+        "The bound's share of the mean time; above 100% where the cache held data before.",
         "`bound_s / mean_s`",
         derive=_ratio("bound_s", "mean_s"),
         needs="measured",
     ),
-    Metric(
-        "instruction_mix",
-        "shares",
-        "instructions",
-        "Share of each kind of instruction that warps execute, in the largest launches.",
+    *_group(
         _CODE,
-        needs="cuda",
-    ),
-    Metric(
-        "bank_conflicts",
-        "share",
-        "bank conflicts",
-        "Share of the wavefronts of shared memory that conflicts of its banks take.",
-        _CODE,
-        needs="cuda",
-    ),
-    Metric(
-        "bank_conflict_lines",
-        "shares",
-        "bank conflicts by line",
-        'The same by line of source, as `{"k.py:3": 0.2}`.',
-        _CODE,
+        ("instruction_mix", "shares", "instructions", "Share of each kind of instruction."),
+        ("bank_conflicts", "share", "bank conflicts", "Share of shared memory's wavefronts."),
+        ("bank_conflict_lines", "shares", "bank conflicts by line", "The same, by line."),
         needs="cuda",
     ),
     *_REFUSAL,
     *_PROJECTION,
-    Metric(
-        "compute_share",
-        "share",
-        "of compute's peak",
-        "Share of the peak of its busiest unit that a launch reaches, measured or projected.",
-        "`compute_s / mean_s` on the device, else `compute_s / projected_s`",
-        needs="device",
-    ),
-    Metric(
-        "memory_share",
-        "share",
-        "of memory's peak",
-        "Share of the memory's peak that a launch reaches, measured or projected.",
-        "`memory_s / mean_s` on the device, else `memory_s / projected_s`",
+    *_group(
+        "`compute_s` or `memory_s`, divided by `mean_s` on the device, else by `projected_s`",
+        ("compute_share", "share", "of compute's peak", "Share of the busiest unit's peak."),
+        ("memory_share", "share", "of memory's peak", "Share of the memory's peak."),
         needs="device",
     ),
 )
 
 _SIGNATURE = (
     *_KERNEL,
-    Metric("grid", "text", "grid", "Programs along each axis, as `64x2`.", "from the launch"),
+    Metric("grid", "text", "grid", "Programs along each axis, as `64x2`.", _OF_RUN),
     Metric(
-        "specialisation",
-        "text",
-        "specialised",
-        "What the specialisation has that the kernel's others have not, as `n: constant 1`.",
+        *("specialisation", "text", "specialised"),
+        "What the kernel's other specialisations do not have, as `n: constant 1`.",
         "from the signature, constants and options that the kernel was compiled with",
         short="as",
     ),
-    Metric("launches", "count", "launches", "How many launches these are.", "counted"),
+    Metric("launches", "count", "launches", "How many launches these are.", _OF_RUN),
 )
 SIGNATURES = (
     *_SIGNATURE,
     Metric("total_s", "time", "total", "Time of these launches together.", _TIMED),
-    Metric(
-        "mean_s",
-        "time",
-        "mean",
-        "Mean time of a launch.",
-        "`total_s / launches`",
-        derive=_ratio("total_s", "launches"),
-    ),
+    _MEAN,
     *_WORK,
+    _MASKED,
     *_BOUND,
-    Metric(
-        "told_by",
-        "text",
-        "told by",
-        "`counts`, or `estimate` for launches that were not counted themselves, as values in "
-        "memory decide what they do.",
-        "from the run",
-    ),
+    Metric("told_by", "text", "told by", "`counts`, or `estimate` if not counted.", _OF_RUN),
     *_PROJECTION,
     *_REFUSAL,
     *_RESOURCES,
     Metric(
-        "waves",
-        "number",
-        "waves",
-        "How often the programs fill the device.",
+        *("waves", "number", "waves", "How often the programs fill the device."),
         "programs divided by the blocks that all multiprocessors hold at once",
         needs="target",
     ),
@@ -492,107 +330,61 @@ LINES = (
     _KERNEL[0],
     *_PLACE,
     Metric(
-        "executions",
-        "amount",
-        "executions",
-        "How often the line runs, in all programs, iterations and launches.",
+        *("executions", "count", "executions", "How often it runs, over all launches."),
         _COUNTED,
         short="times",
+        phrase="{} executions",
     ),
-    Metric("loaded", "bytes", "loaded", "Bytes that its loads request.", _COUNTED),
-    Metric("stored", "bytes", "stored", "Bytes that its stores request.", _COUNTED),
-    Metric("atomic", "bytes", "atomic", "Bytes that its atomics request.", _COUNTED),
-    _WORK[-1],
-    Metric("flops", "amount", "flop", "Floating-point operations of the line.", _COUNTED),
-    Metric(*("operations", "text", "operations", "How many operations each unit does."), _COUNTED),
+    *(
+        Metric(name, "bytes", name, f"Bytes that its {what} request.", _COUNTED, phrase=phrase)
+        for name, what, phrase in (
+            ("loaded", "loads", "{} loaded"),
+            ("stored", "stores", "{} stored"),
+            ("atomic", "atomics", "{} by atomics"),
+        )
+    ),
+    _MASKED,
+    Metric("flops", "amount", "flop", "Its floating-point operations.", _COUNTED, phrase="{} flop"),
+    Metric("operations", "text", "operations", "Operations by unit.", _COUNTED),
     Metric(
-        "time_s",
-        "time",
-        "time",
-        "Seconds spent on the line, an estimate.",
+        *("time_s", "time", "time", "Seconds spent on the line, an estimate."),
         "`time_share` times the time of the kernel's sampled launches",
     ),
     Metric(
-        "time_share",
-        "share",
-        "share of time",
-        "Share of the kernel's time, an estimate.",
-        "by samples of where the code is, taken while launches run on the CPU",
+        *("time_share", "share", "share of time", "Share of the kernel's time, an estimate."),
+        "by samples of where the code is while launches run on the CPU",
         short="share",
+        phrase="{} of the time",
     ),
-    Metric(
-        "told_by",
-        "text",
-        "told by",
-        "`estimate` for kernels of which not every launch was counted, else `counts`.",
-        "from the run",
-    ),
+    Metric("told_by", "text", "told by", "`estimate` if not all launches were counted.", _OF_RUN),
 )
 
 ACCESSES = (
     *_SIGNATURE,
     *_PLACE,
     Metric("kind", "text", "access", "`load`, `store` or `atomic`.", "from the kernel"),
+    Metric("bits", "count", "bits", "Bits that a thread accesses at once.", _COMPILED),
+    Metric("possible_bits", "count", "possible bits", "Bits that it could access.", _TRACED),
     Metric(
-        "bits",
-        "count",
-        "bits",
-        "Bits that a thread accesses at once.",
-        _COMPILED,
-    ),
-    Metric(
-        "possible_bits",
-        "count",
-        "possible bits",
-        "Bits that a thread could access at once.",
-        _TRACED,
-    ),
-    Metric(
-        "sectors_per_request",
-        "decimal",
-        "sectors per request",
+        *("sectors_per_request", "hundredths", "sectors per request"),
         "Sectors of 32 bytes that a request of a warp moves, on average.",
         _TRACED,
         short="sectors",
     ),
-    Metric(
-        "ideal_per_request",
-        "decimal",
-        "at best",
-        "Fewest sectors that could hold the bytes of a request, on average.",
+    *_group(
         _TRACED,
+        ("ideal_per_request", "hundredths", "at best", "Fewest sectors that could hold its bytes."),
+        ("efficiency", "share", "used", "Share of the bytes moved that could not be left out."),
+        ("active", "share", "active", "Share of the requests' lanes in use."),
     ),
     Metric(
-        "efficiency",
-        "share",
-        "used",
-        "Share of the bytes moved that could not be left out.",
-        _TRACED,
-    ),
-    Metric("active", "share", "active", "Share of the requests' lanes in use.", _TRACED),
-    Metric(
-        "shared_by",
-        "number",
-        "programs share",
-        "By how many programs a byte is touched, on average.",
+        *("shared_by", "number", "programs share", "How many programs touch a byte, on average."),
         _TRACED,
         short="shared by",
     ),
-    Metric(
-        "again",
-        "number",
-        "again",
-        "How often a program touches a byte that it touches.",
-        _TRACED,
-    ),
+    Metric("again", "tenths", "again", "How often a program touches a byte.", _TRACED),
     Metric("layout", "text", "layout", "Layout of the tile.", _COMPILED),
-    Metric(
-        "sampled",
-        "text",
-        "sampled",
-        "Whether only some of the tiles were looked at.",
-        _TRACED,
-    ),
+    Metric("sampled", "text", "sampled", "Whether only some tiles were looked at.", _TRACED),
 )
 
 #: The tables by the name that `ProfileAnalysis` has for each.
@@ -607,6 +399,32 @@ TABLES: Mapping[str, tuple[Metric, ...]] = {
 def column_names(table: Iterable[Metric], *present: Needs) -> list[str]:
     """Return the columns of a table, in order, of which a profile has what they need."""
     return [metric.name for metric in table if not metric.needs or metric.needs in present]
+
+
+def chosen(table: Iterable[Metric], *names: str) -> list[Metric]:
+    """Return the metrics of these names, in the order of the names."""
+    known = by_name(table)
+    return [known[name] for name in names]
+
+
+def phrases(row: Row, *names: str, exact: bool = False) -> list[str]:
+    """Return what a line of source does, a phrase for each of its metrics that is not zero.
+
+    Args:
+        row: Of the frame of lines.
+        names: The metrics.
+        exact: Whether numbers are written with all digits.
+    """
+    found = []
+    for metric in chosen(LINES, *names):
+        value = row.get(metric.name)
+        if not value or value != value:
+            continue
+        text = metric.text(value)
+        if exact and metric.kind in ("bytes", "amount"):
+            text = f"{value:,.0f}{' bytes' if metric.kind == 'bytes' else ''}"
+        found.append(metric.phrase.format(text))
+    return found
 
 
 def by_name(table: Iterable[Metric]) -> dict[str, Metric]:
@@ -640,7 +458,8 @@ _UNITS: Mapping[Kind, str] = {
     "text": "text",
     "count": "number",
     "number": "number",
-    "decimal": "number",
+    "tenths": "number",
+    "hundredths": "number",
     "time": "seconds",
     "share": "share of 1",
     "amount": "number",

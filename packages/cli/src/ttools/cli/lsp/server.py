@@ -37,6 +37,7 @@ from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation, extent, location_of_line, source_lines
 from ttools.core.process.worker import exit_text
 from ttools.core.reports.text import detail_lines, headline, witness_text
+from ttools.profiler.metrics import phrases
 
 SOURCE = "ttools"
 _SEVERITIES = {
@@ -126,17 +127,8 @@ def counts_text(row: LineCounts, stale: bool) -> str:
 
     `- `add_kernel`: 194 executions; 590,592 bytes loaded; 0.9% of lanes masked off`.
     """
-    parts = [f"{row.executions:,} executions"] if row.executions else []
-    for amount, what in (
-        (row.loaded, "bytes loaded"),
-        (row.stored, "bytes stored"),
-        (row.atomic, "bytes by atomics"),
-        (row.flops, "flop"),
-    ):
-        parts += [f"{amount:,.0f} {what}"] if amount else []
-    parts += [row.operations] if row.operations else []
-    parts += [f"{row.masked_share:.1%} of lanes masked off"] if row.masked_share else []
-    parts += [f"{row.time_share:.1%} of the time"] if row.time_share else []
+    names = ("executions", "loaded", "stored", "atomic", "flops", "operations")
+    parts = phrases(msgspec.structs.asdict(row), *names, "masked_share", "time_share", exact=True)
     note = f" ({_STALE})" if stale else ""
     return f"- `{row.kernel}`: {'; '.join(parts) or 'nothing counted'}{note}"
 
@@ -458,7 +450,7 @@ def new_server() -> Server:
 
     @server.command(PROFILE)
     async def profile(*words: str) -> str:
-        return await server.start("profile", _files(words))
+        return await server.start("profile", ["--line-times", *_files(words)])
 
     @server.command(CLEAR)
     def clear() -> None:

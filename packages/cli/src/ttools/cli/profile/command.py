@@ -75,7 +75,7 @@ def profile_command(
         threads=threads,
         dot=dot,
         counts=counts,
-        line_times=line_times,
+        line_times=lines or form == "html" if line_times is None else line_times,
         warmup=warmup,
         iterations=iterations,
         context=context,

@@ -93,8 +93,8 @@ LineTimesOption = Annotated[
     bool | None,
     _report(
         "--line-times/--no-line-times",
-        help="On the CPU, make first launches again to sample the time of each line, or take no "
-        "samples; by default samples are taken while launches are timed.",
+        help="On the CPU, make first launches again to sample the time of each line; by default "
+        "with --lines and for the page.",
     ),
 ]
 ProfileFormatOption = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,21 @@ from rich.tree import Tree
 
 from ttools.cli.console import new_table, write_tables, write_text
 from ttools.cli.markdown import markdown
-from ttools.cli.profile.text import blocks, narrow_accesses
+from ttools.cli.profile.text import blocks, metric_cells, narrow_accesses
 from ttools.core.reports.numbers import amount, number, percent, seconds
 from ttools.core.reports.report import counted, shown_path
+from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, Row, chosen
 
 if TYPE_CHECKING:
     from ttools.profiler import ProfileAnalysis
     from ttools.profiler.report.advice import Hint
     from ttools.profiler.report.call_tree import Node
 
-_SPREAD = ("min_s", "median_s", "p95_s", "max_s", "overhead_median_s")
+_KERNELS = chosen(
+    KERNELS,
+    *("config", "launches", "total_s", "share", "min_s", "median_s", "p95_s", "max_s"),
+    *("overhead_median_s", "flops", "bytes", "unique_bytes", "masked_share"),
+)
 
 
 def write_tables_of(
@@ -143,25 +148,37 @@ def _tables(profiled: ProfileAnalysis, lines: bool, tree: bool) -> Iterator[Tabl
         yield _advice(profiled)
 
 
+def _metric_table(title: str, metrics: Sequence[Metric], rows: Sequence[Row]) -> Table:
+    """Return a table of kernels and metrics; what lies in a source has its place beside it."""
+    placed = any(each.name == "line" for each in metrics)
+    shown = [each for each in metrics if each.name != "line"]
+    texts = [each for each in shown if each.kind == "text"]
+    numbers = [each for each in shown if each.kind != "text"]
+    left = ["kernel", *(["line"] if placed else []), *(each.heading for each in texts)]
+    table = new_table(title, left, [each.heading for each in numbers])
+    for row in rows:
+        place = [f"{shown_path(row['file'])}:{row['line']}"] if placed else []
+        table.add_row(_name(row), *place, *metric_cells([*texts, *numbers], row))
+    return table
+
+
+def _name(row: Row) -> str:
+    is_kernel = row.get("kind") not in ("copy", "fill")
+    return str(row["kernel"]) if is_kernel else f"{row['kernel']} (no kernel)"
+
+
 def _accesses(profiled: ProfileAnalysis) -> Table:
     assert profiled.target is not None
-    table = new_table(
-        f"Accesses, as warps of {profiled.target.name} make them",
-        ("kernel", "line", "grid", "specialised", "kind"),
-        ("bits", "sectors per request", "at least", "used", "programs share", "again"),
+    metrics = chosen(
+        ACCESSES,
+        *("line", "grid", "specialisation", "kind", "bits", "sectors_per_request"),
+        *("ideal_per_request", "efficiency", "shared_by", "again"),
     )
-    for row in profiled.accesses.to_dict("records"):
-        table.add_row(
-            row["kernel"],
-            f"{shown_path(row['file'])}:{row['line']}",
-            row["grid"],
-            row["specialisation"],
-            row["kind"],
-            str(row["bits"]),
-            *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
-            *(percent(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
-        )
-    return table
+    return _metric_table(
+        f"Accesses, as warps of {profiled.target.name} make them",
+        metrics,
+        profiled.accesses.to_dict("records"),
+    )
 
 
 def _advice(profiled: ProfileAnalysis) -> Table:
@@ -193,39 +210,12 @@ def _tree(profiled: ProfileAnalysis) -> Tree:
 
 
 def _kernels(profiled: ProfileAnalysis) -> Table:
-    table = new_table(
-        f"Kernels on {profiled.timed_on}",
-        ("kernel", "config"),
-        (
-            "launches",
-            "total",
-            "share",
-            "min",
-            "median",
-            "p95",
-            "max",
-            "overhead",
-            "flop",
-            "bytes",
-            "unique",
-            "masked off",
-        ),
-    )
     rows = profiled.frame.to_dict("records")
+    table = _metric_table(f"Kernels on {profiled.timed_on}", _KERNELS, rows)
     why = {row["kernel"]: row["estimated"] for row in rows if isinstance(row["estimated"], str)}
     if why:
         said = "; ".join(f"{kernel}: {reason}" for kernel, reason in why.items())
         table.caption, table.caption_justify = f"Estimated: {said}", "left"
-    for row in rows:
-        table.add_row(
-            row["kernel"] if row["kind"] == "kernel" else f"{row['kernel']} (no kernel)",
-            row["config"],
-            f"{row['launches']:,}",
-            *(seconds(row["total_s"]), f"{row['share']:.0%}"),
-            *(seconds(row[name]) for name in _SPREAD),
-            *(amount(row["flops"]), amount(row["bytes"], "B"), amount(row["unique_bytes"], "B")),
-            percent(row["masked_share"]),
-        )
     return table
 
 
@@ -309,21 +299,10 @@ def _compiled(profiled: ProfileAnalysis) -> Table:
 
 def _lines(profiled: ProfileAnalysis) -> Table:
     frame = profiled.lines
-    times = ("time, about", "share") if frame["time_s"].notna().any() else ()
-    table = new_table(
+    times = ("time_s", "time_share") if frame["time_s"].notna().any() else ()
+    names = ("executions", "loaded", "stored", "atomic", "masked_share", "flops")
+    return _metric_table(
         "Lines, over all launches",
-        ("kernel", "line", "operations"),
-        (*times, "executions", "loaded", "stored", "atomic", "masked off", "flop"),
+        chosen(LINES, "line", "operations", *times, *names),
+        frame.to_dict("records"),
     )
-    for row in frame.to_dict("records"):
-        table.add_row(
-            row["kernel"],
-            f"{shown_path(row['file'])}:{row['line']}",
-            row["operations"],
-            *((seconds(row["time_s"]), percent(row["time_share"])) if times else ()),
-            f"{row['executions']:,}",
-            *(amount(row[name], "B") for name in ("loaded", "stored", "atomic")),
-            percent(row["masked_share"]),
-            amount(row["flops"]),
-        )
-    return table

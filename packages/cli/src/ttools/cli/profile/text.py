@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
 from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph, table
 from ttools.cli.profile.kernel_names import readable_name
-from ttools.cli.profile.work import is_sampled, masked, work
 from ttools.core.reports.numbers import (
     amount,
     is_known,
@@ -20,6 +20,15 @@ from ttools.core.reports.numbers import (
     seconds,
 )
 from ttools.core.reports.report import counted, shown_path
+from ttools.profiler.metrics import (
+    ACCESSES,
+    LINES,
+    SIGNATURES,
+    Metric,
+    Row,
+    chosen,
+    is_sampled,
+)
 
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
@@ -27,14 +36,9 @@ if TYPE_CHECKING:
     from ttools.profiler.report.advice import Hint
 
 _ALL = "--format csv"
-_ALL_FORMS = "--format json"
+_ALL_SIGNATURES = "--format json"
 #: Of instructions: smaller shares are left out.
 _LEAST_SHOWN = 0.02
-Row = Mapping[Any, Any]
-_UNTIMED = (
-    "Times of lines are missing, as fewer than 50 samples were taken while launches were timed; "
-    "--line-times makes launches again to take more"
-)
 
 
 def blocks(profiled: ProfileAnalysis, *, lines: bool) -> Iterator[RenderableType]:
@@ -79,7 +83,7 @@ class _Blocks:
 
     def __init__(self, profiled: ProfileAnalysis, lines: bool) -> None:
         self._profiled, self._with_lines = profiled, lines
-        self._forms = _grouped(profiled.signatures.to_dict("records"))
+        self._signatures = _grouped(profiled.signatures.to_dict("records"))
         self._hints = _grouped(vars(hint) | {"hint": hint} for hint in profiled.advice)
         self._inspections = profiled.inspections
         self._lines = profiled.lines.to_dict("records") if lines else []
@@ -90,24 +94,26 @@ class _Blocks:
         if row["kind"] != "kernel":
             return block(f"{row['kernel']} (no kernel)", [("time", _time(row)), _moved(row)])
         key = row["kernel"], row["config"]
-        forms, own = self._forms.get(key, []), self._own(row)
+        signatures, own = self._signatures.get(key, []), self._own(row)
         letters = _letters(own)
         place = ""
         if isinstance(row["file"], str):  # kernels of libraries have no source
             place = f"  {shown_path(row['file'])}:{row['line']:.0f}"
         name = readable_name(row["kernel"]) + (f" [{row['config']}]" if row["config"] else "")
-        never = self._refused(row) and all(isinstance(f["cannot_launch"], str) for f in forms)
+        never = self._refused(row) and all(
+            isinstance(each["cannot_launch"], str) for each in signatures
+        )
         facts = [
-            ("speed of light", "" if never else self._speed_of_light(row, forms)),
+            ("speed of light", "" if never else self._speed_of_light(row, signatures)),
             ("at least", "" if never else self._bound(row)),
             ("projected", self._refused(row) or _projected(row)),
             ("time", _time(row)),
-            ("a launch does", work(row)),
+            ("a launch does", _work(row)),
             *self._compiled(own, letters),
             ("instructions", _instructions(row)),
             *self._advice(key),
         ]
-        return block(name + place, facts, *self._tables(row, forms, letters))
+        return block(name + place, facts, *self._tables(row, signatures, letters))
 
     # ---- facts
     def _refused(self, row: Row) -> str:
@@ -118,7 +124,7 @@ class _Blocks:
         device = self._profiled.device
         return f"cannot launch on {device.name if device else target.name}: {reason}"
 
-    def _speed_of_light(self, row: Row, forms: Sequence[Row]) -> str:
+    def _speed_of_light(self, row: Row, signatures: Sequence[Row]) -> str:
         device, target = self._profiled.device, self._profiled.target
         if target is None:
             return ""
@@ -132,13 +138,13 @@ class _Blocks:
                 f"compute {rounded_percent(row['compute_s'] / row['bound_s'])} and memory "
                 f"{rounded_percent(row['memory_s'] / row['bound_s'])} of the bound on {device.name}"
             )
-        largest = max(forms, key=lambda form: form["total_s"], default={})
+        largest = max(signatures, key=lambda each: each["total_s"], default={})
         if is_known(row["occupancy"]):
             parts.append(
                 f"occupancy {rounded_percent(row['occupancy'])} (by {row['occupancy_limited_by']})"
             )
         if is_known(largest.get("waves")):
-            of_one = f" (grid {largest['grid']})" if len(forms) > 1 else ""
+            of_one = f" (grid {largest['grid']})" if len(signatures) > 1 else ""
             parts.append(_waves(largest) + of_one)
         if device is None and parts:
             parts.append("--device GPU tells compute, memory and waves")
@@ -184,7 +190,7 @@ class _Blocks:
             heading = "" if place else f"for {each.target.name}"
             said = _resources(each)
             yield heading, f"{letters[name]}: {said} ({name})" if name in letters else said
-        yield "", left_out(len(own) - MOST_SHOWN, "more specialisations", _ALL_FORMS)
+        yield "", left_out(len(own) - MOST_SHOWN, "more specialisations", _ALL_SIGNATURES)
 
     def _advice(self, key: tuple[str, str]) -> Iterator[tuple[str, str]]:
         """Equal advice for several lines is shown once."""
@@ -210,11 +216,11 @@ class _Blocks:
 
     # ---- tables
     def _tables(
-        self, row: Row, forms: Sequence[Row], letters: Mapping[str, str]
+        self, row: Row, signatures: Sequence[Row], letters: Mapping[str, str]
     ) -> Iterator[RenderableType]:
-        if len(forms) > 1:
-            yield _form_table(forms, letters)
-            rest = left_out(len(forms) - MOST_SHOWN, "more grids and shapes", _ALL_FORMS)
+        if len(signatures) > 1:
+            yield _signature_table(signatures, letters)
+            rest = left_out(len(signatures) - MOST_SHOWN, "more grids and shapes", _ALL_SIGNATURES)
             if rest:
                 yield paragraph(rest)
         if not self._with_lines:
@@ -224,14 +230,12 @@ class _Blocks:
             about = ", estimated" if is_sampled(row) else ""
             yield paragraph(f"\nLines, over all launches of the kernel{about}")
             yield _line_table(own, row["file"])
-            if self._profiled.timed_on == "the CPU" and not any(is_known(r["time_s"]) for r in own):
-                yield paragraph(_UNTIMED)
         accesses = self._accesses.get((row["kernel"], row["config"]), [])
         if accesses:
             assert self._profiled.target is not None
             yield paragraph(f"\nAccesses, as warps of {self._profiled.target.name} make them")
             yield _access_table(accesses[: 3 * MOST_SHOWN], row["file"], letters)
-            rest = left_out(len(accesses) - 3 * MOST_SHOWN, "more", _ALL_FORMS)
+            rest = left_out(len(accesses) - 3 * MOST_SHOWN, "more", _ALL_SIGNATURES)
             if rest:
                 yield paragraph(rest)
 
@@ -251,13 +255,13 @@ def _letters(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _waves(form: Row) -> str:
+def _waves(signature: Row) -> str:
     from ttools.profiler.gpu_time.roofline import last_wave
 
-    waves = form["waves"]
+    waves = signature["waves"]
     if waves < 1:
-        programs = counted(round(form["programs"]), "program")
-        fill = "does" if form["programs"] == 1 else "do"
+        programs = counted(round(signature["programs"]), "program")
+        fill = "does" if signature["programs"] == 1 else "do"
         return f"{waves:.2g} waves: {programs} {fill} not fill the device"
     return f"{waves:,.2f} waves, the last one {rounded_percent(last_wave(waves))} full"
 
@@ -299,6 +303,41 @@ def _time(row: Row) -> str:
     said += f"; {row['share']:.0%} of all" if row["share"] < 0.995 else ""
     overhead = seconds(row["overhead_median_s"])
     return said + (f"; {overhead} of overhead" if overhead else "")
+
+
+def _work(row: Row) -> str:
+    """Return operations and bytes of a launch, with their range and the reason if estimated."""
+    if is_sampled(row):
+        parts = [
+            (amount(row["flops"]), " flop", _range(row, "flops")),
+            (amount(row["bytes"], "B"), " requested", _range(row, "bytes", "B")),
+        ]
+        said = ", ".join(f"{mean}{what}{spread}" for mean, what, spread in parts if mean)
+        return f"about {said} on average; estimated: {row['estimated']}"
+    said = _counted_work(row)
+    why = row["estimated"]
+    return f"{said}; estimated: {why}" if said and isinstance(why, str) else said
+
+
+def _range(row: Row, name: str, unit: str = "") -> str:
+    least, most = row[f"{name}_min"], row[f"{name}_max"]
+    return f" ({amount(least, unit)} to {amount(most, unit)})" if least < most else ""
+
+
+def _counted_work(row: Row) -> str:
+    parts = [
+        (amount(row["flops"]), " flop"),
+        (amount(row["bytes"], "B"), " requested"),
+        (amount(row["unique_bytes"], "B"), " touched"),
+        (masked(row), " of lanes masked off"),
+    ]
+    return ", ".join(f"{value}{what}" for value, what in parts if value)
+
+
+def masked(row: Row) -> str:
+    """Return the share of lanes that are masked off; nothing where it rounds to nothing."""
+    value = row["masked_share"]
+    return percent(value) if is_known(value) and value >= 0.0005 else ""
 
 
 def _instructions(row: Row) -> str:
@@ -352,19 +391,48 @@ def narrow_accesses(inspection: Inspection) -> str:
     )
 
 
-def _form_table(forms: Sequence[Row], letters: Mapping[str, str]) -> RenderableType:
-    names = ("grid", "launches", "total", "flop", "bytes", "at least", "by", "projected", "waves")
-    rows = [
-        (
-            *(form["grid"], f"{form['launches']:,}", seconds(form["total_s"])),
-            *(amount(form["flops"]), amount(form["bytes"], "B"), seconds(form["bound_s"])),
-            form["limited_by"] if is_known(form["bound_s"]) else "",
-            *(seconds(form["projected_s"]), number(form["waves"])),
-            letters.get(form["specialisation"], form["specialisation"]),
-        )
-        for form in forms[:MOST_SHOWN]
-    ]
-    return table((*names, "as"), rows, left=("grid", "by", "as"))
+def metric_cells(
+    metrics: Iterable[Metric], row: Row, special: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """Return the texts of some columns of a row.
+
+    Args:
+        metrics: The columns.
+        row: Of a frame.
+        special: Texts of columns that are not written as usual.
+    """
+    return tuple(
+        special[each.name] if each.name in special else each.text(row.get(each.name))
+        for each in metrics
+    )
+
+
+def _metric_table(
+    metrics: Sequence[Metric], rows: Iterable[Sequence[str]], first: Sequence[str] = ()
+) -> RenderableType:
+    """Return a table of metrics under their short headings.
+
+    Args:
+        metrics: The columns.
+        rows: A cell for each of `first`, then for each metric.
+        first: Headings of columns of text before the metrics.
+    """
+    left = [*first, *(each.short or each.heading for each in metrics if each.kind == "text")]
+    return table([*first, *(each.short or each.heading for each in metrics)], list(rows), left)
+
+
+def _signature_table(signatures: Sequence[Row], letters: Mapping[str, str]) -> RenderableType:
+    metrics = chosen(
+        SIGNATURES,
+        *("grid", "launches", "total_s", "flops", "bytes", "bound_s", "limited_by"),
+        *("projected_s", "waves", "specialisation"),
+    )
+    cells = []
+    for row in signatures[:MOST_SHOWN]:
+        limit = row["limited_by"] if is_known(row["bound_s"]) else ""
+        letter = letters.get(row["specialisation"], row["specialisation"])
+        cells.append(metric_cells(metrics, row, {"limited_by": limit, "specialisation": letter}))
+    return _metric_table(metrics, cells)
 
 
 def _place(row: Row, own: str) -> str:
@@ -373,19 +441,18 @@ def _place(row: Row, own: str) -> str:
 
 
 def _line_table(rows: Sequence[Row], own: str) -> RenderableType:
-    names = ("line", "time", "share", "times", "loaded", "stored", "atomic", "masked", "flop")
-    cells = [
-        (
-            _place(row, own),
-            *(seconds(row["time_s"]), percent(row["time_share"]), amount(row["executions"])),
-            *(amount(row[n], "B") if row[n] else "" for n in ("loaded", "stored", "atomic")),
-            masked(row["masked_share"]),
-            amount(row["flops"]) if row["flops"] else "",
-            _operations(row["operations"]),
-        )
-        for row in rows
-    ]
-    return table((*names, "operations"), cells, left=("line", "operations"))
+    metrics = chosen(
+        LINES,
+        *("time_s", "time_share", "executions", "loaded", "stored", "atomic", "masked_share"),
+        *("flops", "operations"),
+    )
+    cells = []
+    for row in rows:
+        special = {name: "" for name in ("loaded", "stored", "atomic", "flops") if not row[name]}
+        special |= {"executions": amount(row["executions"]), "masked_share": masked(row)}
+        special["operations"] = _operations(row["operations"])
+        cells.append((_place(row, own), *metric_cells(metrics, row, special)))
+    return _metric_table(metrics, cells, ("line",))
 
 
 def _operations(text: str) -> str:
@@ -398,14 +465,13 @@ def _operations(text: str) -> str:
 
 
 def _access_table(rows: Sequence[Row], own: str, letters: Mapping[str, str]) -> RenderableType:
-    names = ("line", "access", "bits", "sectors", "at best", "used", "shared by", "again")
-    cells = [
-        (
-            *(_place(row, own), row["kind"], str(row["bits"])),
-            *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
-            *(percent(row["efficiency"]), number(row["shared_by"]), f"{row['again']:.1f}"),
-            *(row["grid"], letters.get(row["specialisation"], row["specialisation"])),
-        )
-        for row in rows
-    ]
-    return table((*names, "grid", "as"), cells, left=("line", "access", "grid", "as"))
+    metrics = chosen(
+        ACCESSES,
+        *("kind", "bits", "sectors_per_request", "ideal_per_request", "efficiency", "shared_by"),
+        *("again", "grid", "specialisation"),
+    )
+    cells = []
+    for row in rows:
+        letter = letters.get(row["specialisation"], row["specialisation"])
+        cells.append((_place(row, own), *metric_cells(metrics, row, {"specialisation": letter})))
+    return _metric_table(metrics, cells, ("line",))

@@ -1,18 +1,13 @@
 """How a launch's time spreads over the lines of its kernel's source, by sampling.
 
-A timer notes at regular intervals which instruction runs, and the line table gives its line. Either
-launches are sampled as they run (`LaunchSampler`), or one is made again on one thread, in part or
-several times, and what it writes is put back (`line_samples`).
+The launch is made again on one thread, in part or several times, and where its code is is noted at
+regular intervals. What it writes is put back. Must not know what is made of the numbers.
 """
 
 from __future__ import annotations
 
-import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from math import prod
 
 from ttools.core.errors import UnsupportedError
@@ -22,7 +17,7 @@ from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import Kernel
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.snapshot import Snapshot
-from ttools.interpreter.runtime.support.sampling import Samples, can_sample, is_sampling
+from ttools.interpreter.runtime.support.sampling import Samples, can_sample
 
 #: Code that tells its lines; it does the same as code that does not.
 LINES = Instruments(lines=True)
@@ -31,40 +26,6 @@ _INTERVAL = 50e-6
 _ENOUGH = 400
 #: More than this is not copied to be put back.
 _MOST_BYTES = 1 << 30
-#: The same while a launch is timed, which it makes longer by about a hundredth.
-_INTERVAL_WHILE_TIMED = 200e-6
-
-
-class LaunchSampler:
-    """Samples launches as they run, on the thread that makes them, which runs programs, too."""
-
-    def __init__(self) -> None:
-        self._local = threading.local()
-
-    @contextmanager
-    def sampling(self) -> Iterator[None]:
-        """Take samples of this thread while the context lasts, if the machine allows it.
-
-        Of threads that launch at the same time one is sampled.
-        """
-        own = getattr(self._local, "samples", None)
-        if own is None:
-            own = self._local.samples = Samples()
-        own.clear()
-        with ExitStack() as stack:
-            if can_sample() and not is_sampling():
-                first = random.uniform(0, _INTERVAL_WHILE_TIMED)
-                with suppress(OSError):  # the system gives no timer
-                    stack.enter_context(own.taking(_INTERVAL_WHILE_TIMED, first_s=first))
-            yield
-
-    def places(self, launch: ObservedLaunch) -> Counter[SourceLocation | None]:
-        """Return the samples by location of the launch that this thread has sampled last.
-
-        Args:
-            launch: It was executed with `LINES`.
-        """
-        return _places(launch.native(LINES), self._local.samples)
 
 
 def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLocation | None]:

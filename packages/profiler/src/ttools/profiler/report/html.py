@@ -17,7 +17,7 @@ from ttools.core.reports.report import config_text, shown_path
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of
-from ttools.profiler.metrics import ACCESSES, KERNELS, by_name, text
+from ttools.profiler.metrics import ACCESSES, KERNELS, by_name, chosen, phrases
 from ttools.profiler.report.advice import Hint
 from ttools.profiler.report.analysis import ProfileAnalysis
 from ttools.profiler.run.session import Sample
@@ -54,7 +54,7 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
         sources=_sources(profiled),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
         advice=grouped_advice(profiled.advice),
-        access_columns=_ACCESS_METRICS,
+        access_columns=_ACCESSES,
         accesses=[_access(finite(row)) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes | ({"not shown": profiled.unseen} if profiled.unseen else {}),
         data=script_json(
@@ -171,19 +171,12 @@ def _time_weight(row: Mapping[str, Any]) -> float:
 
 
 def line_facts(row: Mapping[str, Any]) -> str:
-    """What a line of the line frame does, and its share of the time."""
-    said = [f"{text(row[name], 'bytes')} {name}" for name in _MOVED if row[name]]
-    if row["masked_share"]:
-        said.append(f"{row['masked_share']:.1%} masked off")
-    if row["operations"]:
-        said.append(row["operations"])
+    """Return what a line of the line frame does, and its share of the time."""
+    done = phrases(row, "loaded", "stored", "atomic", "masked_share", "operations")
     often = f"{row['executions']:,} times" if row["executions"] else ""
-    work = ": ".join(filter(None, (often, "; ".join(said))))
-    spent = f"about {row['time_share']:.1%} of the time" if row["time_share"] else ""
+    work = ": ".join(filter(None, (often, "; ".join(done))))
+    spent = "".join(f"about {phrase}" for phrase in phrases(row, "time_share"))
     return "; ".join(filter(None, (spent, work)))
-
-
-_MOVED = ("loaded", "stored", "atomic")
 
 
 def _hottest(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
@@ -220,16 +213,16 @@ def grouped_advice(hints: Iterable[Hint]) -> list[dict[str, Any]]:
 
 
 #: Columns of the table of accesses, after the kernel and the place.
-_ACCESSES = (
+_ACCESSES = chosen(
+    ACCESSES,
     *("grid", "specialisation", "kind", "bits", "sectors_per_request", "ideal_per_request"),
     *("efficiency", "shared_by", "again"),
 )
-_ACCESS_METRICS = [by_name(ACCESSES)[name] for name in _ACCESSES]
 
 
 def _access(row: Mapping[str, Any]) -> list[str]:
     place = f"{shown_path(row['file'])}:{row['line']}"
-    return [row["kernel"], place, *(each.text(row[each.name]) for each in _ACCESS_METRICS)]
+    return [row["kernel"], place, *(each.text(row[each.name]) for each in _ACCESSES)]
 
 
 # --- charts ---------------------------------------------------------------------------------------

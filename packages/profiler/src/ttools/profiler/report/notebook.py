@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.reports.shown import Part, Table, Text, place_cells
-from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, by_name
+from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, by_name, chosen
 from ttools.profiler.report.html import finite, line_facts, shown_columns
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _PLACE = ("kernel", "line", "|source")
 _KERNELS = by_name(KERNELS)
-_LINES = [by_name(LINES)[name] for name in ("time_share", "loaded", "stored", "flops")]
-_ACCESSES = [
-    by_name(ACCESSES)[name]
-    for name in ("grid", "kind", "bits", "sectors_per_request", "ideal_per_request", "efficiency")
-]
+_LINES = chosen(LINES, "time_share", "loaded", "stored", "flops")
+_ACCESSES = chosen(
+    ACCESSES,
+    *("grid", "kind", "bits", "sectors_per_request", "ideal_per_request", "efficiency"),
+)
 
 
 def parts_of(profiled: ProfileAnalysis) -> Iterator[Part]:

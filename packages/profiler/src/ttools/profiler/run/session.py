@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -143,8 +143,7 @@ class CpuSession:
         threads: how many threads run the programs of a launch.
         context: what distinguishes launches: scopes, or Python's stack.
         repetition: how often launches are made, and which of them only warm up.
-        line_times: True repeats first launches to estimate how time spreads over lines, None
-            samples launches while they are timed, False does neither.
+        line_times: whether to make first launches again, to estimate how time spreads over lines.
         dot: how products of f32 tiles are computed, see `interpret`.
         timeout: seconds after which a launch is stopped, see `interpret`.
     """
@@ -157,7 +156,7 @@ class CpuSession:
         threads: int | None,
         context: Context = "shadow",
         repetition: Repetition = ONCE,
-        line_times: bool | None = None,
+        line_times: bool = False,
         dot: DotMode | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -165,9 +164,7 @@ class CpuSession:
         self.notes: dict[str, str] = {}
         #: Of autotuned kernels the first configuration runs, untried.
         self.trials = Trials()
-        self._line_times = (
-            None if line_times is False else LineTimes(self.notes, repeat=line_times is True)
-        )
+        self._line_times = LineTimes(self.notes) if line_times else None
         self._origin = Origin(context)
         self.scopes = self._origin.reported
         self._interpretation = interpret(
@@ -247,10 +244,9 @@ class CpuSession:
         for iteration in range(times):
             if iteration and before is not None:
                 before.restore()
-            with nullcontext() if self._line_times is None else self._line_times.timing(launch):
-                begin = time.perf_counter()
-                report = launch.execute(_PLAIN if self._line_times is None else LINES)
-                ended = time.perf_counter()
+            begin = time.perf_counter()
+            report = launch.execute(_PLAIN if self._line_times is None else LINES)
+            ended = time.perf_counter()
             runs.append((ended - report.seconds, report.seconds))
         lines = {} if self._line_times is None else self._line_times.of(launch, report.seconds)
         for start, seconds in runs[warmups:]:

@@ -67,11 +67,6 @@ class _Taken(ctypes.Structure):
 _lock = threading.Lock()
 
 
-def is_sampling() -> bool:
-    """Return whether a thread is being sampled, for which another would have to wait."""
-    return _lock.locked()
-
-
 def can_sample() -> bool:
     """Whether this machine's threads can be sampled."""
     return sys.platform == "linux" and platform.machine() in _PROGRAM_COUNTER
@@ -89,20 +84,15 @@ class Samples:
         """In the order in which they were taken."""
         return self._room[: self._count]
 
-    def clear(self) -> None:
-        """Forget the addresses taken so far."""
-        self._count = 0
-
     @contextmanager
-    def taking(self, interval_s: float, *, first_s: float | None = None) -> Iterator[None]:
-        """Take this thread's address again and again while the context lasts.
+    def taking(self, interval_s: float) -> Iterator[None]:
+        """Takes this thread's address again and again while the context lasts.
 
         Args:
-            interval_s: Seconds between two.
-            first_s: Seconds until the first, as long as the interval by default.
+            interval_s: seconds between two.
 
         Raises:
-            OSError: The system gives no timer.
+            OSError: the system gives no timer.
         """
         c, code = _libc(), _handler()
         taken = _Taken.from_address(ctypes.CFUNCTYPE(ctypes.c_void_p)(code.symbols["taken_at"])())
@@ -114,7 +104,7 @@ class Samples:
             blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, {_SIGNAL})
             _check(c.sigaction(int(_SIGNAL), ctypes.byref(action), ctypes.byref(before)))
             try:
-                with _timer(c, interval_s, interval_s if first_s is None else first_s):
+                with _timer(c, interval_s):
                     yield
             finally:
                 # A signal that is still on its way must not meet the default: the process's end.
@@ -128,13 +118,13 @@ class Samples:
 
 
 @contextmanager
-def _timer(c: Any, interval_s: float, first_s: float) -> Iterator[None]:
+def _timer(c: Any, interval_s: float) -> Iterator[None]:
     event = _Event(None, int(_SIGNAL), _TO_THREAD, threading.get_native_id())
     timer = ctypes.c_void_p()
     _check(c.timer_create(_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)))
     try:
-        parts = [divmod(max(1, round(s * 1e9)), 1_000_000_000) for s in (interval_s, first_s)]
-        period = (ctypes.c_long * 4)(*parts[0], *parts[1])
+        whole, part = divmod(max(1, round(interval_s * 1e9)), 1_000_000_000)
+        period = (ctypes.c_long * 4)(whole, part, whole, part)
         _check(c.timer_settime(timer, 0, period, None))
         yield
     finally:
