@@ -179,7 +179,7 @@ def test_a_click_on_a_kernel_shows_its_source(
 
 def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) -> None:
     x = torch.ones(1 << 22)
-    with profile(device="h100") as prof:
+    with profile(device="h100", line_times=True) as prof:
         square_kernel[(1 << 14,)](x, 1 << 22, BLOCK=256)
     analysis = prof.analyse()
     frame = analysis.lines.set_index("line")

@@ -14,10 +14,8 @@ from tests.profiler.sweep import kernels_for_sweep as kernels
 
 from ttools.core.errors import UsageError
 from ttools.profiler import Sweep
+from ttools.profiler.sweep.calls import Duration, Pass, greatest_error, time_in_turns
 from ttools.profiler.sweep.html import write_page
-from ttools.profiler.sweep.passes import Pass
-from ttools.profiler.sweep.results import greatest_error
-from ttools.profiler.sweep.timing import Duration, time_in_turns
 
 DumpDom = Callable[[Path], str]
 

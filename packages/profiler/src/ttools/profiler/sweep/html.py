@@ -1,18 +1,24 @@
 """A sweep as one page that needs no network: charts, and the table beneath them.
 
-Owns what the page shows; `page/` owns its markup and style, `charts` the pictures.
+`page/` has its markup and style.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ttools.core.reports.numbers import seconds
 from ttools.core.reports.page_template import page_template
-from ttools.profiler.sweep import charts
 from ttools.profiler.sweep.sweep import Measurement, Sweep, shown_value
 
 _PAGE = Path(__file__).parent / "page"
+_SIZE = {"WIDTH": 720, "HEIGHT": 300, "LEFT": 72, "RIGHT": 20, "BOTTOM": 40}
+_TOP = 14
+#: Charts on a page.
+_MOST = 12
 
 
 def write_page(sweep: Sweep, title: str) -> str:
@@ -22,7 +28,7 @@ def write_page(sweep: Sweep, title: str) -> str:
         sweep: as far as it has come.
         title: what was swept, as the user wrote it.
     """
-    shown, left_out = charts.charts_of(sweep.rows, sweep.varying)
+    shown, left_out = charts_of(sweep.rows, sweep.varying)
     return page_template(_PAGE).render(
         title=title,
         timed_on=sweep.timed_on,
@@ -30,7 +36,7 @@ def write_page(sweep: Sweep, title: str) -> str:
         of_pass=sweep.of_pass,
         measured=sweep.done,
         total=sweep.total,
-        size=charts,
+        size=_SIZE,
         charts=shown,
         left_out=left_out,
         names=sweep.varying,
@@ -60,3 +66,100 @@ _NUMBERS = (("speedup", ".2f"), ("error", ".1e"), ("gbytes", ".3g"))
 
 def _text(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form) if value else "0"
+
+
+# --- charts ---------------------------------------------------------------------------------------
+
+
+def charts_of(rows: Sequence[Measurement], varying: Sequence[str]) -> tuple[list[Any], int]:
+    """The charts, and how many more there would be.
+
+    The size with most values is the horizontal axis; where no parameter is a number there is none.
+    """
+    axis = _axis(rows, varying)
+    groups: dict[str, list[Measurement]] = {}
+    for row in rows:
+        if row.time is not None and axis is not None and _is_number(row.shape.get(axis)):
+            others = {name: row.shape.get(name) for name in varying if name != axis}
+            groups.setdefault(_told(others), []).append(row)
+    names = list(dict.fromkeys(row.implementation for row in rows))
+    charts = [_chart(title, own, str(axis), names) for title, own in groups.items()]
+    return charts[:_MOST], max(0, len(charts) - _MOST)
+
+
+def _axis(rows: Iterable[Measurement], varying: Iterable[str]) -> str | None:
+    values = {name: {row.shape.get(name) for row in rows} for name in varying}
+    numbers = {n: own for n, own in values.items() if any(_is_number(each) for each in own)}
+    return max(numbers, key=lambda name: len(numbers[name]), default=None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _told(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={shown_value(value)}" for name, value in values.items())
+
+
+def _chart(title: str, rows: Sequence[Measurement], axis: str, names: Sequence[str]) -> Any:
+    sizes = sorted({row.shape[axis] for row in rows})
+    ends = [end for row in rows if row.time for end in (row.time.low, row.time.high)]
+    across = _Scale(sizes[0], sizes[-1], _SIZE["LEFT"], _SIZE["WIDTH"] - _SIZE["RIGHT"])
+    up = _Scale(min(ends) / 1.2, max(ends) * 1.2, _SIZE["HEIGHT"] - _SIZE["BOTTOM"], _TOP)
+    lines = []
+    for number, name in enumerate(names):
+        own = sorted(
+            (row for row in rows if row.implementation == name), key=lambda row: row.shape[axis]
+        )
+        points = [
+            {
+                "x": across.at(row.shape[axis]),
+                "y": up.at(row.time.median),
+                "low": up.at(row.time.low),
+                "high": up.at(row.time.high),
+                "text": f"{name}, {axis}={row.shape[axis]}: {seconds(row.time.median)}",
+            }
+            for row in own
+            if row.time is not None
+        ]
+        if points:
+            line = " ".join(f"{point['x']},{point['y']}" for point in points)
+            lines.append({"name": name, "number": number % 8, "points": points, "line": line})
+    return {
+        "title": title,
+        "axis": axis,
+        "lines": lines,
+        "across": _apart([{"at": across.at(size), "text": f"{size:,}"} for size in sizes]),
+        "up": [{"at": up.at(tick), "text": seconds(tick)} for tick in _decades(*up.ends)],
+    }
+
+
+class _Scale:
+    """A logarithmic one; of what has no logarithm, and of a single value, the middle."""
+
+    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+        self.ends = low, high
+        self._start, self._end = start, end
+        self._log = math.log if low > 0 else float
+
+    def at(self, value: float) -> float:
+        """Where a value lies."""
+        low, high = (self._log(end) for end in self.ends)
+        part = (self._log(value) - low) / (high - low) if high > low else 0.5
+        return round(self._start + (self._end - self._start) * part, 1)
+
+
+def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those whose texts do not touch."""
+    kept: list[dict[str, Any]] = []
+    for tick in ticks:
+        if not kept or tick["at"] - kept[-1]["at"] >= 56:
+            kept.append(tick)
+    return kept
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Values of 1, 2 and 5 times powers of ten; of ten only where they are many."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1.0,) if len(exponents) > 3 else (1.0, 2.0, 5.0)
+    return [s * 10.0**e for e in exponents for s in steps if low <= s * 10.0**e <= high]

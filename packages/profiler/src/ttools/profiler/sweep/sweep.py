@@ -1,7 +1,6 @@
 """`Sweep`: implementations beside each other over shapes.
 
-Owns the order of things: for each shape, results first, then times of all in turns. Must not know
-where implementations and shapes come from.
+For each shape results come first, then times of all implementations alternately.
 """
 
 from __future__ import annotations
@@ -18,9 +17,17 @@ import torch
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
-from ttools.profiler.sweep.passes import Pass, Task
-from ttools.profiler.sweep.results import copied, greatest_error, mismatch, on_gpu
-from ttools.profiler.sweep.timing import Duration, time_in_turns, time_on_gpu
+from ttools.profiler.sweep.calls import (
+    Duration,
+    Pass,
+    Task,
+    copied,
+    greatest_error,
+    mismatch,
+    on_gpu,
+    time_in_turns,
+    time_on_gpu,
+)
 
 _SCHEMA = "ttools.sweep/1"
 

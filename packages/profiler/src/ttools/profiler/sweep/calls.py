@@ -1,0 +1,250 @@
+"""Calls of the implementations of a sweep: their results, the pass that they make, their times."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from ttools.core.errors import UsageError
+
+Pass = Literal["forward", "backward", "both"]
+#: One sample lasts so long at least: many short calls, or one.
+_SAMPLE_S = 1e-3
+#: Samples of each call, also where one lasts longer than all of them should.
+_FEWEST = 3
+#: The median, and between which times three of five samples lie; what Triton's autotuner asks for.
+QUANTILES = (0.5, 0.2, 0.8)
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors in a structure of tuples, lists and dicts, in its order."""
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with tensors of their own, so that calls do not see what others wrote."""
+    return _with_tensors(arguments, torch.Tensor.clone)
+
+
+def on_gpu(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with their tensors on the GPU."""
+    return _with_tensors(arguments, torch.Tensor.cuda)
+
+
+def _with_tensors(
+    arguments: Mapping[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
+) -> dict[str, Any]:
+    """Arguments with others in place of tensors; what is passed twice is still one tensor."""
+    changed: dict[int, torch.Tensor] = {}
+
+    def other(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        if id(leaf) not in changed:
+            changed[id(leaf)] = change(leaf.detach()).requires_grad_(leaf.requires_grad)
+        return changed[id(leaf)]
+
+    found: dict[str, Any] = pytree.tree_map(other, dict(arguments))
+    return found
+
+
+def bytes_of(*values: Any) -> int:
+    """Bytes of the tensors in each value; of one in two of them twice, being read and written."""
+    return sum(
+        each.numel() * each.element_size()
+        for value in values
+        for each in {id(tensor): tensor for tensor in tensors_in(value)}.values()
+    )
+
+
+def mismatch(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
+    """In what results cannot be compared with the baseline's; empty where they can be."""
+    if len(results) != len(wanted):
+        return f"returns {len(results)} tensors, the baseline {len(wanted)}"
+    for own, other in zip(results, wanted, strict=True):
+        if own.shape != other.shape:
+            return f"returns a tensor of {list(own.shape)}, the baseline one of {list(other.shape)}"
+    return ""
+
+
+def greatest_error(results: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
+    """The greatest difference of an element, by the greatest finite magnitude of the baseline's.
+
+    Infinite where only one of both is NaN or infinite, and where it has only zeros and the result
+    has not.
+    """
+    return max((_error(o, w) for o, w in zip(results, wanted, strict=True)), default=0.0)
+
+
+def _error(own: torch.Tensor, other: torch.Tensor) -> float:
+    if not own.numel():
+        return 0.0
+    a, b = _as_f64(own), _as_f64(other)
+    equal = (a == b) | (a.isnan() & b.isnan())
+    difference = (
+        torch.where(equal, 0.0, (a - b).abs())
+        .nan_to_num(nan=torch.inf, posinf=torch.inf)
+        .max()
+        .item()
+    )
+    if difference == 0:
+        return 0.0
+    scale = torch.where(b.isfinite(), b, 0.0).abs().max().item()
+    return float(difference / scale) if scale else float("inf")
+
+
+def _as_f64(tensor: torch.Tensor) -> torch.Tensor:
+    plain = tensor.detach().cpu()
+    return (torch.view_as_real(plain) if plain.is_complex() else plain).to(torch.float64)
+
+
+# --- passes ---------------------------------------------------------------------------------------
+
+
+class Task:
+    """One implementation with the arguments of one shape.
+
+    Args:
+        function: takes keyword arguments; returns tensors, or None if it writes to arguments.
+        arguments: nobody else uses their tensors.
+        which: the pass that `call` makes. A backward pass needs a forward pass, which the first
+            call makes, and then uses the graph of that again.
+
+    Attributes:
+        bytes: of the tensors that the last call took and gave; of a backward pass the arguments,
+            the gradients of results, and those of arguments.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], which: Pass
+    ) -> None:
+        self._function = function
+        self._arguments = dict(arguments)
+        self._which = which
+        self._graph: list[torch.Tensor] = []
+        self._weights: list[torch.Tensor] = []
+        self.bytes = 0
+
+    def call(self) -> list[torch.Tensor]:
+        """Makes the pass; returns results, then gradients of the arguments that require them.
+
+        Raises:
+            UsageError: neither an argument nor a result requires gradients.
+        """
+        if self._which == "forward":
+            returned = self._function(**self._arguments)
+            self.bytes = bytes_of(self._arguments, *([] if returned is None else [returned]))
+            return tensors_in(self._arguments if returned is None else returned)
+        if self._which == "backward":
+            self._graph = self._graph or self._forward()
+            gradients = self._backward(self._graph, keep=True)
+            self.bytes = bytes_of(self._arguments, self._weights, gradients)
+            return gradients
+        results = self._forward()
+        gradients = self._backward(results, keep=False)
+        self.bytes = bytes_of(self._arguments, results, self._weights, gradients)
+        return [*results, *gradients]
+
+    def _forward(self) -> list[torch.Tensor]:
+        with torch.enable_grad():
+            returned = self._function(**self._arguments)
+        return tensors_in(self._arguments if returned is None else returned)
+
+    def _backward(self, results: list[torch.Tensor], *, keep: bool) -> list[torch.Tensor]:
+        leaves = [t for t in tensors_in(self._arguments) if t.requires_grad and t.is_leaf]
+        if not leaves:
+            raise UsageError("no tensor of `inputs` requires gradients: requires_grad_() does that")
+        roots = [result for result in results if result.grad_fn is not None]
+        if not roots:
+            raise UsageError("no result requires gradients")
+        self._weights = self._weights or [_weights(root) for root in roots]
+        return list(
+            torch.autograd.grad(
+                roots, leaves, self._weights, retain_graph=keep, materialize_grads=True
+            )
+        )
+
+
+def _weights(result: torch.Tensor) -> torch.Tensor:
+    """The gradient of what follows a result: of both signs and size one, the same in each run."""
+    generator = torch.Generator(device=result.device).manual_seed(result.numel())
+    return torch.randn(result.shape, dtype=result.dtype, device=result.device, generator=generator)
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duration:
+    """How long a call takes, in seconds.
+
+    Attributes:
+        median: of all samples.
+        low: a fifth of the samples is shorter.
+        high: a fifth of them is longer.
+    """
+
+    median: float
+    low: float
+    high: float
+
+
+def time_on_gpu(call: Callable[[], object], repeat_s: float) -> Duration:
+    """The time that a GPU spends on a call, with its cache emptied before each."""
+    import triton.testing
+
+    times = triton.testing.do_bench(call, rep=repeat_s * 1e3, quantiles=list(QUANTILES))
+    return Duration(**dict(zip(("median", "low", "high"), (t * 1e-3 for t in times), strict=True)))
+
+
+def time_in_turns(
+    calls: Mapping[str, Callable[[], object]], repeat_s: float
+) -> dict[str, Duration | Exception]:
+    """Times of calls that wait for their end; what disturbs the machine disturbs all of them.
+
+    Args:
+        calls: each has been made before, so that nothing of it is yet to be compiled.
+        repeat_s: how long each of them is repeated.
+
+    Returns:
+        For each its time, or what it raised.
+    """
+    found: dict[str, Duration | Exception] = {}
+    samples: dict[str, list[float]] = {}
+    counts: dict[str, int] = {}
+    for name, call in calls.items():
+        try:
+            counts[name] = max(1, math.ceil(_SAMPLE_S / _sample(call, 1)))
+            samples[name] = []
+        except Exception as error:  # noqa: BLE001 - the implementation's
+            found[name] = error
+    ends = time.perf_counter() + repeat_s * len(samples)
+    turns = 0
+    while samples.keys() - found.keys() and (turns < _FEWEST or time.perf_counter() < ends):
+        turns += 1
+        for name in samples.keys() - found.keys():
+            try:
+                samples[name].append(_sample(calls[name], counts[name]))
+            except Exception as error:  # noqa: BLE001 - the implementation's
+                found[name] = error
+    for name in samples.keys() - found.keys():
+        median, low, high = np.quantile(samples[name], QUANTILES)
+        found[name] = Duration(median=float(median), low=float(low), high=float(high))
+    return found
+
+
+def _sample(call: Callable[[], object], count: int) -> float:
+    began = time.perf_counter()
+    for _ in range(count):
+        call()
+    return max((time.perf_counter() - began) / count, 1e-9)
