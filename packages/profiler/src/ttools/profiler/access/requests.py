@@ -2,7 +2,7 @@
 
 A warp's instruction accesses some elements of each of its threads at once; memory answers in
 sectors of 32 bytes. Addresses come from a launch on the host, the threads from the layout of the
-tile. Must not know how accesses are traced or shown.
+tile.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 As NVIDIA's profilers count: additions and products are one operation per lane, fused ones two, a
 matrix product two per element of its inner dimension. Elementary functions, divisions and
-comparisons are counted apart, since they go to other units. Must not know how often anything runs.
+comparisons are counted apart, since they go to other units.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a launch does: bytes and operations, in all and by line of source.
 
-Owns the arithmetic from counters to counts. Must not know how counters are obtained.
+Owns the arithmetic from counters to counts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What decides what a launch does: which of its parameters, and whether memory does.
 
 Loops, branches, masks and addresses are kept and all that they do not need is taken away; what is
-left decides. Two launches that agree in what decides do the same. Must not know how launches are
-counted.
+left decides. Two launches that agree in what decides do the same.
 """
 
 from __future__ import annotations

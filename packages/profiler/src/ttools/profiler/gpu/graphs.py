@@ -1,6 +1,6 @@
 """CUDA graphs: launches are captured once, and made anew by every replay.
 
-Owns which launches a graph holds. Must not know what is known of a launch.
+Owns which launches a graph holds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Counts launches of a GPU's kernels on the host, on copies of their tensors or on stand-ins.
-
-Must not know which launches there are, nor how often.
-"""
+"""Counts launches of a GPU's kernels on the host, on copies of their tensors or on stand-ins."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The Python that runs at every launch, written for each kernel's own number of words.
 
 A function that names what it takes is called faster than one that takes anything, and tells equal
-launches from different ones without another call. Owns that text. Must not know what is noted of a
-launch.
+launches from different ones without another call. Owns that text.
 """
 
 from __future__ import annotations

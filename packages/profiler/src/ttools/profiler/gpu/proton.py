@@ -1,7 +1,6 @@
 """A session of Proton, Triton's profiler, beside those of the program that it profiles.
 
-Owns starting and ending it, and sparing it when the program ends all sessions. Must not know what
-is made of the file that it writes.
+Owns starting and ending it, and sparing it when the program ends all sessions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Times of kernels in the files that Proton writes: traces, and trees of sums.
-
-Must not know how a file came to be.
-"""
+"""Times of kernels in the files that Proton writes: traces, and trees of sums."""
 
 from __future__ import annotations
 

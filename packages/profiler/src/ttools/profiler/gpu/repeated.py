@@ -1,7 +1,7 @@
 """Launches that are made several times although the program makes them once.
 
 What a launch may have written is put back before the next, so that kernels that work in place, and
-atomics, do the same each time. Must not know why launches are repeated.
+atomics, do the same each time.
 """
 
 from __future__ import annotations

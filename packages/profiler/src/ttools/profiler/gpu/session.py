@@ -1,6 +1,6 @@
 """One profiled run on a GPU: launches counted on the host, timed by Proton.
 
-Owns the joining of the two. Must not know how samples are summed up or shown.
+Owns the joining of the two.
 """
 
 from __future__ import annotations

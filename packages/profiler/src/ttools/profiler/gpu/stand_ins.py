@@ -1,7 +1,7 @@
 """Host memory that stands for a GPU's where only its address and size matter, not what is in it.
 
 Tensors are described when a launch is made and made anew when it is counted, so that nothing is
-copied and nothing kept alive. Tensors that share memory do so again. Must not know of kernels.
+copied and nothing kept alive. Tensors that share memory do so again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Whether autotuners run, whose launches on the GPU have configurations, and how long trials take.
-
-Must not know what the configurations are used for.
-"""
+"""Finds whether autotuners run, the configurations of their launches, and how long trials take."""
 
 from __future__ import annotations
 

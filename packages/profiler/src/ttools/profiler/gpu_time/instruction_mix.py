@@ -1,6 +1,6 @@
 """Which instructions a launch's warps execute, and how often shared memory makes them wait.
 
-Read off the machine code, times the turns of its loops. Must not know how long anything takes.
+Read off the machine code, times the turns of its loops.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Where a loop counts by constants, the code says how often it turns; else the counts of the lines in
 it do, divided by the copies that compilers made of its body: an iteration has as many bytes to load
 and operations on f32 as its source lines, not more. Functions and divisions become many operations,
-so lines with them say nothing. Must not know how long anything takes.
+so lines with them say nothing.
 """
 
 from __future__ import annotations

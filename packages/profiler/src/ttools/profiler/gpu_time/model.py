@@ -2,7 +2,7 @@
 
 What takes longest hides most of the rest. The constants are the same for all kernels, fitted to
 launches of many of them on an H100 and an H200 (`benchmarks/gpu_time_model.py`, which also fits
-them without each kernel in turn and tells the errors). Must not know how work is found.
+them without each kernel in turn and tells the errors).
 """
 
 from __future__ import annotations

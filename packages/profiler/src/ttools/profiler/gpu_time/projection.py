@@ -2,7 +2,7 @@
 against it.
 
 The profiler shows it, the tuner ranks configurations by it. Joins what is known of a launch and its
-kernel to the model. Must not know how counts are made.
+kernel to the model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which unit of a multiprocessor executes an instruction of NVIDIA's. Must not know how fast."""
+"""Which unit of a multiprocessor executes an instruction of NVIDIA's."""
 
 from __future__ import annotations
 

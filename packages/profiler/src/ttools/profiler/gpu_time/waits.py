@@ -2,7 +2,7 @@
 
 A turn of a loop is the last of several, so that what is loaded turns ahead is not waited for twice.
 Found are the results on the longest chain of waits, by the unit that makes them, and how long one
-takes is only roughly known here: the model weighs them. Must not know any launch.
+takes is only roughly known here: the model weighs them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a launch asks of a GPU: cycles of its units, results waited for, bytes and atomics.
 
 Read off the machine code, times the turns of its loops, where there is any; else estimated from the
-counts. Owns the rates that makers publish of a multiprocessor. Must not know how far launches reach
-them.
+counts. Owns the rates that makers publish of a multiprocessor.
 """
 
 from __future__ import annotations

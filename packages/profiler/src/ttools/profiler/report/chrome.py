@@ -1,7 +1,4 @@
-"""A profile as a trace in Chrome's format, which Perfetto and `chrome://tracing` open.
-
-Must not know how launches were timed.
-"""
+"""A profile as a trace in Chrome's format, which Perfetto and `chrome://tracing` open."""
 
 from __future__ import annotations
 

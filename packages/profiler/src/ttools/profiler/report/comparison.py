@@ -2,8 +2,7 @@
 
 Kernels are matched by the scopes around them, name and configuration, each side may have several
 profiles. What is said of a kernel follows from an interval of the ratio of its times (`intervals`),
-so that noise is not taken for a change, nor a change for noise. Must not know how profiles are made
-or shown.
+so that noise is not taken for a change, nor a change for noise.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Launches of one run share what the run met: clocks, other programs, where memory was placed. So the
 spread between runs decides where there are several of them, and that between launches only where
-there is one of each side. Must not know what is concluded from an interval.
+there is one of each side.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How long the host takes for `kernel[grid](...)`.
 
-Owns the timing of calls. Must not know what a kernel does nor what runs it; who runs it in the
-course of the call tells how long that took.
+Owns the timing of calls.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What kernels say of their launches: the numbers that `@triton.jit(launch_metadata=...)` gives.
 
-Owns which of them count: those that Proton's own hook takes. Must not know what they are used for.
+Owns which of them count: those that Proton's own hook takes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which of Proton's scopes a program is in, and what it says of them.
 
 A program's `proton.scope(name, metrics)` does nothing while Proton records nothing; a recorder
-listens to it all the same. Owns the listening. Must not know what scopes are used for.
+listens to it all the same. Owns the listening.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How often each launch is made, and which launches only warm up.
-
-Must not know what runs launches.
-"""
+"""How often each launch is made, and which launches only warm up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A profiled run, and one on the CPU: every launch timed, and counted apart from its timing.
 
-Owns the samples of the run. Must not know how they are summed up or shown.
+Owns the samples of the run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What autotuners only tried, which a profile leaves out.
-
-Must not know how trials are distinguished from other launches.
-"""
+"""What autotuners only tried, which a profile leaves out."""
 
 from __future__ import annotations
 

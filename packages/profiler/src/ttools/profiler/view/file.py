@@ -1,6 +1,6 @@
 """Reads what Proton writes: trees as JSON or MessagePack, and traces; one form for all.
 
-Owns the differences between files. Must not know which metrics are shown.
+Owns the differences between files.
 """
 
 from __future__ import annotations

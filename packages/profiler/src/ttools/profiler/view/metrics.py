@@ -1,7 +1,7 @@
 """Metrics by name: those of the file, and times, rates and shares that follow from them.
 
 As Proton's own viewer names them: `time/ms`, `avg_time/us`, `tflop16/s`, `gbyte/s`, `util`,
-`time/%`. What is unknown of a node is None, never an exception. Must not know how it is shown.
+`time/%`. What is unknown of a node is None, never an exception.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows of one or several profiles: nodes by their paths, with a value per metric and file.
 
-Owns which nodes are shown. Must not know how a row looks.
+Owns which nodes are shown.
 """
 
 from __future__ import annotations
