@@ -9,7 +9,7 @@ an effect or a whole-tile result, at its place in the program).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -33,9 +33,19 @@ from ttools.interpreter.ir import (
 from ttools.interpreter.ir.domains.strides import StrideAnalysis
 from ttools.interpreter.ir.semantics import moved_lanes
 from ttools.interpreter.llvm.builder import Builder
-from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer
+from ttools.interpreter.llvm.value import (
+    ARENA,
+    FALSE,
+    Label,
+    SSAValue,
+    integer,
+    poison,
+    vector_type,
+    zeros,
+)
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.tiles.chunk import (
+    ZERO,
     Affine,
     Chunk,
     Coords,
@@ -44,10 +54,10 @@ from ttools.interpreter.tiles.chunk import (
     origin,
     uniform,
 )
+from ttools.interpreter.tiles.integers import Integers
 from ttools.interpreter.tiles.literals import fold
 from ttools.interpreter.tiles.loops import Traversal, for_each_chunk, traversal
 from ttools.interpreter.tiles.slot import Slot
-from ttools.interpreter.tiles.slot_access import SlotAccess
 from ttools.interpreter.tiles.transpose import can_transpose, fill_transposed
 
 if TYPE_CHECKING:
@@ -103,13 +113,48 @@ class Callee:
     arena_bytes: int
 
 
-class Emitter(SlotAccess):
-    """State of one function being emitted."""
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """How the function that an emitter emits is called, and what it calls.
 
-    def __init__(self, b: Builder, plan: Plan, options: EmitOptions, sites: list[Site]) -> None:
+    Attributes:
+        return_type: The LLVM type of what it returns: a status, then the scalars.
+        outs: Addresses of the slots that take the tiles it returns.
+        callees: Functions already emitted, by name.
+        parameters: Places of the kernel's parameters; empty in a function that it calls.
+        is_foreign: Returns whether a pointer may hold the address of another device.
+        parameter_count: The place of the table of such addresses among the parameters.
+    """
+
+    return_type: str
+    outs: tuple[SSAValue, ...]
+    callees: Mapping[str, Callee]
+    parameters: Mapping[Value, int]
+    is_foreign: Callable[[Value], bool]
+    parameter_count: int
+
+
+class Emitter(Integers):
+    """State of one function being emitted.
+
+    Args:
+        sites: The places of the module that may call back, which the emitter adds to.
+        prober: Observes the function; None without instruments.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        plan: Plan,
+        options: EmitOptions,
+        sites: list[Site],
+        signature: Signature,
+        prober: Prober | None,
+    ) -> None:
         super().__init__(b)
         self.plan, self.options, self.sites = plan, options, sites
         self.strides = StrideAnalysis()
+        self.signature, self.prober = signature, prober
         self.scalars: dict[Value, SSAValue] = {}
         self.slots: dict[Value, Slot] = {}
         self.deltas: dict[Value, tuple[Value, SSAValue]] = {}
@@ -118,15 +163,6 @@ class Emitter(SlotAccess):
         self.edges: dict[Block, list[tuple[Label, list[SSAValue]]]] = {}
         #: The blocks emitted so far: a branch to one of them goes backwards.
         self.begun: set[Block] = set()
-        #: How this function returns; set by whoever emits it.
-        self.emit_failure_return: Callable[[], None] = lambda: None
-        #: Whether a pointer may hold another device's address, and where the table of those is.
-        self.is_foreign: Callable[[Value], bool] = lambda pointer: False
-        self.parameter_count = 0
-        self.callees: dict[str, Callee] = {}
-        #: What the function observes of itself; its parameters, for reports, if it is the kernel.
-        self.prober: Prober | None = None
-        self.parameters: dict[Value, int] = {}
         #: What is emitted right after some operations.
         self.afterwards: dict[Operation, Callable[[], None]] = {}
         #: Enclosing loops, outermost first: counter, first value, step.
@@ -134,7 +170,6 @@ class Emitter(SlotAccess):
         #: Counts the places at which tiles are evaluated: what one of them emits for an operation
         #: concerns different lanes.
         self.evaluation = 0
-        self.return_values: Callable[[Sequence[Value]], None] = lambda values: None
         self._memo: dict[tuple[int, Coords], Chunk] = {}
         #: The operand of each view, and how its lanes are moved.
         self._views: dict[Value, tuple[Value, Lanes]] = {}
@@ -181,9 +216,70 @@ class Emitter(SlotAccess):
         slot = Slot(ARENA, 0, shape, element, widened)
         return replace(slot, offset=self.allocate(slot.nbytes))
 
+    def slot_address(self, slot: Slot, at: Coords) -> SSAValue:
+        """Return the address of lane 0's element of `at`."""
+        counted = self.b.linear.get((slot.shape, at))
+        if counted is not None:
+            constant = slot.offset + counted[1] * slot.stored_bytes
+            return self._element_address(slot, counted[0], constant)
+        index = ZERO
+        constant = slot.offset
+        for axis, stride in zip(at, slot.strides, strict=True):
+            index = self.iadd(index, self.imul(axis.base, stride))
+            constant += axis.lanes[0] * stride * slot.stored_bytes
+        return self._element_address(slot, index, constant)
+
+    def _element_address(self, slot: Slot, index: SSAValue, constant: int) -> SSAValue:
+        pointer = slot.base
+        if constant:
+            pointer = self.b.offset(pointer, constant)
+        if index == "0":
+            return pointer
+        wide = self.b.cast("zext", index, "i64") if index.startswith("%") else index
+        return self.b.element(slot.stored_type, pointer, wide)
+
+    def read_slot(self, slot: Slot, at: Coords) -> Chunk:
+        """Read the elements at `at`: a vector load, a scalar, or a gather within the tile."""
+        width = at[0].width if at else 1
+        offsets = slot.lane_offsets(at)
+        address = self.slot_address(slot, at)
+        if not any(offsets):
+            raw = self.b.load(slot.stored_type, address, slot.stored_bytes)
+            return uniform(slot.element, slot.from_stored(self.b, raw), width)
+        raw = self._read_lanes(slot, address, offsets)
+        return Vector(slot.element, slot.from_stored(self.b, raw))
+
+    def _read_lanes(self, slot: Slot, address: SSAValue, offsets: tuple[int, ...]) -> SSAValue:
+        b, stored, width = self.b, slot.stored_type, len(offsets)
+        if offsets == tuple(range(width)):
+            return b.load(vector_type(stored, width), address, slot.stored_bytes)
+        first = min(offsets)
+        span = max(offsets) - first + 1
+        if span <= width and span & (span - 1) == 0:
+            # Lanes that repeat or permute a short run: one vector load and a shuffle.
+            start = b.element(stored, address, first)
+            run = b.load(vector_type(stored, span), start, slot.stored_bytes)
+            return b.shuffle(run, [n - first for n in offsets])
+        raw = poison(vector_type(stored, width))
+        loaded: dict[int, SSAValue] = {}
+        for lane, offset in enumerate(offsets):
+            if offset not in loaded:
+                p = b.element(stored, address, offset)
+                loaded[offset] = b.load(stored, p, slot.stored_bytes)
+            raw = b.insert(raw, loaded[offset], lane)
+        return raw
+
     def write_slot(self, slot: Slot, at: Coords, chunk: Chunk) -> None:
-        """Writes a chunk to the elements at `at` of a slot."""
-        self.write_elements(slot, at, self.vector(chunk))
+        """Write a chunk to the elements at `at` of a slot."""
+        offsets = slot.lane_offsets(at)
+        value = slot.to_stored(self.b, self.vector(chunk))
+        address = self.slot_address(slot, at)
+        if offsets == tuple(range(len(offsets))):
+            self.b.store_lanes(value, address)
+            return
+        for lane, offset in enumerate(offsets):
+            p = self.b.element(slot.stored_type, address, offset)
+            self.b.store(self.b.extract(value, lane), p, slot.stored_bytes)
 
     # ---- chunks
     def vector(self, chunk: Chunk) -> SSAValue:
@@ -422,6 +518,22 @@ class Emitter(SlotAccess):
         """Registers a place that may call back; returns its number."""
         self.sites.append(site)
         return len(self.sites) - 1
+
+    # ---- returning
+    def return_values(self, values: Sequence[Value]) -> None:
+        """Emit the return of a function with its results: tiles to slots, scalars by value."""
+        tensors = [v for v in values if v.is_tensor]
+        for out, value in zip(self.signature.outs, tensors, strict=True):
+            assert isinstance(value.type, TensorType)
+            self.copy_slot(self.slot(value), Slot(out, 0, value.type.shape, value.type.element))
+        answer = zeros(self.signature.return_type)
+        for n, value in enumerate(v for v in values if not v.is_tensor):
+            answer = self.b.with_field(answer, self.scalar(value), n + 1)
+        self.b.ret(answer)
+
+    def emit_failure_return(self) -> None:
+        """Emit the return of a function that could not go on."""
+        self.b.ret(self.b.with_field(zeros(self.signature.return_type), integer(1, "i32"), 0))
 
     # ---- program order
     def block(self, block: Block) -> None:

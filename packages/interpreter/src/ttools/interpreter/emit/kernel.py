@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ttools.core.errors import InvalidKernelError, UnsupportedError
 from ttools.core.location import SourceLocation
@@ -21,7 +22,7 @@ from ttools.interpreter.analysis.contraction import contract
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import CALL
 from ttools.interpreter.emit import rules  # noqa: F401 - registers them
-from ttools.interpreter.emit.function import Callee, Emitter
+from ttools.interpreter.emit.function import Callee, Emitter, Signature
 from ttools.interpreter.emit.instruments.loop_iterations import mark_cross_thread
 from ttools.interpreter.emit.instruments.probe import (
     WATCH,
@@ -44,7 +45,7 @@ from ttools.interpreter.ir import (
 )
 from ttools.interpreter.llvm.builder import Builder, memory_type, register_type
 from ttools.interpreter.llvm.lines import Instruction, body_text
-from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, Label, SSAValue, integer, zeros
+from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, Label, SSAValue
 from ttools.interpreter.native.jit import QUICK, QUICKEST
 from ttools.interpreter.schedule.schedule import make_plan
 from ttools.interpreter.schedule.verification import verify_plan
@@ -81,17 +82,21 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     parameters = kernel.regions[0].entry.arguments
     probes: list[ProbeSite] = []
     numbers = _numbered(module)
+    parts = _Parts(
+        b=b,
+        options=options,
+        sites=sites,
+        probes=probes,
+        numbers=numbers,
+        parameter_count=len(parameters),
+    )
 
     def emit(prefix: str, *, watches: bool) -> Callee:
         callees: dict[str, Callee] = {}
         for function in _callees_first(module, kernel):
             known = facts if function is kernel else Facts(translated=facts.translated)
-            prober = None
-            if options.instruments.any:
-                prober = Prober(options.instruments, known, None, probes, numbers, watches=watches)
-            text, callee = _function(
-                b, function, known, options, sites, callees, len(parameters), prober, prefix
-            )
+            symbol = f"{prefix}.{len(callees)}"
+            text, callee = _function(parts, function, known, callees, symbol, watches=watches)
             callees[str(function.attributes["sym_name"])] = callee
             bodies.append(text)
         return callees[str(kernel.attributes["sym_name"])]
@@ -178,19 +183,45 @@ def _callees_first(module: Module, kernel: Operation) -> list[Operation]:
     return order
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What the functions of a module share while they are emitted.
+
+    Attributes:
+        sites: The places that may call back, so far.
+        probes: The probes so far.
+        numbers: The place of each operation in the module.
+        parameter_count: The number of the kernel's parameters.
+    """
+
+    b: Builder
+    options: EmitOptions
+    sites: list[Site]
+    probes: list[ProbeSite]
+    numbers: dict[Operation, int]
+    parameter_count: int
+
+
 def _function(
-    b: Builder,
+    parts: _Parts,
     function: Operation,
     facts: Facts,
-    options: EmitOptions,
-    sites: list[Site],
     callees: dict[str, Callee],
-    parameter_count: int,
-    prober: Prober | None,
-    prefix: str,
+    symbol: str,
+    *,
+    watches: bool,
 ) -> tuple[str, Callee]:
     """Emits one function; its signature follows the calling convention of `tt.call`."""
+    b, options = parts.b, parts.options
+    public, region = _is_public(function), function.regions[0]
+    own = region.entry.arguments
     provenance = Provenance(function)
+    prober = None
+    if options.instruments.any:
+        of_kernel = provenance if public else None
+        prober = Prober(
+            options.instruments, facts, of_kernel, parts.probes, parts.numbers, watches=watches
+        )
     plan = make_plan(function, facts, options, provenance)
     problems = verify_plan(function, plan, facts, provenance)
     if problems:
@@ -201,50 +232,40 @@ def _function(
             '`ttools.interpreter.interpret(schedule="materialised")` the kernel may run',
         )
     located = isinstance(b, LocatedBuilder)
-    e = (LocatedEmitter if located else Emitter)(b, plan, options, sites)
-    public = function.attributes["visibility"] == "public"
-    if facts.translated:
-        # What a callee is given may come from anywhere.
-        e.is_foreign = lambda pointer: not public or None in provenance.of(pointer)
-        e.parameter_count = parameter_count
-    e.callees, e.prober = callees, prober
-    if public:
-        entry = function.regions[0].entry
-        e.parameters = {value: n for n, value in enumerate(entry.arguments)}
     results = _result_types(function)
     scalars = [register_type(t) for t in results if not isinstance(t, TensorType)]
     return_type = "{ " + ", ".join(["i32", *scalars]) + " }"
     outs = [SSAValue(f"%out{n}", "ptr") for n, t in enumerate(results) if isinstance(t, TensorType)]
-    region = function.regions[0]
+
+    def is_foreign(pointer: Value) -> bool:
+        # What a callee is given may come from anywhere.
+        return bool(facts.translated) and (not public or None in provenance.of(pointer))
+
+    e = (LocatedEmitter if located else Emitter)(
+        b,
+        plan,
+        options,
+        parts.sites,
+        Signature(
+            return_type=return_type,
+            outs=tuple(outs),
+            callees=callees,
+            parameters={value: n for n, value in enumerate(own)} if public else {},
+            is_foreign=is_foreign,
+            parameter_count=parts.parameter_count,
+        ),
+        prober,
+    )
     signature = [_PROGRAM, *_arguments(e, function), *(f"ptr {out}" for out in outs)]
     if prober is not None:
         signature.insert(1, "ptr noalias %probe")
 
-    def emit_return(values: Sequence[Value]) -> None:
-        tensors = [v for v in values if v.is_tensor]
-        for out, value in zip(outs, tensors, strict=True):
-            assert isinstance(value.type, TensorType)
-            target = Slot(out, 0, value.type.shape, value.type.element)
-            e.copy_slot(e.slot(value), target)
-        answer = zeros(return_type)
-        for n, value in enumerate(v for v in values if not v.is_tensor):
-            answer = b.with_field(answer, e.scalar(value), n + 1)
-        b.ret(answer)
-
-    def emit_failure_return() -> None:
-        failed = b.with_field(zeros(return_type), integer(1, "i32"), 0)
-        b.ret(failed)
-
-    e.return_values, e.emit_failure_return = emit_return, emit_failure_return
-    symbol = f"{prefix}.{len(callees)}"
     mark = _begin(b, symbol)
     with b.function_body() as lines:
         b.start(Label("entry"))
         if prober is not None and public:
-            prober.provenance = provenance
-            arguments = region.entry.arguments
-            pointers = [n for n, v in enumerate(arguments) if isinstance(v.type, PointerType)]
-            prober.bind(b, pointers, parameter_count + facts.translated)
+            pointers = [n for n, v in enumerate(own) if isinstance(v.type, PointerType)]
+            prober.bind(b, pointers, parts.parameter_count + facts.translated)
         mark_cross_thread(e, function)
         region_blocks(e, region.blocks)
         body = body_text(lines)
@@ -253,6 +274,11 @@ def _function(
     once = "noinline " if public and not located else ""
     head = f"define internal {return_type} @{symbol}({', '.join(signature)}) {once}#0{mark}"
     return f"{head} {{\n{body}\n}}", Callee(function, symbol, return_type, e.arena_bytes)
+
+
+def _is_public(function: Operation) -> bool:
+    """Return whether a function is the kernel itself."""
+    return function.attributes["visibility"] == "public"
 
 
 def _begin(b: Builder, symbol: str) -> str:

@@ -57,12 +57,12 @@ def translated(
         pointer: the operand, whose provenance decides whether a look-up is needed.
         mask: i1 vector of active lanes; all if None.
     """
-    if not e.is_foreign(pointer):
+    if not e.signature.is_foreign(pointer):
         return chunk
     b, width = e.b, chunk.width
     b.define("ttools.translate", _LOOKUP)
     parameters = launch_field(b, "parameters")
-    cell = b.offset(parameters, 8 * e.parameter_count)
+    cell = b.offset(parameters, 8 * e.signature.parameter_count)
     table = b.load("ptr", cell, 8)
     addresses = e.vector(chunk)
     result, bad = poison(f"<{width} x i64>"), FALSE

@@ -294,7 +294,7 @@ class _Access:
         e, pointer = self.e, self.op.operands[0]
         if not e.b.preheaders or self.site.parameter not in self.prober.bounds:
             return None
-        if prod(self.site.shape) <= self.width or e.is_foreign(pointer):
+        if prod(self.site.shape) <= self.width or e.signature.is_foreign(pointer):
             return None
         preheader = e.b.preheaders[0]
         if not self.prober.instruments.explains:

@@ -219,7 +219,7 @@ def _name(e: Emitter, value: Value) -> str:
     if isinstance(element_type(value.type), PointerType):
         return ""
     if value.defining_op is None:
-        index = e.parameters.get(value)
+        index = e.signature.parameters.get(value)
         if index is None:
             return argument_name(value)
         # A descriptor is several parameters, which only the compiler tells apart.

@@ -45,7 +45,7 @@ def invoke(e: Emitter, op: Operation, arena: SSAValue, arguments: Sequence[SSAVa
 
 
 def _callee(e: Emitter, op: Operation) -> Callee:
-    callee = e.callees.get(str(op.attributes["callee"]))
+    callee = e.signature.callees.get(str(op.attributes["callee"]))
     if callee is None:
         raise UnsupportedError("a recursive call", op.location)
     return callee

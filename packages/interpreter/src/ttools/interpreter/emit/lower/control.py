@@ -173,7 +173,7 @@ def while_loop(e: Emitter, op: Operation) -> None:
     iterations = b.binary("add", count.value, 1)
     for n, phi in zip(scalars, phis, strict=True):
         e.set_scalar(before_block.arguments[n], phi.value)
-    called = {name: callee.function for name, callee in e.callees.items()}
+    called = {name: callee.function for name, callee in e.signature.callees.items()}
     if waits(op, called):
         _spin(e, op, iterations)
     else:
