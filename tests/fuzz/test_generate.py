@@ -10,8 +10,8 @@ import pytest
 
 from ttools.fuzz import oracle, text
 from ttools.fuzz.elements import ELEMENTS
-from ttools.fuzz.generate import generate
 from ttools.fuzz.generate.context import Features
+from ttools.fuzz.generate.kernel import generate
 from ttools.fuzz.operations.table import OPERATIONS
 from ttools.fuzz.program import (
     DescriptorStore,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ttools.fuzz import oracle
-from ttools.fuzz.generate import generate
+from ttools.fuzz.generate.kernel import generate
 from ttools.fuzz.operations.table import OPERATIONS, Operation
 from ttools.fuzz.program import Program, all_expressions
 from ttools.fuzz.script import script

@@ -11,8 +11,8 @@ from ttools.fuzz import oracle
 from ttools.fuzz.comparison import compare
 from ttools.fuzz.elements import ELEMENTS, Element
 from ttools.fuzz.execution import Runner, to_numpy, to_torch
-from ttools.fuzz.generate import generate
 from ttools.fuzz.generate.context import Features
+from ttools.fuzz.generate.kernel import generate
 from ttools.fuzz.memory import PATTERNS, contents
 from ttools.fuzz.program import Buffer
 from ttools.fuzz.text import torch_lines

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from ttools.fuzz import workers
-from ttools.fuzz.generate import generate
+from ttools.fuzz.generate.kernel import generate
 from ttools.fuzz.three_way import COMPILATION
 from ttools.fuzz.trial import Failure
 from ttools.fuzz.variants import BASELINE, VARIANTS, chosen, usable
@@ -58,7 +58,7 @@ def test_a_kernel_that_cannot_be_made_is_a_failure(monkeypatch: pytest.MonkeyPat
     def fail(seed: int, features: object) -> None:
         raise OverflowError("cannot convert float infinity to integer")
 
-    monkeypatch.setattr("ttools.fuzz.generate.generate", fail)
+    monkeypatch.setattr("ttools.fuzz.generate.kernel.generate", fail)
     (verdict,) = workers.verdicts_here(iter([7]), _WORK)
     (failure,) = verdict.failures
     assert (failure.kind, failure.variant) == ("error", "generator")

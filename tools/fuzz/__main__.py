@@ -22,8 +22,8 @@ from pathlib import Path
 
 from tools.fuzz.report import Campaign, as_json, markdown
 from ttools.cli.progress import State, ticking
-from ttools.fuzz.generate import generate
 from ttools.fuzz.generate.context import Features
+from ttools.fuzz.generate.kernel import generate
 from ttools.fuzz.mutation.capture import capture_script
 from ttools.fuzz.mutation.trial import MutantTrial
 from ttools.fuzz.script import script

@@ -18,8 +18,7 @@ from watched_kernels import accumulate, line_of, narrow, product, unrolled
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.watch import watch
-from ttools.watch.report.comparison import compare
-from ttools.watch.report.comparison_text import as_data, text_lines
+from ttools.watch.report.comparison import as_data, compare, text_lines
 
 
 @triton.jit

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ttools.fuzz.generate import generate
+from ttools.fuzz.generate.kernel import generate
 from ttools.fuzz.script import script
 from ttools.fuzz.shrink import reduce_failure
 from ttools.fuzz.trial import Failure, Verdict

@@ -240,7 +240,7 @@ def serve(channel: Channel, folder: str) -> None:
 
 
 def _examine(announce: Callable[[str], None], task: Task, work: Work, folder: Path) -> Verdict:
-    from ttools.fuzz.generate import generate
+    from ttools.fuzz.generate.kernel import generate
     from ttools.fuzz.three_way import examine_three_ways
     from ttools.fuzz.trial import examine
     from ttools.fuzz.variants import chosen

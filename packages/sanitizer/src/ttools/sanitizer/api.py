@@ -17,6 +17,7 @@ from ttools.core.findings.baseline import Baseline
 from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, LaunchEntry, Severity
 from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
+from ttools.core.process.joining import children_call
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, most_severe, summary
 from ttools.core.reports.shown_findings import Findings
@@ -24,12 +25,14 @@ from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.interpreter.run.interpretation import active_run
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
-from ttools.sanitizer.children.joining import children_join
 from ttools.sanitizer.launch.options import DEFAULT_TIMEOUT, SanitizeOptions
 from ttools.sanitizer.session import Session
 
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem
+
+#: What a process that begins anew is to call, see `children_call`.
+_JOIN_AS_CHILD = "ttools.sanitizer.children.joining:begin"
 
 __all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 
@@ -169,7 +172,8 @@ class Sanitization(ContextDecorator):
             entered.enter_context(self.session)
             entered.enter_context(self._interpretation)
             if self._of_children is not None and not self.session.is_child:
-                entered.enter_context(children_join(self.session.folder.path, self._of_children))
+                joins = {"folder": str(self.session.folder.path), "options": self._of_children}
+                entered.enter_context(children_call(_JOIN_AS_CHILD, joins))
             self._entered.append(entered.pop_all())
         return self
 

@@ -134,12 +134,12 @@ def report(run: WatchedRun, wanted: Wanted, target: str) -> bool:
 
 
 def _report_comparison(run: WatchedRun, wanted: Wanted) -> bool:
-    from ttools.watch.report import comparison_text
+    from ttools.watch.report import comparison
 
     found = run.comparison
     if wanted.form == "json":
-        write_json(comparison_text.as_data(found), wanted.output)
+        write_json(comparison.as_data(found), wanted.output)
     else:
-        lines = comparison_text.text_lines(found)
+        lines = comparison.text_lines(found)
         write_text("".join(f"{line}\n" for line in lines), wanted.output)
     return found.first is not None

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -30,7 +31,6 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 from pygls.workspace import PositionCodec
 
-import ttools_entry
 from ttools.cli.lsp.reports import LineCounts, Loaded, Reports, Watched, load, same_file
 from ttools.core.errors import UsageError, did_you_mean
 from ttools.core.findings.findings import Finding
@@ -222,7 +222,7 @@ async def run(command: str, words: Sequence[str], folder: Path, limit: float) ->
     with TemporaryDirectory(prefix="ttools-lsp-") as scratch:
         report, output = Path(scratch, "report.json"), Path(scratch, "output.txt")
         # The entry's own file, not `-m`: that would put the workspace on the path of our imports.
-        line = [sys.executable, ttools_entry.__file__, command]
+        line = [sys.executable, _entry_file(), command]
         line += ["--format", "json", "--output", str(report), *words]
         with output.open("wb") as stream:
             process = await asyncio.create_subprocess_exec(
@@ -250,6 +250,14 @@ async def run(command: str, words: Sequence[str], folder: Path, limit: float) ->
             return Outcome(load(report, began), said)
         except UsageError as error:
             return Outcome(None, said, str(error))
+
+
+def _entry_file() -> str:
+    """Return the file that the `ttools` command starts."""
+    spec = find_spec("ttools_entry")
+    assert spec is not None
+    assert spec.origin is not None
+    return spec.origin
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,5 +1,1 @@
-"""Random kernels: `generate(seed)` makes the same one each time."""
-
-from ttools.fuzz.generate.kernel import generate
-
-__all__ = ["generate"]
+"""Random kernels: `generate(seed)` of `kernel` makes the same one each time."""

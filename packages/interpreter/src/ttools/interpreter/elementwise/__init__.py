@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ttools.interpreter.ir as ir
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter import ir
 from ttools.interpreter.elementwise.casts import CASTS
 from ttools.interpreter.elementwise.comparison import COMPARISON
 from ttools.interpreter.elementwise.costs import cost

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import ttools.interpreter.ir as ir
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter import ir
 from ttools.interpreter.llvm.builder import Builder, float_literal, mangled, register_type
 from ttools.interpreter.llvm.lines import Return
 from ttools.interpreter.llvm.value import SSAValue, element_of, lanes_of, vector_type

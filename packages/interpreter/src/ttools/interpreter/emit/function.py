@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import ttools.interpreter.elementwise as elementwise
 from ttools.core.errors import UnsupportedError
 from ttools.core.process.phases import tick
-from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import EmitOptions, Site
 from ttools.interpreter.analysis.strides import memory_order, tile_order
 from ttools.interpreter.dialects.coordinates import Lanes

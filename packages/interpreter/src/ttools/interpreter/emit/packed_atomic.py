@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttools.interpreter import elementwise
+import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.analysis.strides import static_strides
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.ir import FloatType, Operation, Type, element_type, shape_of

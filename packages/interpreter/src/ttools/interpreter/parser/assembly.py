@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
-from ttools.interpreter import ir
+import ttools.interpreter.ir as ir
 from ttools.interpreter.dialects import Op
 from ttools.interpreter.parser.attributes import (
     parse_attribute,

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+import ttools.interpreter.ir as ir
 from ttools.core.compilation.quoted import unescape
-from ttools.interpreter import ir
 from ttools.interpreter.parser.cursor import Cursor
 from ttools.interpreter.parser.floats import FORMATS
 from ttools.interpreter.parser.lexer import ParseError

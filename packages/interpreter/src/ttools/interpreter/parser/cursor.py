@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
+import ttools.interpreter.ir as ir
 from ttools.core.compilation.quoted import unescape
-from ttools.interpreter import ir
 from ttools.interpreter.parser.lexer import END, ParseError, Source
 from ttools.interpreter.parser.types import parse_type
 

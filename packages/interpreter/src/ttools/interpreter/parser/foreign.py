@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import ttools.interpreter.ir as ir
 from ttools.core.errors import TtoolsError, UnsupportedError, UsageError
 from ttools.core.triton_versions import refuse_damaged_ttir
-from ttools.interpreter import ir
 from ttools.interpreter.parser.lexer import ParseError
 from ttools.interpreter.parser.parser import parse_module
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NoReturn
 
+import ttools.interpreter.ir as ir
 from ttools.core.errors import UnsupportedError
 from ttools.core.location import SourceLocation
 from ttools.core.process.phases import tick
-from ttools.interpreter import ir
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.parser.assembly import (
     OperandReader,

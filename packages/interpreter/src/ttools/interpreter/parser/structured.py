@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+import ttools.interpreter.ir as ir
 from ttools.core.location import SourceLocation
-from ttools.interpreter import ir
 from ttools.interpreter.parser.assembly import OperandReader, OperationState
 from ttools.interpreter.parser.attributes import parse_attribute_dictionary
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ttools.interpreter import ir
+import ttools.interpreter.ir as ir
 from ttools.interpreter.parser.floats import FORMATS
 
 # `si8` and `ui8` appear only as elements of tensor descriptors, which are rewritten to pointers

@@ -8,7 +8,7 @@ how anything is emitted.
 
 from __future__ import annotations
 
-from ttools.interpreter import elementwise
+import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.analysis.effects import synchronises
 from ttools.interpreter.dialects.traits import CALL, CONDITIONAL, WRITES
 from ttools.interpreter.ir import Block, Operation, Value

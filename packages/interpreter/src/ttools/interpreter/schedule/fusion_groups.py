@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeAlias
 
-from ttools.interpreter import elementwise
+import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.analysis.strides import tile_order
 from ttools.interpreter.dialects.traits import FROM_COORDINATES, LOADS, VIEW
 from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of

@@ -6,7 +6,7 @@ matrices are computed from.
 
 from __future__ import annotations
 
-from ttools.interpreter import elementwise
+import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.ir import FloatType, IntegerType, Type
 from ttools.interpreter.llvm.builder import Builder, register_type
 from ttools.interpreter.llvm.value import SSAValue

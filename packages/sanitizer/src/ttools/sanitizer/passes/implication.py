@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ttools.interpreter import elementwise
+import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.dialects.coordinates import Lanes
 from ttools.interpreter.dialects.traits import ELEMENTWISE
 from ttools.interpreter.ir import Value, shape_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ttools.interpreter import elementwise
+import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.dialects.traits import DISPLACES, SELECTS
 from ttools.interpreter.ir import Operation, TensorType, Type, Value, shape_of
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element

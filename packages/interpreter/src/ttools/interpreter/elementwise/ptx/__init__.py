@@ -8,8 +8,8 @@ the kernel; nothing is ever guessed.  `docs/reference/inline_asm.md` lists what 
 
 from __future__ import annotations
 
+import ttools.interpreter.ir as ir
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter import ir
 from ttools.interpreter.elementwise.ptx.conversion import lower_cvt
 from ttools.interpreter.elementwise.ptx.floating import FLOAT_FORMS
 from ttools.interpreter.elementwise.ptx.forms import Form, handler_of

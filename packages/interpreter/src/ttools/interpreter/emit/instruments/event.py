@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ttools.interpreter import elementwise
+import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.abi.module import Shown
 from ttools.interpreter.analysis.loop_names import argument_name
 from ttools.interpreter.dialects.traits import DISPLACES, FROM_COORDINATES, LOADS, READS

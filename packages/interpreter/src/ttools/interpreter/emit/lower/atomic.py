@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import ttools.interpreter.elementwise as elementwise
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter import elementwise
 from ttools.interpreter.abi.probe_layout import READS_AND_WRITES, RELEASES
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.access import observed

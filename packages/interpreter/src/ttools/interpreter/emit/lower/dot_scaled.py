@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import ttools.interpreter.elementwise as elementwise
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter import elementwise
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot import accumulate
 from ttools.interpreter.ir import FloatType, IntegerType, Operation, Type, Value, shape_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttools.interpreter import elementwise
+import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.dialects.traits import COMBINES
 from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import FUSED, Emitter
