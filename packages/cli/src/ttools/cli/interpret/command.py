@@ -77,7 +77,7 @@ def _times(cost: KernelStats) -> tuple[float, float, float]:
     return cost.front_end_s, cost.compile_s, cost.run_s
 
 
-def report(
+def report_statistics(
     costs: Sequence[KernelStats],
     *,
     form: str,
@@ -315,7 +315,7 @@ def interpret_command(
         name = str(work)
         kept = None if wanted.any else output
         table = "text" if wanted.picture else form
-        report(
+        report_statistics(
             run.stats,
             form=table,
             output=kept,

@@ -16,20 +16,43 @@ from rich.console import RenderableType
 
 from ttools.cli import options
 from ttools.cli.blocks import block
-from ttools.cli.console import require_folder, say, write_json, write_tables
+from ttools.cli.console import require_folder, say, write_json, write_tables, write_text
 from ttools.cli.tune import report as tune_report
-from ttools.cli.tune import rules as tune_rules
 from ttools.cli.tune.options import HistoryOption, TuneFormat
 from ttools.core.errors import UsageError
 from ttools.core.reports.numbers import seconds
 from ttools.core.reports.report import config_text
 
 if TYPE_CHECKING:
+    from ttools.tuner.rules.synthesis import KernelRules
     from ttools.tuner.store.difference import TuningChange
     from ttools.tuner.store.store import TuningEntry
 
 
-def write_as_text(
+def write_rules_as_python(entries: Sequence[TuningEntry], output: Path | None) -> None:
+    """A module with a function that chooses a configuration, for each kernel."""
+    from ttools.tuner.rules.python import module_text
+
+    write_text(module_text(_rules_of(entries)), output)
+
+
+def write_rules_as_json(entries: Sequence[TuningEntry], output: Path | None) -> None:
+    """Schema `ttools.tuning-rules/1`, as `@ttools.tuner.heuristics(FILE)` reads it."""
+    from ttools.tuner.rules.document import rules_text
+
+    write_text(rules_text(_rules_of(entries)), output)
+
+
+def _rules_of(entries: Sequence[TuningEntry]) -> list[KernelRules]:
+    from ttools.tuner.rules.synthesis import synthesise
+
+    found = synthesise(entries)
+    for rules in found:
+        say("note", str(rules))
+    return found
+
+
+def write_changes_as_text(
     old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
 ) -> None:
     """A block per kernel and key that changed."""
@@ -42,7 +65,7 @@ def write_as_text(
     say("note", f"{len(different)} of {len(found)} tunings differ")
 
 
-def write_as_json(
+def write_changes_as_json(
     old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
 ) -> None:
     """Schema `ttools.tune-diff/1`: all kernels and keys of either store, times in seconds."""
@@ -117,15 +140,15 @@ READINGS = {
     ),
     "diff": Reading(
         writers={
-            "text": write_as_text,
-            "json": write_as_json,
+            "text": write_changes_as_text,
+            "json": write_changes_as_json,
         },
         stores=2,
     ),
     "rules": Reading(
         writers={
-            "python": tune_rules.write_as_python,
-            "json": tune_rules.write_as_json,
+            "python": write_rules_as_python,
+            "json": write_rules_as_json,
         }
     ),
 }
