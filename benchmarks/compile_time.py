@@ -127,7 +127,7 @@ class Recorder:
         from triton.runtime.jit import JITFunction
 
         from ttools.interpreter.frontend import front
-        from ttools.interpreter.run import observation, variants
+        from ttools.interpreter.run import kernel_launch, variants
         from ttools.interpreter.runtime import launch
 
         return [
@@ -136,7 +136,7 @@ class Recorder:
             (variants, "parse_module", lambda f: self.timed("TTIR parse", f)),
             (variants, "get_or_compile", self.compilation),
             (launch, "run", self.run),
-            (observation, "run_launch", self.run),
+            (kernel_launch, "run_launch", self.run),
             (JITFunction, "run", self.launch),
         ]
 

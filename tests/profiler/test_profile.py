@@ -14,7 +14,7 @@ import triton.language as tl
 import ttools.profiler
 from ttools.core.errors import UsageError
 from ttools.core.gpus.devices import Device, read_device
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.profiler import ProfileAnalysis, profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.roofline import assumptions_of, bound, condition_of
@@ -150,13 +150,13 @@ def test_lines_without_times_say_why() -> None:
 def test_a_first_launch_runs_twice_and_later_ones_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once to count and once to be timed."""
     made: list[tuple[int, ...]] = []
-    original = ObservedLaunch.execute
+    original = KernelLaunch.execute
 
-    def execute(self: ObservedLaunch, *args: Any, **kwargs: Any) -> Any:
+    def execute(self: KernelLaunch, *args: Any, **kwargs: Any) -> Any:
         made.append(tuple(self.grid)[:1])
         return original(self, *args, **kwargs)
 
-    monkeypatch.setattr(ObservedLaunch, "execute", execute)
+    monkeypatch.setattr(KernelLaunch, "execute", execute)
     x, bins, count = torch.ones(1 << 14), torch.zeros(4, dtype=torch.int32), torch.zeros(1)
     with profile(on="cpu"):
         for grid in (16, 16, 8, 16):

@@ -14,8 +14,8 @@ import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ttools.core.spec import storage_extent
 from ttools.interpreter import interpret
-from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.analysis.accesses import accesses
 from ttools.interpreter.run.bounds import GUARDS, LaunchGuards
 
@@ -94,11 +94,13 @@ class Compared:
         self.failed: set[tuple[str, int]] = set()
 
     def launch(self, launch: Any) -> Any:
-        extents = tuple(storage_extent(launch.values[n]) for n in sorted(launch.plan.pointers))
+        extents = tuple(
+            storage_extent(launch.values[n]) for n in sorted(launch.kernel.plan.pointers)
+        )
         # Those of the kernel guard a few sets of accesses only.
-        guards = LaunchGuards(launch.variants, launch.plan)
+        guards = LaunchGuards(launch.kernel.variants, launch.kernel.plan)
         chosen = guards.choose(extents, launch.raw_parameters, launch.grid).instruments
-        found = accesses(launch.variants.module)
+        found = accesses(launch.kernel.variants.module)
         places = range(len(found)) if chosen is None else chosen.proved
         self.proved = {_line(found[place]) for place in places}
         self.unproved = {_line(op) for op in found} - self.proved

@@ -6,7 +6,8 @@ from itertools import product
 
 import torch
 
-from ttools.interpreter.abi.facts import FactFinder, storage_extent
+from ttools.core.spec import storage_extent
+from ttools.interpreter.abi.facts import FactFinder
 from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.run.device_copies import has_device_memory
 

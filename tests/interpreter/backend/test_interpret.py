@@ -16,7 +16,7 @@ from plugin_kernels import add_kernel, fill_kernel
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import Instruments
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 
 N = 1000
@@ -26,9 +26,9 @@ class Counting:
     """An observer that runs what it sees as it is."""
 
     def __init__(self) -> None:
-        self.launches: list[ObservedLaunch] = []
+        self.launches: list[KernelLaunch] = []
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
         self.launches.append(launch)
         return launch.execute(Instruments())
 
@@ -135,11 +135,11 @@ def test_a_nested_run_leaves_its_launches_to_the_observer_around_it() -> None:
             for worker in workers:
                 worker.start()
                 worker.join()
-    assert [launch.kernel for launch in observer.launches] == ["add_kernel"] * 3
+    assert [launch.kernel.name for launch in observer.launches] == ["add_kernel"] * 3
     (first, *_) = observer.launches
     # How is the observer's business, what is that of the program.
     assert (first.run.launch_options.threads, first.run.launch_options.programs) == (1, "0")
-    assert first.options.dot == "exact"
+    assert first.kernel.emit_options(first.run).dot == "exact"
     assert out.unique().tolist() == [0.0, 2.0, 3.0]
     assert [(s.kernel, s.launches) for s in inner.stats] == [("add_kernel", 3), ("fill_kernel", 1)]
 

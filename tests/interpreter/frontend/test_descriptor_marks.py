@@ -12,7 +12,7 @@ from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.frontend.descriptors import without_marks
 from ttools.interpreter.parser import parse_module
 from ttools.interpreter.parser.marks import DESCRIPTOR_MARK
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 
 
@@ -35,8 +35,8 @@ class _Texts:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        self.texts.append(launch.variants.ttir)
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        self.texts.append(launch.kernel.variants.ttir)
         return launch.execute(Instruments())
 
 

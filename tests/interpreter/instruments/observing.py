@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import Instruments, ProbeSite
 from ttools.interpreter.abi.region import NOWHERE, Region, region_of
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.monitor import Count
 
@@ -62,7 +63,7 @@ class Recorder:
         regions: by parameter name, in the place of those of the arguments.
         allocations: memory that pointers of unknown origin may lead to.
         lanes: of a vector; as the host has by default.
-        rewrite: see `ObservedLaunch.execute`.
+        rewrite: see `KernelLaunch.execute`.
     """
 
     instruments: Instruments
@@ -72,13 +73,15 @@ class Recorder:
     rewrite: Callable[[Any], None] | None = None
     launches: list[Observed] = field(default_factory=list, init=False)
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
         if self.lanes is not None:
-            launch.options = replace(launch.options, lanes=self.lanes)
+            options = replace(launch.kernel.emit_options(launch.run), lanes=self.lanes)
+            launch.kernel = copy(launch.kernel)
+            launch.kernel._emit_options = {launch.run.emits: options}
         regions = []
-        for index, name in enumerate(launch.names):
+        for index, name in enumerate(launch.kernel.plan.names):
             region = self.regions.get(name)
-            if region is None and index in launch.plan.pointers:
+            if region is None and index in launch.kernel.plan.pointers:
                 region = region_of(launch.arguments[index], launch.values[index])
             regions.append(region or NOWHERE)
         report = launch.execute(

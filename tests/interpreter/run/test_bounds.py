@@ -369,12 +369,14 @@ class Choices:
                 t.untyped_storage().data_ptr(),
                 t.untyped_storage().data_ptr() + t.untyped_storage().nbytes(),
             )
-            for t in (launch.values[n] for n in sorted(launch.plan.pointers))
+            for t in (launch.values[n] for n in sorted(launch.kernel.plan.pointers))
         )
-        chosen = launch.guards.choose(extents, launch.raw_parameters, launch.grid).instruments
+        chosen = launch.kernel.guards.choose(
+            extents, launch.raw_parameters, launch.grid
+        ).instruments
         every = sum(
             op.name.startswith(("tt.load", "tt.store", "tt.atomic"))
-            for op in launch.variants.module.kernel.walk()
+            for op in launch.kernel.variants.module.kernel.walk()
         )
         self.proved.append(every if chosen is None else len(chosen.proved))
         return launch.execute(GUARDS)

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from ttools.core.buffers import ArrayBuffer
+from ttools.core.spec import CallSite, CompileOptions
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.run.interpretation import active_run
-from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments, make_launch
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
+from ttools.interpreter.run.launching import make_launch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.launch import LaunchReport
 
@@ -36,21 +37,20 @@ module {
 class Recorder:
     """Runs launches and keeps them."""
 
-    launches: list[ObservedLaunch] = field(default_factory=list)
+    launches: list[KernelLaunch] = field(default_factory=list)
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Runs a launch without instruments."""
         self.launches.append(launch)
         return launch.execute(Instruments())
 
 
-def kernel(**more: Any) -> LaunchableKernel:
+def kernel(**more: Any) -> ExecutableKernel:
     """Stores `first + pid` at element `pid`."""
     plan = ArgumentPlan(["out", "first"], ["*i32", "i32"])
     variants = Variants("numbers", NUMBERS)
-    return LaunchableKernel(
-        name="numbers", plan=plan, variants=variants, fp_fusion=True, debug=True, **more
-    )
+    options = CompileOptions(debug=True)
+    return ExecutableKernel(name="numbers", plan=plan, variants=variants, options=options, **more)
 
 
 @pytest.fixture
@@ -61,11 +61,8 @@ def out() -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("within_run", [False, True])
 def test_every_program_runs(out: np.ndarray[Any, Any], within_run: bool) -> None:
     with interpret() as run:
-        report = make_launch(
-            kernel(),
-            LaunchArguments((4,), [ArrayBuffer(out), 7]),
-            active_run() if within_run else None,
-        )
+        owner = active_run() if within_run else None
+        report = make_launch(KernelLaunch(kernel(), (4,), [ArrayBuffer(out), 7], owner))
     assert out.tolist() == [7, 8, 9, 10, 0, 0, 0, 0]
     assert report.programs == 4
     counted = [(each.kernel, each.launches, each.programs) for each in run.stats]
@@ -74,23 +71,24 @@ def test_every_program_runs(out: np.ndarray[Any, Any], within_run: bool) -> None
 
 def test_the_run_says_which_programs_run(out: np.ndarray[Any, Any]) -> None:
     with interpret(programs="1,3"):
-        make_launch(kernel(), LaunchArguments((4,), [ArrayBuffer(out), 7]), active_run())
+        make_launch(KernelLaunch(kernel(), (4,), [ArrayBuffer(out), 7], active_run()))
     assert out.tolist() == [0, 8, 0, 10, 0, 0, 0, 0]
 
 
 def test_the_observer_runs_the_launch_and_knows_all_of_it(out: np.ndarray[Any, Any]) -> None:
     recorder, ran = Recorder(), []
     values, passed, unflattened = [ArrayBuffer(out), 7], ["as", "passed"], ["as", "in", "Python"]
-    arguments = LaunchArguments((2,), values, unflattened)
-    arguments.passed, arguments.config, arguments.host_line = passed, {"size": 4}, "run.py:3"
+    site = CallSite(config={"size": 4}, line="run.py:3")
     launched = kernel(function=len, source=max, eager_twin=lambda *given: ran.append(given))
     with interpret(observer=recorder) as run:
-        make_launch(launched, arguments, active_run())
+        made = KernelLaunch(launched, (2,), values, active_run(), unflattened)
+        made.passed, made.site = passed, site
+        make_launch(made)
     (launch,) = recorder.launches
     assert out.tolist()[:3] == [7, 8, 0]
-    assert (launch.kernel, launch.function, launch.source) == ("numbers", len, max)
+    assert launch.kernel is launched
     assert (launch.grid, launch.values, launch.arguments) == ((2,), values, passed)
-    assert (launch.config, launch.host_line, launch.record) == ({"size": 4}, "run.py:3", None)
+    assert launch.site is site
     assert launch.eagerly is not None
     launch.eagerly("0,1")
     assert ran == [((2,), unflattened, values, "0,1")]
@@ -100,10 +98,10 @@ def test_the_observer_runs_the_launch_and_knows_all_of_it(out: np.ndarray[Any, A
 def test_by_default_values_are_what_was_passed(out: np.ndarray[Any, Any]) -> None:
     recorder, values = Recorder(), [ArrayBuffer(out), 7]
     with interpret(observer=recorder):
-        make_launch(kernel(), LaunchArguments((1,), values), active_run())
+        make_launch(KernelLaunch(kernel(), (1,), values, active_run()))
     (launch,) = recorder.launches
     assert launch.arguments is values
-    assert (launch.eagerly, launch.config, launch.host_line) == (None, None, None)
+    assert (launch.eagerly, launch.site.config, launch.site.line) == (None, None, None)
 
 
 @pytest.mark.parametrize("observed", [False, True])
@@ -112,20 +110,20 @@ def test_a_strangers_kernel_stays_in_its_memory(out: np.ndarray[Any, Any], obser
     recorder = Recorder() if observed else None
     with interpret(observer=recorder) as run:
         stranger = kernel(record=Path("launch.tt"))
-        make_launch(stranger, LaunchArguments((5,), [ArrayBuffer(inner), 7]), active_run())
+        make_launch(KernelLaunch(stranger, (5,), [ArrayBuffer(inner), 7], active_run()))
     assert inner.tolist() == [7, 8]
     (skipped,) = run.skipped
     assert (skipped.kernel, skipped.kind, skipped.lanes) == ("numbers", "store", 3)
     assert "`ttools sanitize launch.tt`" in skipped.describe("launch.tt")
     if recorder is not None:
-        assert [launch.record for launch in recorder.launches] == [Path("launch.tt")]
+        assert [launch.kernel.record for launch in recorder.launches] == [Path("launch.tt")]
 
 
 def test_options_of_runs_are_kept_apart(out: np.ndarray[Any, Any]) -> None:
     one, found = kernel(), []
     for schedule in ("fused", "materialised", "fused"):
         with interpret(schedule=schedule):
-            found.append(one.options(active_run()))
+            found.append(one.emit_options(active_run()))
     assert [each.schedule for each in found] == ["fused", "materialised", "fused"]
     assert found[0] is found[2]
-    assert one.options(None).schedule == "fused"
+    assert one.emit_options(None).schedule == "fused"

@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from ttools.core.spec import CompileOptions
 from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.module import MemoryEffects
 from ttools.interpreter.abi.region import NOWHERE, region_of
 from ttools.interpreter.run import address_book
 from ttools.interpreter.run.address_book import AddressBook
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
 from ttools.sanitizer.memory.regions import KnownRegions
 
 
-def observed(arguments: list[Any], types: list[str]) -> ObservedLaunch:
+def observed(arguments: list[Any], types: list[str]) -> KernelLaunch:
     """A launch of which only the arguments matter."""
     plan = ArgumentPlan([f"a{n}" for n in range(len(types))], types)
-    none: Any = None
-    return ObservedLaunch(
-        kernel="kernel",
-        function=none,
-        grid=(1,),
-        plan=plan,
-        arguments=arguments,
-        values=arguments,
-        variants=none,
-        find_facts=lambda _: none,
-        options=none,
-        run=none,
-    )
+    effects = MemoryEffects(frozenset(), synchronises=False, unknown_writes=False)
+    variants: Any = SimpleNamespace(effects=effects, parameters=())
+    kernel = ExecutableKernel(name="k", plan=plan, variants=variants, options=CompileOptions())
+    return KernelLaunch(kernel, (1,), arguments, None)
 
 
 def _same(x, y):

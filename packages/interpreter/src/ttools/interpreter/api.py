@@ -25,7 +25,7 @@ from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
-    from ttools.interpreter.run.observation import Observer
+    from ttools.interpreter.run.kernel_launch import Observer
 
 __all__ = ["Interpretation", "KernelStats", "device_map", "interpret"]
 
@@ -175,7 +175,7 @@ def interpret(
         programs: which programs run, as in `0,5:8,last,random:64`; all by default.
         first_config: autotuners take their first configuration without timing any.
         schedule: `materialised` stores every intermediate tensor: slow, the engine's reference.
-        observer: runs each launch with instruments of its choice, see `observation`.
+        observer: runs each launch with instruments of its choice, see `kernel_launch`.
         tune: runs autotuned launches that nobody times, see `tuned_launch`; by default in their
             first configuration.
         compile_kernel: called in the place of Triton's front end, with the name of a kernel and a

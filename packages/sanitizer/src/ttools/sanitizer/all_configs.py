@@ -15,7 +15,7 @@ from ttools.core.context_values import bound
 from ttools.core.findings.findings import Finding, Severity
 from ttools.core.process.host_line import host_line
 from ttools.interpreter.run.address_book import AddressBook
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.sanitizer.memory.launch_state import LaunchState
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
@@ -75,7 +75,7 @@ class AllConfigs:
         """Whether a launch is one configuration of several."""
         return _before.get() is not None
 
-    def before_execution(self, launch: ObservedLaunch) -> None:
+    def before_execution(self, launch: KernelLaunch) -> None:
         """Saves what else a launch may write, if its arguments do not show it; called for each."""
         state = _before.get()
         if state is not None and launch.written_storages is None:

@@ -198,7 +198,7 @@ def _note_unchecked(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
     """Warns of what the passes could not check."""
     rewrites = checked.rewrites
     if rewrites.passes and rewrites.unchecked is None:  # native code came from the cache
-        rewrites.apply(checked.launch.variants.parse())
+        rewrites.apply(checked.launch.kernel.variants.parse())
     if not rewrites.unchecked:
         return
     by_name = {check.name: check for check in checks}

@@ -18,7 +18,7 @@ from ttools.core.reports.text import finding_text
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.debugging.stopping import StoppingDebugger, StopPoint
 from ttools.interpreter.run.address_book import AddressBook
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.memory.launch_state import LaunchState
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
@@ -50,7 +50,7 @@ class PostMortem:
         self.done = False
 
     def before(
-        self, launch: ObservedLaunch, memory: UninitialisedMemory, book: AddressBook
+        self, launch: KernelLaunch, memory: UninitialisedMemory, book: AddressBook
     ) -> LaunchState | None:
         """What the launch is about to find, unless a finding was looked at already."""
         if self.done:

@@ -101,7 +101,7 @@ def _changed_again(checked: CheckedLaunch, restored: frozenset[str]) -> list[int
     read = {regions[n].storage for n in checked.kernel.fact(undefined.reads)} - put_back
     found = {
         regions[n].storage: n
-        for n in sorted(launch.variants.effects.written, reverse=True)
+        for n in sorted(launch.kernel.variants.effects.written, reverse=True)
         if regions[n].storage in read and regions[n].storage in written
     }
     copies = {storage: memory(*storage).copy() for storage in found}

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from msgspec.structs import replace as replaced
+
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, LaunchEntry, merge, merge_in_launch
 from ttools.core.process.host_line import host_callers, host_line
@@ -23,7 +25,7 @@ from ttools.core.process.phases import PhaseStopped
 from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.address_book import AddressBook
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.stopping import wait_for_the_end
@@ -137,15 +139,15 @@ class Session:
         """Whether another process makes the report."""
         return self._joins is not None
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        """Runs a launch under the checks; see `ttools.interpreter.run.observation`."""
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        """Runs a launch under the checks; see `ttools.interpreter.run.kernel_launch`."""
         if self._joins is None and not self._watches_allocations:
             return self._launch(launch)  # nobody is told what is read meanwhile
         writer = self._writer_of_child()
         with self._outputs.launching():
             if writer is None:
                 return self._launch(launch)
-            with writer.launching(launch.kernel):
+            with writer.launching(launch.kernel.name):
                 return self._launch(launch)
 
     def _writer_of_child(self) -> Writer | None:
@@ -160,25 +162,26 @@ class Session:
                     self._writer = Writer(self._joins, own, lambda: self._own_warnings)
         return self._writer
 
-    def _launch(self, launch: ObservedLaunch) -> LaunchReport:
+    def _launch(self, launch: KernelLaunch) -> LaunchReport:
         self._configs.before_execution(launch)
-        is_from_here = launch.host_line is None
-        launch.host_line = launch.host_line or host_line()
+        is_from_here = launch.site.line is None
+        if is_from_here:
+            launch.site = replaced(launch.site, line=host_line())
         debugger = self.post_mortem
         before = debugger.before(launch, self._memory, self._book) if debugger else None
         checked = CheckedLaunch(
             launch,
             self.options,
-            self._kernels.of(launch.variants),
+            self._kernels.of(launch.kernel.variants),
             self._book,
             self._memory,
             self._outputs,
             is_trial=self._configs.is_trial,
             judges_views=self._judges_views,
         )
-        checked.seconds = self._limits.get(launch.kernel, checked.seconds)
-        seconds = self._phase_limits.get(launch.kernel, self.options.timeout)
-        work = self._tally.begin(launch.kernel, seconds, "preparation", checked)
+        checked.seconds = self._limits.get(launch.kernel.name, checked.seconds)
+        seconds = self._phase_limits.get(launch.kernel.name, self.options.timeout)
+        work = self._tally.begin(launch.kernel.name, seconds, "preparation", checked)
         try:
             with self._lent(checked):
                 self._checks.run(checked, work)
@@ -207,8 +210,8 @@ class Session:
         if checked.unfinished is not None and checked.seconds is not None:
             # Launched again and again, it must not take that long each time.
             limits = self._limits if checked.unfinished.phase == "run" else self._phase_limits
-            spent = limits.get(launch.kernel, checked.seconds)
-            limits[launch.kernel] = max(spent / 2, _LEAST_SECONDS)
+            spent = limits.get(launch.kernel.name, checked.seconds)
+            limits[launch.kernel.name] = max(spent / 2, _LEAST_SECONDS)
         if checked.reaches_foreign_memory:
             self._beyond_torch[checked.subject.kernel] = None
         self._count(launch, checked)
@@ -345,13 +348,13 @@ class Session:
             )
             self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 
-    def _count(self, launch: ObservedLaunch, checked: CheckedLaunch) -> None:
+    def _count(self, launch: KernelLaunch, checked: CheckedLaunch) -> None:
         self._tally.count(launch, checked)
         if self._around is not None:
-            self._around._note_inside(launch.kernel)
+            self._around._note_inside(launch.kernel.name)
 
 
-def _was_stopped(launch: ObservedLaunch) -> bool:
+def _was_stopped(launch: KernelLaunch) -> bool:
     """Return whether its programs were stopped, which has a finding of its own."""
     return launch.monitor is not None and launch.monitor.stop is not None
 
@@ -361,7 +364,7 @@ def _pending(checked: CheckedLaunch) -> list[str]:
     return [f"not finished: {', '.join(checked.pending)}"] if checked.pending else []
 
 
-def _ends_process(launch: ObservedLaunch) -> bool:
+def _ends_process(launch: KernelLaunch) -> bool:
     stop = None if launch.monitor is None else launch.monitor.stop
     return stop is not None and stop.reason == "end"
 

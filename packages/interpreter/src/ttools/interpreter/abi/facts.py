@@ -7,45 +7,14 @@ A load may be fused or recomputed only when no store of the launch can change wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
+from ttools.core.spec import Extent, storage_extent
 from ttools.interpreter.abi.module import Facts, MemoryEffects
-
-#: First address and the one past the last; None if nobody knows.
-Extent: TypeAlias = "tuple[int, int] | None"
 
 _NOTHING = Facts()
 #: Results of calls move between a few places, so a kernel's launches have a few sets of storages.
 _MOST_KNOWN = 16
-
-
-def storage_extent(argument: Any) -> Extent:
-    """The addresses of the whole storage behind a pointer argument.
-
-    Args:
-        argument: a tensor, a wrapper around one (`triton.reinterpret`), an object that says its
-            extent itself (`storage_extent`), or anything else that Triton takes for a pointer.
-
-    Returns:
-        None for raw addresses and for objects that only have `data_ptr()`.
-    """
-    try:
-        storage = argument.untyped_storage()
-        start, size = storage.data_ptr(), storage.nbytes()
-    except AttributeError:
-        return _wrapped_extent(argument)
-    return start, start + size
-
-
-def _wrapped_extent(argument: Any) -> Extent:
-    if argument is None:
-        return 0, 0  # a null pointer: nothing can be read or written through it
-    own = getattr(argument, "storage_extent", None)
-    if callable(own):
-        start, end = own()
-        return int(start), int(end)
-    base = getattr(argument, "base", None)
-    return storage_extent(base) if hasattr(base, "untyped_storage") else None
 
 
 class FactFinder:

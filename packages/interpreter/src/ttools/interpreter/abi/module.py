@@ -5,10 +5,12 @@ Data only.  The emitter fills it, the object cache stores it, the launcher reads
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, get_args
 
+from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 
 #: Bump when the layout of `Launch`, a callback or an emitted function changes: it is part of the
@@ -19,6 +21,16 @@ ABI_VERSION = 6
 #: operands of f32 to tf32 by default as a GPU does; with the operands as they are; or rounded, and
 #: summed as tensor cores sum.
 DotMode = Literal["as-written", "exact", "tensor-core"]
+
+
+def dot_from_environment() -> DotMode:
+    """Return how matrix products are computed unless a run says otherwise: `TTOOLS_DOT`."""
+    text = os.environ.get("TTOOLS_DOT") or "as-written"
+    modes: tuple[DotMode, ...] = get_args(DotMode)
+    for mode in modes:
+        if text == mode:
+            return mode
+    raise UsageError(f"TTOOLS_DOT={text}: must be {', '.join(modes[:-1])} or {modes[-1]}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +59,7 @@ class Instruments:
         synchronised: atomics are logged in the order in which they take effect.
         compares: stores store nothing; lanes that would change memory are logged instead.
         rewrites: names of the rewrites of the IR, with their parameters, that an observer applies
-            before anything is emitted (see `observation`).
+            before anything is emitted (see `KernelLaunch.execute`).
         lines: the code does as without, and tells which line each instruction belongs to.
         explains: What guards report carries the values of variables, and each lane is reported
             where and as often as the program accesses it. Without, reports are counts.

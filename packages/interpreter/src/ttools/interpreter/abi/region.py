@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ttools.interpreter.abi.facts import storage_extent
+from ttools.core.spec import storage_extent
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,6 @@ Owns the path from a launch's arguments to the engine and back; each step is ano
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import index
 from typing import Any
@@ -23,30 +22,18 @@ from ttools.core.errors import (
 )
 from ttools.core.process.child_launches import note_child_launch
 from ttools.core.process.host_line import host_line
+from ttools.core.spec import CallSite, CompileOptions
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config, choices
 from ttools.interpreter.run.captured import record_launch
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
+from ttools.interpreter.run.kernel_launch import EagerTwin, ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.launch_rules import violations_of_devices
-from ttools.interpreter.run.launching import (
-    EagerTwin,
-    LaunchableKernel,
-    LaunchArguments,
-    make_launch,
-)
+from ttools.interpreter.run.launching import make_launch
 from ttools.interpreter.run.notices import announce_implicit_launch
 from ttools.interpreter.run.variants import Variants
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """Where a launch was recorded: what `LaunchArguments` say of it."""
-
-    config: Mapping[str, Any] | None
-    choices: int
-    host_line: str | None
 
 
 class CPULauncher:
@@ -65,7 +52,7 @@ class CPULauncher:
         self._pointers = sorted(self._plan.pointers)
         self._source = src
         self._metadata = metadata
-        self._kernel: LaunchableKernel | None = None
+        self._kernel: ExecutableKernel | None = None
 
     def __call__(
         self,
@@ -116,10 +103,10 @@ class CPULauncher:
         run: Run | None,
     ) -> None:
         """Has the launch made at each replay of a graph."""
-        origin = _Origin(autotuner_config(), choices(), host_line())
+        site = CallSite(line=host_line(), config=autotuner_config(), choices=choices())
 
         def launch(kept: Sequence[Any], active: Run | None) -> None:
-            self._launch(function, grid, kept, active, origin)
+            self._launch(function, grid, kept, active, site)
 
         record_launch(capture, self._name, arguments, run, launch)
 
@@ -129,30 +116,27 @@ class CPULauncher:
         grid: Sequence[int],
         arguments: Sequence[Any],
         run: Run | None,
-        origin: _Origin | None = None,
+        site: CallSite | None = None,
     ) -> None:
         __tracebackhide__ = True
         kernel = self._kernel
         if kernel is None or function.variants is None:
             kernel = self._load(function)
-        given = LaunchArguments(grid, self._plan.flatten(arguments), arguments)
+        values = self._plan.flatten(arguments)
+        launch = KernelLaunch(kernel, grid, values, run, arguments)
         if is_mapped() or has_device_memory():
-            given.on_gpu, given.violations = violations_of_devices(
-                self._plan.names, given.values, self._pointers
+            launch.on_gpu, launch.violations = violations_of_devices(
+                self._plan.names, values, self._pointers
             )
         copies = None
         if has_device_memory():
             copies = HostCopies(self._plan, kernel.variants.addresses)
-            given.passed, given.values = given.values, copies.replace(given.values)
+            launch.passed, launch.values = values, copies.replace(values)
             copies.keep(kernel.variants.effects)
         if run is not None and run.observer is not None:
-            if origin is None:
-                given.config, given.choices = autotuner_config(), choices()
-            else:
-                given.config, given.choices = origin.config, origin.choices
-                given.host_line = origin.host_line
+            launch.site = site or CallSite(config=autotuner_config(), choices=choices())
         try:
-            report = make_launch(kernel, given, run)
+            report = make_launch(launch)
         except TtoolsError as error:
             error.add_during(f"running kernel `{self._name}` with grid {tuple(grid)}")
             if isinstance(error, (KernelError, UnsupportedError)):  # it says where itself
@@ -163,23 +147,18 @@ class CPULauncher:
                 copies.write_back(kernel.variants.effects)
         note_launch(report.seconds)
 
-    def _load(self, function: LoadedKernel) -> LaunchableKernel:
+    def _load(self, function: LoadedKernel) -> ExecutableKernel:
         variants = Variants(self._name, function.ttir)
         with during(f"loading kernel `{self._name}`"):
             self._plan.check(variants.parameters)
-        self._kernel = LaunchableKernel(
+        self._kernel = ExecutableKernel(
             name=self._name,
             plan=self._plan,
             variants=variants,
-            fp_fusion=bool(self._metadata.enable_fp_fusion),
-            debug=bool(self._metadata.debug),
+            options=_compile_options(self._metadata),
             function=self._function,
             source=self._source,
             eager_twin=self._eager_twin(),
-            warps=int(self._metadata.num_warps),
-            blocks=int(getattr(self._metadata, "num_ctas", 1)),
-            stages=int(getattr(self._metadata, "num_stages", 1)),
-            cooperative=bool(getattr(self._metadata, "launch_cooperative_grid", False)),
         )
         function.variants = variants
         return self._kernel
@@ -189,6 +168,17 @@ class CPULauncher:
             return None
         # Not a method: the kernel would keep its launcher, and both would wait for a collection.
         return partial(_run_eagerly, self._function, self._source.signature, self._metadata)
+
+
+def _compile_options(metadata: Any) -> CompileOptions:
+    return CompileOptions(
+        warps=int(metadata.num_warps),
+        blocks=int(getattr(metadata, "num_ctas", 1)),
+        stages=int(getattr(metadata, "num_stages", 1)),
+        fp_fusion=bool(metadata.enable_fp_fusion),
+        debug=bool(metadata.debug),
+        cooperative=bool(getattr(metadata, "launch_cooperative_grid", False)),
+    )
 
 
 def _run_eagerly(

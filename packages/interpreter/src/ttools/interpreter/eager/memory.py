@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ttools.core.buffers import ArrayBuffer
 from ttools.core.errors import KernelError
-from ttools.interpreter.abi.facts import storage_extent
+from ttools.core.spec import storage_extent
 from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.run.address_book import live_storages

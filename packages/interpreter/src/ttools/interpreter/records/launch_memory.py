@@ -19,9 +19,9 @@ from ttools.core.records.launch_record import (
     TensorArgument,
     Value,
 )
-from ttools.interpreter.abi.facts import storage_extent
+from ttools.core.spec import storage_extent
 from ttools.interpreter.records.record_contents import Data, contents_of
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 
 class LaunchMemory:
@@ -31,7 +31,7 @@ class LaunchMemory:
         first: the number of its first storage in the record.
     """
 
-    def __init__(self, launch: ObservedLaunch, first: int) -> None:
+    def __init__(self, launch: KernelLaunch, first: int) -> None:
         self._launch, self._first = launch, first
         self._numbers: dict[tuple[int, int], int] = {}
         self._dtypes: list[str] = []
@@ -39,14 +39,18 @@ class LaunchMemory:
 
     def value(self, index: int) -> Value:
         argument = self._launch.arguments[index]
-        if index not in self._launch.plan.pointers:
+        if index not in self._launch.kernel.plan.pointers:
             if isinstance(argument, (bool, int, float)):
                 return argument
-            return float(argument) if _is_float(self._launch.plan.types[index]) else int(argument)
+            return (
+                float(argument)
+                if _is_float(self._launch.kernel.plan.types[index])
+                else int(argument)
+            )
         if argument is None:
             return None
         extent = storage_extent(self._launch.values[index])
-        name = self._launch.names[index]
+        name = self._launch.kernel.plan.names[index]
         if extent is None:
             raise UnsupportedError(f"argument `{name}` is an address, not a tensor")
         tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)

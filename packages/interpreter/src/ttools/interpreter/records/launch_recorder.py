@@ -41,7 +41,7 @@ from ttools.interpreter.api import interpret
 from ttools.interpreter.backend.tuned_config import follow_configs, is_trial
 from ttools.interpreter.records.launch_memory import LaunchMemory
 from ttools.interpreter.records.record_contents import Data
-from ttools.interpreter.run.observation import ObservedLaunch, Observer
+from ttools.interpreter.run.kernel_launch import KernelLaunch, Observer
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch import LaunchReport
 
@@ -191,9 +191,9 @@ class LaunchRecorder(ShowsItself):
             if note not in self.notes:
                 self.notes.append(note)
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        """Takes a launch that is about to be made; see `observation`."""
-        if not launch.variants.addresses.is_empty:
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        """Takes a launch that is about to be made; see `Observer`."""
+        if not launch.kernel.variants.addresses.is_empty:
             raise UnsupportedError("it takes addresses from memory, which hold here only")
         with self._lock:
             memory = LaunchMemory(launch, len(self._storages))
@@ -203,12 +203,12 @@ class LaunchRecorder(ShowsItself):
             self._taken.append(_described(launch, values))
             self._locations += [
                 op.location
-                for function in launch.variants.module.functions.values()
+                for function in launch.kernel.variants.module.functions.values()
                 for op in function.walk()
                 if op.location is not None
             ]
         if any(each.filling is not None and each.filling.kind != "constant" for each in storages):
-            self._say(f"`{launch.kernel}`: memory is recorded as random numbers like it")
+            self._say(f"`{launch.kernel.name}`: memory is recorded as random numbers like it")
         return LaunchReport(0, 0.0)
 
 
@@ -218,14 +218,14 @@ class _OfReplays:
     def __init__(self, recorder: LaunchRecorder) -> None:
         self._recorder = recorder
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        """Takes one if it is wanted; see `observation`."""
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        """Takes one if it is wanted; see `Observer`."""
         recorder = self._recorder
-        if recorder.is_open and recorder._wants(launch.kernel):
+        if recorder.is_open and recorder._wants(launch.kernel.name):
             try:
                 return recorder.launch(launch)
             except Exception as error:  # noqa: BLE001 - its own launch comes now
-                recorder._say_not_recorded(launch.kernel, error)
+                recorder._say_not_recorded(launch.kernel.name, error)
         return LaunchReport(0, 0.0)
 
 
@@ -285,32 +285,32 @@ def _is_chosen(launches: str, number: int) -> bool:
 # ---- one launch
 
 
-def _described(launch: ObservedLaunch, values: Sequence[Value]) -> LaunchRecord:
-    plan = launch.plan
+def _described(launch: KernelLaunch, values: Sequence[Value]) -> LaunchRecord:
+    plan = launch.kernel.plan
     parameters = [
         Parameter(name=name, type=type_name, value=value)
         for name, type_name, value in zip(plan.names, plan.types, values, strict=True)
     ]
     x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
     return LaunchRecord(
-        kernel=launch.kernel,
-        ttir=launch.variants.ttir,
+        kernel=launch.kernel.name,
+        ttir=launch.kernel.variants.ttir,
         grid=(x, y, z),
         parameters=tuple(parameters),
         specialisation=_specialisation(launch),
-        fp_fusion=launch.options.fp_fusion,
-        debug=launch.options.debug,
-        host_line=launch.host_line or host_line(),
-        config=launch.config,
+        fp_fusion=launch.kernel.options.fp_fusion,
+        debug=launch.kernel.options.debug,
+        host_line=launch.site.line or host_line(),
+        config=launch.site.config,
     )
 
 
-def _specialisation(launch: ObservedLaunch) -> dict[str, str]:
-    source = launch.source
+def _specialisation(launch: KernelLaunch) -> dict[str, str]:
+    source = launch.kernel.source
     if source is None:
         return {}
     described = KernelSource(
-        name=launch.kernel,
+        name=launch.kernel.name,
         signature=dict(source.signature),
         constants=dict(getattr(source, "constants", {})),
         hints=dict(getattr(source, "attrs", {})),

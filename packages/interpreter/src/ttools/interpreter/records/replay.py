@@ -16,13 +16,14 @@ from ttools.core.errors import UsageError, during
 from ttools.core.records.excerpts import show
 from ttools.core.records.launch_record import LaunchRecord, Record, TensorArgument
 from ttools.core.records.reading import read_record
+from ttools.core.spec import CallSite, CompileOptions
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.api import interpret
 from ttools.interpreter.parser.foreign import foreign
 from ttools.interpreter.records.record_contents import make_storage, numpy_type
 from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_launch
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
-from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments
+from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.variants import Variants
 
 if TYPE_CHECKING:
@@ -138,10 +139,9 @@ def _make(
             show(record.excerpts, _files(variants))
         kernel = _kernel(path, launch, variants)
         values = _values(record, launch)
-        arguments = LaunchArguments(launch.grid, values)
-        arguments.config = launch.config
-        arguments.host_line = launch.host_line or str(path)
-        make_limited_launch(kernel, arguments, run, timeout)
+        made = KernelLaunch(kernel, launch.grid, values, run)
+        made.site = CallSite(line=launch.host_line or str(path), config=launch.config)
+        make_limited_launch(made, timeout)
     tensors = {
         name: value.numpy()
         for name, value in zip(kernel.plan.names, values, strict=True)
@@ -161,20 +161,16 @@ def _files(variants: Variants) -> set[str]:
     }
 
 
-def _kernel(path: Path, launch: LaunchRecord, variants: Variants) -> LaunchableKernel:
+def _kernel(path: Path, launch: LaunchRecord, variants: Variants) -> ExecutableKernel:
     plan = ArgumentPlan(
         [each.name for each in launch.parameters], [each.type for each in launch.parameters]
     )
     pointers = [kind.startswith("!tt.ptr") for kind in variants.parameters]
     if pointers != [index in plan.pointers for index in range(len(plan.types))]:
         raise UsageError(f"{path}: the kernel takes other parameters than the record gives")
-    return LaunchableKernel(
-        name=launch.kernel,
-        plan=plan,
-        variants=variants,
-        fp_fusion=launch.fp_fusion,
-        debug=launch.debug,
-        record=path,
+    options = CompileOptions(fp_fusion=launch.fp_fusion, debug=launch.debug)
+    return ExecutableKernel(
+        name=launch.kernel, plan=plan, variants=variants, options=options, record=path
     )
 
 

@@ -7,39 +7,29 @@ has chosen either. So such a launch has a limit by default, unlike one of a scri
 from __future__ import annotations
 
 from ttools.core.errors import KernelError
-from ttools.interpreter.run.interpretation import Run
-from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments, make_launch
-from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.interpreter.run.kernel_launch import KernelLaunch
+from ttools.interpreter.run.launching import make_launch
 
 #: Seconds that a launch of a file may take where nobody says otherwise; `sanitize` has the same.
 DEFAULT_TIMEOUT = 600.0
 
 
-def make_limited_launch(
-    kernel: LaunchableKernel, arguments: LaunchArguments, run: Run | None, timeout: float
-) -> None:
-    """Makes a launch, and stops it when its time is over.
+def make_limited_launch(launch: KernelLaunch, timeout: float) -> None:
+    """Make a launch of a file, and stop it when its time is over.
 
     Args:
-        kernel: The kernel of a file.
-        arguments: The arguments of the launch; takes the limit if there is no run.
-        run: The run that the launch belongs to. A limit that it has for all launches comes first.
+        launch: The launch. A limit that its run has for all launches comes first.
         timeout: Seconds after which the launch is stopped; 0 for any time.
 
     Raises:
         KernelError: The time was over (kind `timeout`).
         TtoolsError: See `make_launch`.
     """
-    options = LaunchOptions(seconds=timeout or None)
-    if run is None:
-        arguments.options = options
-    else:
-        run = run.limited(options.seconds)
     try:
-        make_launch(kernel, arguments, run)
+        make_launch(launch.limited(timeout or None))
     except KernelError as error:
         if error.kind == "timeout":
-            error.message += f"; its grid is {tuple(arguments.grid)}"
+            error.message += f"; its grid is {tuple(launch.grid)}"
             error.help = (
                 f"a launch of a file may take {DEFAULT_TIMEOUT:g} s by default; --timeout SECONDS "
                 "(`timeout=` in Python) changes this limit, 0 removes it"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import UnsupportedError, UsageError, during
+from ttools.core.spec import CompileOptions
 from ttools.core.triton_versions import load_ttir, read_foreign_ttir, run_ttir_passes
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.frontend.front import kernel_name, names_kernel
@@ -20,7 +21,7 @@ from ttools.interpreter.parser import parse_foreign
 from ttools.interpreter.records.argument_text import make_array, make_scalar
 from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_launch
 from ttools.interpreter.run.interpretation import selecting_run
-from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments
+from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.variants import Variants
 
 if TYPE_CHECKING:
@@ -107,9 +108,10 @@ def run_ttir_file(
     plan = ArgumentPlan([p.name for p in parameters], [p.triton_type for p in parameters])
     variants = Variants(name, text)
     plan.check(variants.parameters)
-    kernel = LaunchableKernel(name=name, plan=plan, variants=variants, fp_fusion=True, debug=True)
+    options = CompileOptions(debug=True)
+    kernel = ExecutableKernel(name=name, plan=plan, variants=variants, options=options)
     with during(f"running kernel `{name}` of {path} with grid {tuple(grid)}"):
-        make_limited_launch(kernel, LaunchArguments(grid, values), run, timeout)
+        make_limited_launch(KernelLaunch(kernel, grid, values, run), timeout)
     return {
         p.name: v.array
         for p, v in zip(parameters, values, strict=True)

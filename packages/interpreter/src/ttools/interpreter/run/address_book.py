@@ -20,7 +20,7 @@ from ttools.core.buffers import ArrayBuffer
 from ttools.core.device_map.memory import on_host
 from ttools.core.ownership import owner_of_class
 from ttools.core.patches import Patches
-from ttools.interpreter.abi.facts import storage_extent
+from ttools.core.spec import storage_extent
 from ttools.interpreter.run.device_copies import has_device_memory
 
 #: Freed storages remembered, the latest ones.

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ttools.interpreter.abi.facts import Extent, storage_extent
+from ttools.core.spec import Extent, storage_extent
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.probe_layout import LARGEST_ELEMENT
 from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region

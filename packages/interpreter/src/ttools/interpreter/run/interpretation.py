@@ -6,24 +6,22 @@ launch belongs to. Must not know Triton's classes nor how a kernel is launched.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
-from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
-from ttools.interpreter.abi.module import DotMode
+from ttools.interpreter.abi.module import DotMode, dot_from_environment
 from ttools.interpreter.run.skipped import SkippedAccess, unsafe_from_environment
 from ttools.interpreter.run.stats import JointStatistics, Statistics
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
-    from ttools.interpreter.run.observation import Observer
+    from ttools.interpreter.run.kernel_launch import Observer
     from ttools.interpreter.run.tuned_launch import TunedLaunch
 
 
@@ -236,16 +234,6 @@ def active_runs() -> Sequence[Run]:
 def _still_active(runs: Sequence[Run]) -> Sequence[Run]:
     """Each once, innermost first; a copy of a context keeps those that have ended since."""
     return [run for run in dict.fromkeys(reversed(runs)) if run in _all_runs]
-
-
-def dot_from_environment() -> DotMode:
-    """How matrix products are computed where nothing else says: `TTOOLS_DOT`."""
-    text = os.environ.get("TTOOLS_DOT") or "as-written"
-    modes: tuple[DotMode, ...] = get_args(DotMode)
-    for mode in modes:
-        if text == mode:
-            return mode
-    raise UsageError(f"TTOOLS_DOT={text}: must be {', '.join(modes[:-1])} or {modes[-1]}")
 
 
 def dot_mode(run: Run | None) -> DotMode:

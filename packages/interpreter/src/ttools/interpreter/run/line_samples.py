@@ -13,7 +13,7 @@ from math import prod
 from ttools.core.errors import UnsupportedError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import Instruments
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import Kernel
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.snapshot import Snapshot
@@ -28,7 +28,7 @@ _ENOUGH = 400
 _MOST_BYTES = 1 << 30
 
 
-def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLocation | None]:
+def line_samples(launch: KernelLaunch, *, seconds: float) -> Counter[SourceLocation | None]:
     """How many samples fell on each location; None stands for code that belongs to no line.
 
     Args:
@@ -58,7 +58,7 @@ def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLoc
     return _places(kernel, samples)
 
 
-def _refusal(launch: ObservedLaunch, kernel: Kernel) -> str:
+def _refusal(launch: KernelLaunch, kernel: Kernel) -> str:
     """Why a launch is not made again; empty if it may be."""
     if not can_sample():
         return "times of lines on another system than Linux on x86-64 or Arm"
@@ -74,7 +74,7 @@ def _refusal(launch: ObservedLaunch, kernel: Kernel) -> str:
     return ""
 
 
-def _chosen(launch: ObservedLaunch, kernel: Kernel, seconds: float) -> str | None:
+def _chosen(launch: KernelLaunch, kernel: Kernel, seconds: float) -> str | None:
     """The programs that run in about so much time; None for all."""
     count = prod(map(int, launch.grid))
     most = count if not kernel.cost else max(1, int(seconds / kernel.cost))

@@ -14,7 +14,7 @@ from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import Snapshot
@@ -54,7 +54,7 @@ class LaunchCounter:
     def __init__(self) -> None:
         self._kernels: WeakKeyDictionary[Variants, _Kernel] = WeakKeyDictionary()
 
-    def count(self, launch: ObservedLaunch) -> LaunchCounts:
+    def count(self, launch: KernelLaunch) -> LaunchCounts:
         """The counts of a launch; memory is read, if at all, and left as it is.
 
         What a launch does is remembered, see `kind`, unless it depends on what is in memory.
@@ -62,7 +62,7 @@ class LaunchCounter:
         Raises:
             UnsupportedError: the kernel cannot be emitted.
         """
-        known, key = self._of(launch.variants), self.kind(launch)
+        known, key = self._of(launch.kernel.variants), self.kind(launch)
         plan, decides = known.plan, known.decides
         by_memory = plan.reads or decides is None or decides.memory
         if not by_memory and key in known.counts:
@@ -71,13 +71,13 @@ class LaunchCounter:
         known.counts[key] = counts = replace(counts, depends_on_memory=by_memory)
         return counts
 
-    def kind(self, launch: ObservedLaunch) -> tuple[object, ...]:
+    def kind(self, launch: KernelLaunch) -> tuple[object, ...]:
         """Equal for launches of a kernel that do the same, but for what depends on memory.
 
         The grid, the numbers that matter, and which of the pointers are equal.
         """
-        decides = self._of(launch.variants).decides
-        pointers = launch.plan.pointers
+        decides = self._of(launch.kernel.variants).decides
+        pointers = launch.kernel.plan.pointers
         raw = launch.raw_parameters
         matters = range(len(raw)) if decides is None else decides.numbers
         alike = pointers if decides is None else decides.alike
@@ -92,7 +92,7 @@ class LaunchCounter:
         return known
 
 
-def _reduced(launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
+def _reduced(launch: KernelLaunch, plan: CountingPlan) -> LaunchCounts:
     """Run a kernel that only counts and reads, which leaves memory as it is."""
     rewritten: list[StandIns] = []
 
@@ -105,17 +105,17 @@ def _reduced(launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
 
     monitor = _observe(launch, "count", rewrite)
     if not rewritten:  # the kernel was in the cache
-        rewrite(launch.variants.parse())
+        rewrite(launch.kernel.variants.parse())
     counters = [prod(launch.grid)] if plan.counters == 1 else _counters(monitor, plan)
     return evaluate(plan, counters, traffic(monitor, *rewritten[0]))
 
 
-def _whole(launch: ObservedLaunch) -> LaunchCounts:
+def _whole(launch: KernelLaunch) -> LaunchCounts:
     """Run the whole kernel on memory that is put back."""
     written = launch.written_storages
     if written is None:
         raise UnsupportedError("counting a kernel that stores through pointers from memory")
-    module = launch.variants.parse()
+    module = launch.kernel.variants.parse()
     plan = _plan(module, whole=True)
     before = Snapshot(written)
     try:
@@ -126,7 +126,7 @@ def _whole(launch: ObservedLaunch) -> LaunchCounts:
     return evaluate(plan, _counters(monitor, plan), traffic(monitor, atomics=elements))
 
 
-def _observe(launch: ObservedLaunch, name: str, rewrite: Callable[[Module], object]) -> Monitor:
+def _observe(launch: KernelLaunch, name: str, rewrite: Callable[[Module], object]) -> Monitor:
     """Run a rewritten launch once, in which all accesses leave footprints.
 
     Lanes outside the tensors are left out.
@@ -138,8 +138,7 @@ def _observe(launch: ObservedLaunch, name: str, rewrite: Callable[[Module], obje
     """
     rewrites = (name, fingerprint("ttools.profiler"))
     instruments = Instruments(guards=True, footprints=True, rewrites=rewrites)
-    facts = replace(launch.facts, readonly=frozenset())
-    own = replace(launch, find_facts=lambda _: facts)
+    own = launch.treating_memory_as_written()
     own.execute(
         instruments, regions=launch.regions, rewrite=lambda module: (rewrite(module), None)[1]
     )

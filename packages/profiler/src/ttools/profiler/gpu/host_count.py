@@ -10,7 +10,7 @@ from typing import Any
 from ttools.core.errors import TtoolsError
 from ttools.core.patches import Patches
 from ttools.interpreter import interpret
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
@@ -39,7 +39,7 @@ class HostCounter:
         """Whether this thread is counting one."""
         return self._thread == threading.get_ident()
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Counts a launch that is made on the host, and does not run it."""
         self._found.append(self._counter.count(launch))
         return LaunchReport(0, 0.0)

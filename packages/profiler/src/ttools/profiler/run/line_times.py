@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 from ttools.core.errors import UnsupportedError
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.line_samples import line_samples
-from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.profiler.counting.rewrite import user_line
 
@@ -39,21 +39,21 @@ class LineTimes:
         self._longest: WeakKeyDictionary[Variants, float] = WeakKeyDictionary()
         self._shares: WeakKeyDictionary[Variants, Shares] = WeakKeyDictionary()
 
-    def of(self, launch: ObservedLaunch, seconds: float) -> Mapping[tuple[str, int], float]:
+    def of(self, launch: KernelLaunch, seconds: float) -> Mapping[tuple[str, int], float]:
         """Return the share by file and line of the time of a launch that took so many seconds."""
         with self._lock:
-            longest = self._longest.get(launch.variants)
+            longest = self._longest.get(launch.kernel.variants)
             if longest is not None and seconds < _LONGER * longest:
-                return self._shares.get(launch.variants, {})
-            self._longest[launch.variants] = seconds
-        shares = self._shares[launch.variants] = self._sampled(launch)
+                return self._shares.get(launch.kernel.variants, {})
+            self._longest[launch.kernel.variants] = seconds
+        shares = self._shares[launch.kernel.variants] = self._sampled(launch)
         return shares
 
-    def _sampled(self, launch: ObservedLaunch) -> Shares:
+    def _sampled(self, launch: KernelLaunch) -> Shares:
         try:
             locations = line_samples(launch, seconds=_SECONDS)
         except UnsupportedError as error:
-            self._notes.setdefault(launch.kernel, error.what)
+            self._notes.setdefault(launch.kernel.name, error.what)
             return {}
         shares: defaultdict[tuple[str, int], float] = defaultdict(float)
         whole = locations.total()

@@ -20,8 +20,8 @@ from ttools.core.errors import KernelError, TtoolsError
 from ttools.core.reports.report import config_text
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import DotMode, Instruments
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.line_samples import LINES
-from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.profiler.counting.counter import LaunchCounter
@@ -232,13 +232,14 @@ class CpuSession:
         found = source_by_kernel(self._kernels)
         return {compiled: source for compiled, source in found.items() if source.name in chosen}
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        """Counts a launch, then runs it; see `ttools.interpreter.run.observation`."""
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        """Counts a launch, then runs it; see `ttools.interpreter.run.kernel_launch`."""
         entered = time.perf_counter()
         with self._lock:  # counts are remembered; threads of autograd launch too
             counts = self._count(launch)
             warmups, times = self._turns(launch)
-        self._keys[launch.source] = launch.kernel, config_text(launch.config)
+        key = launch.kernel.name, config_text(launch.site.config)
+        self._keys[launch.kernel.source] = key
         before = Snapshot(launch.written_storages or ()) if times > 1 else None
         runs = []
         for iteration in range(times):
@@ -256,12 +257,12 @@ class CpuSession:
         self._calls.leave_out(observed + report.seconds)
         return report
 
-    def _turns(self, launch: ObservedLaunch) -> tuple[int, int]:
+    def _turns(self, launch: KernelLaunch) -> tuple[int, int]:
         """How many of the times that a launch is made only warm up, and how many these are."""
-        kind = id(launch.variants), *self._counter.kind(launch)
+        kind = id(launch.kernel.variants), *self._counter.kind(launch)
         times = self._repetition.times(first=not self._made[kind])
         if times > 1 and launch.written_storages is None:
-            self.notes.setdefault(launch.kernel, NOT_REPEATED)
+            self.notes.setdefault(launch.kernel.name, NOT_REPEATED)
             times = 1
         warmups = max(0, self._repetition.warmup - self._made[kind])
         self._made[kind] += times
@@ -269,15 +270,15 @@ class CpuSession:
 
     def _sample(
         self,
-        launch: ObservedLaunch,
+        launch: KernelLaunch,
         counts: LaunchCounts | None,
         start: float,
         seconds: float,
         lines: Mapping[tuple[str, int], float],
     ) -> None:
         sample = Sample(
-            kernel=launch.kernel,
-            config=launch.config,
+            kernel=launch.kernel.name,
+            config=launch.site.config,
             grid=tuple(map(int, launch.grid)),
             seconds=seconds,
             counts=counts,
@@ -285,21 +286,21 @@ class CpuSession:
             lane=threading.current_thread().name,
             stack=self._origin.stack(),
             metrics=getattr(self._told, "metrics", {}),
-            source=kernel_source(launch.function),
+            source=kernel_source(launch.kernel.function),
             lines=lines,
-            variant=launch.source,
+            variant=launch.kernel.source,
         )
         with self._lock:
             self.samples.append(sample)
 
-    def _count(self, launch: ObservedLaunch) -> LaunchCounts | None:
+    def _count(self, launch: KernelLaunch) -> LaunchCounts | None:
         try:
             counts = self._counter.count(launch)
         except TtoolsError as error:
             if isinstance(error, KernelError) and error.kind == "timeout":
                 raise  # the launch would take as long once more
-            self.notes.setdefault(launch.kernel, getattr(error, "what", None) or str(error))
+            self.notes.setdefault(launch.kernel.name, getattr(error, "what", None) or str(error))
             return None
         for note in counts.notes:
-            self.notes.setdefault(launch.kernel, note)
+            self.notes.setdefault(launch.kernel.name, note)
         return counts

@@ -12,10 +12,10 @@ from ttools.core.errors import TtoolsError
 from ttools.core.gpus.targets import Target
 from ttools.interpreter.dialects.traits import READS
 from ttools.interpreter.ir import FloatType, IntegerType, Module, TensorType, Type
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 
-def shared_memory(launch: ObservedLaunch, target: Target) -> int | None:
+def shared_memory(launch: KernelLaunch, target: Target) -> int | None:
     """Return the bytes that a block needs on a GPU, as Triton's compiler allocates them.
 
     Args:
@@ -25,14 +25,14 @@ def shared_memory(launch: ObservedLaunch, target: Target) -> int | None:
     Returns:
         None if the kernel does not compile for the GPU.
     """
-    source = launch.source
+    source = launch.kernel.source
     options = {
-        "num_warps": launch.warps,
-        "num_stages": launch.stages,
-        "num_ctas": launch.blocks,
+        "num_warps": launch.kernel.options.warps,
+        "num_stages": launch.kernel.options.stages,
+        "num_ctas": launch.kernel.options.blocks,
     }
     kernel = KernelSource(
-        name=launch.kernel,
+        name=launch.kernel.name,
         function=source.fn,
         signature=dict(source.signature),
         constants=dict(source.constants),

@@ -80,7 +80,7 @@ class Deadlock(Check):
         checked, monitor = self.checked, self.checked.launch.monitor
         if waiter is None or monitor is None or not checked.instruments.synchronised:
             return ()
-        swaps = _places_of_exchanges(checked.launch.variants.module)
+        swaps = _places_of_exchanges(checked.launch.kernel.variants.module)
         sites = monitor.sites
         giving = {n for n, site in enumerate(sites) if position_of(site.location) in swaps}
         x, y, _ = checked.subject.grid
@@ -111,7 +111,7 @@ class Deadlock(Check):
         report = self.checked.report
         if report.warnings:
             self.checked.report = report._replace(warnings=())
-        for warning in () if self.checked.launch.cooperative else report.warnings:
+        for warning in () if self.checked.launch.kernel.options.cooperative else report.warnings:
             yield self.finding(
                 "deadlock",
                 warning.message,
@@ -124,7 +124,7 @@ class Deadlock(Check):
 
     def _waited_on(self, location: SourceLocation | None) -> int:
         """The parameter that the waiting loop at a location looks at, or -1."""
-        kernel = self.checked.launch.variants.module.kernel
+        kernel = self.checked.launch.kernel.variants.module.kernel
         provenance = Provenance(kernel)
         for loop in kernel.walk():
             if not loop.has(UNCOUNTED) or loop.location != location:
@@ -143,7 +143,7 @@ class Deadlock(Check):
         _, syncs = monitor.records()
         if not len(syncs):
             return
-        waiting = _swaps_waited_for(self.checked.launch.variants.module)
+        waiting = _swaps_waited_for(self.checked.launch.kernel.variants.module)
         sites = monitor.sites
         locking = {n for n, site in enumerate(sites) if position_of(site.location) in waiting}
         circle = lock_cycle(syncs, locking)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.ir import Module
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.hints.source import ArgumentHint, source_hints
 from ttools.sanitizer.passes.hints import bad_hint
@@ -51,14 +51,16 @@ class Hints(Check):
         values = launch.raw_parameters
         if any(values[each.parameter] % each.divisor for each in given):
             # Copies of device memory may lie at other addresses.
-            values = launch.plan.pack(launch.arguments, guarded=True)
+            values = launch.kernel.plan.pack(launch.arguments, guarded=True)
             for each in given:
                 if values[each.parameter] % each.divisor:
                     yield self._wrong(each, values[each.parameter])
 
     def _given(self) -> Sequence[ArgumentHint]:
         launch = self.checked.launch
-        return _argument_hints(self.checked.kernel.module, launch.names, _known_names(launch))
+        return _argument_hints(
+            self.checked.kernel.module, launch.kernel.plan.names, _known_names(launch)
+        )
 
     def _wrong(self, hint: ArgumentHint, value: int) -> Finding:
         argument = self.checked.subject.argument(hint.parameter)
@@ -93,11 +95,11 @@ def _argument_hints(
     return (*compiled, *written)
 
 
-def _known_names(launch: ObservedLaunch) -> Mapping[str, object]:
+def _known_names(launch: KernelLaunch) -> Mapping[str, object]:
     """What names in the kernel's source mean that are none of its run-time parameters."""
-    known = dict(getattr(getattr(launch.function, "fn", None), "__globals__", {}))
-    names = getattr(getattr(launch.source, "fn", None), "arg_names", ())
-    for path, value in getattr(launch.source, "constants", {}).items():
+    known = dict(getattr(getattr(launch.kernel.function, "fn", None), "__globals__", {}))
+    names = getattr(getattr(launch.kernel.source, "fn", None), "arg_names", ())
+    for path, value in getattr(launch.kernel.source, "constants", {}).items():
         index, *inside = path if isinstance(path, tuple) else (path,)
         if not inside and index < len(names):
             known[names[index]] = value

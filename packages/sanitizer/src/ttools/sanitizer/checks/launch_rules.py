@@ -41,14 +41,14 @@ class LaunchRules(Check):
     def remarks(self) -> Iterable[Finding]:
         """Report a kernel that needs more shared memory than the GPU has that is stood in for."""
         launch = self.checked.launch
-        if not launch.on_gpu or launch.source is None:
+        if not launch.on_gpu or launch.kernel.source is None:
             return ()
         return map(self._refused, self.checked.kernel.remember(LaunchRules, self._of_memory))
 
     def _of_memory(self) -> Sequence[Violation]:
         limits, launch = limits_in_force(), self.checked.launch
         loaded, once = self.checked.kernel.fact(tile_bytes)
-        if limits.shared is None or loaded * launch.stages + once <= limits.shared:
+        if limits.shared is None or loaded * launch.kernel.options.stages + once <= limits.shared:
             return ()
         target = read_target(limits.gpu if limits.gpu in ARCHITECTURES else _LARGEST)
         return broken_rules(LaunchNeeds(shared=shared_memory(launch, target)), limits)

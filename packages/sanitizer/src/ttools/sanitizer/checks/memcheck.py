@@ -119,7 +119,7 @@ class Memcheck(Check):
         return () if silent and not shared else self._remarks(shared)
 
     def _has_no_remarks(self) -> bool:
-        return not (self.checked.launch.plan.descriptors or self._dead_loads)
+        return not (self.checked.launch.kernel.plan.descriptors or self._dead_loads)
 
     def _shared(self) -> Sequence[tuple[int, int]]:
         return tuple(shared_arguments(self.checked.launch, self.checked.regions))
@@ -131,7 +131,7 @@ class Memcheck(Check):
 
     def _of_descriptors(self) -> Iterator[Finding]:
         launch = self.checked.launch
-        for slot, rank, block in launch.plan.descriptors:
+        for slot, rank, block in launch.kernel.plan.descriptors:
             base, *extents = launch.arguments[slot : slot + 1 + 2 * rank]
             argument = self.checked.subject.argument(slot)
             described = HostDescriptor(
@@ -147,7 +147,7 @@ class Memcheck(Check):
                     kind, message + name, argument=argument, notes=(note,), help=help_line, count=0
                 )
             note = end_of_rows(described)
-            if note and slot in launch.variants.effects.written:
+            if note and slot in launch.kernel.variants.effects.written:
                 yield self.finding(
                     "bad_descriptor",
                     descriptors.END_OF_ROWS + (f" (`{argument.name}`)" if argument else ""),

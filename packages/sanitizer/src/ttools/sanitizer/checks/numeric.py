@@ -48,7 +48,7 @@ class Numeric(Check):
 
     def passes(self) -> Sequence[Pass]:
         """The pass for every kernel: its values are known only at run time."""
-        types = self.checked.launch.plan.types
+        types = self.checked.launch.kernel.plan.types
         unsigned = tuple(n for n, name in enumerate(types) if name.startswith("*u"))
         return self.checked.kernel.remember((Numeric, unsigned), lambda: _pass_for(unsigned))
 

@@ -175,7 +175,7 @@ class Racecheck(Check):
             sites,
             syncs if len(syncs) else None,
             earlier,
-            warps=self.checked.launch.warps,
+            warps=self.checked.launch.kernel.options.warps,
             exchanges=self.checked.kernel.fact(_exchanges),
         )
         for conflict in conflicts:

@@ -14,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.interpreter.abi.region import Region
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 #: Views with gaps of more elements than this are not compared.
 _MOST_ELEMENTS = 1 << 16
 
 
-def shared_arguments(
-    launch: ObservedLaunch, regions: Sequence[Region]
-) -> Iterator[tuple[int, int]]:
+def shared_arguments(launch: KernelLaunch, regions: Sequence[Region]) -> Iterator[tuple[int, int]]:
     """Pairs of parameters that are written through, and whose views share a byte."""
-    for one, other in combinations(sorted(launch.variants.effects.written), 2):
+    for one, other in combinations(sorted(launch.kernel.variants.effects.written), 2):
         (low, high), (begin, end) = regions[one].view, regions[other].view
         if regions[one].storage[1] - regions[one].storage[0] >= 1 << 62:
             continue  # nobody knows where it ends
@@ -32,7 +30,7 @@ def shared_arguments(
             yield one, other
 
 
-def _meet(launch: ObservedLaunch, regions: Sequence[Region], one: int, other: int) -> bool:
+def _meet(launch: KernelLaunch, regions: Sequence[Region], one: int, other: int) -> bool:
     if not (regions[one].has_gaps or regions[other].has_gaps):
         return True
     bytes_of = [_bytes(launch.arguments[index]) for index in (one, other)]

@@ -92,13 +92,13 @@ def watch_outputs(check: Check, shadows: LaunchShadows | None) -> None:
         if storage is not None:
             storage.settle(carries=not reads_unwritten)
     stored = StoredBytes(checked)
-    for index in launch.variants.effects.written:
+    for index in launch.kernel.variants.effects.written:
         storage = checked.memory.find(regions[index].storage[0])
         if storage is not None and storage.start not in kept:
             stored.take(storage, regions[index])
     if reads_unwritten:
         return  # what it left, or computed to be as if it had, is an effect of that
-    for index in launch.variants.effects.written:
+    for index in launch.kernel.variants.effects.written:
         region = regions[index]
         storage = checked.memory.find(region.storage[0])
         if storage is None:
@@ -118,7 +118,7 @@ def watch_outputs(check: Check, shadows: LaunchShadows | None) -> None:
         tell = _sentence(check, index, frozenset() if shadows is None else shadows.sources)
         handed = Handed(view=view, tell=tell, copied=copied, missing=missing)
         outputs.watch(tensor.untyped_storage(), handed)
-    if launch.variants.effects.unknown_writes:
+    if launch.kernel.variants.effects.unknown_writes:
         _watch_behind_pointers(check, stored, kept)
     outputs.settle()
 

@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 
 from ttools.core.findings.findings import Argument
+from ttools.core.spec import storage_extent
 from ttools.core.triton_versions import CompiledKernelFacts
-from ttools.interpreter.abi.facts import storage_extent
 from ttools.sanitizer.launch.subject import describe
 
 #: In the folder of a run.

@@ -14,7 +14,7 @@ from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
 from ttools.interpreter.abi.rereads import Rereads
 from ttools.interpreter.run.address_book import AddressBook
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
@@ -74,7 +74,7 @@ class CheckedLaunch:
 
     def __init__(
         self,
-        launch: ObservedLaunch,
+        launch: KernelLaunch,
         options: SanitizeOptions,
         kernel: KnownKernel,
         book: AddressBook,
@@ -154,7 +154,7 @@ class CheckedLaunch:
             )
         self._hidden = hidden
         if logs_accesses or self.rewrites.names:
-            synchronised = logs_accesses and self.launch.variants.synchronises
+            synchronised = logs_accesses and self.launch.kernel.variants.synchronises
             self.instruments = _instruments(logs_accesses, synchronised, self.rewrites.names)
 
     def execute(self, options: LaunchOptions, rereads: Rereads | None = None) -> LaunchReport:

@@ -15,10 +15,10 @@ import numpy as np
 
 from ttools.core.errors import KernelError, TtoolsError
 from ttools.core.process.phases import PhaseStopped, current_work
-from ttools.interpreter.abi.facts import storage_extent
+from ttools.core.spec import storage_extent
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import Region
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import Snapshot
@@ -32,7 +32,7 @@ _LARGEST_UNKNOWN = 1 << 28
 
 
 def changing_stores(
-    launch: ObservedLaunch, regions: Sequence[Region], addresses: Addresses
+    launch: KernelLaunch, regions: Sequence[Region], addresses: Addresses
 ) -> Records | None:
     """The stores of a launch that would change what it has left in memory.
 
@@ -47,7 +47,7 @@ def changing_stores(
     Returns:
         Records of accesses, None if the launch cannot be run again.
     """
-    if launch.variants.synchronises:
+    if launch.kernel.variants.synchronises:
         return None
     written = launch.written_storages
     if written is None:
@@ -66,7 +66,7 @@ def changing_stores(
 
 
 @contextmanager
-def undoing(launch: ObservedLaunch, written: Iterable[tuple[int, int]]) -> Iterator[None]:
+def undoing(launch: KernelLaunch, written: Iterable[tuple[int, int]]) -> Iterator[None]:
     """Afterwards memory and the launch's monitor are as before; failures end it silently."""
     after, own = Snapshot(written), launch.monitor
     try:
@@ -91,7 +91,7 @@ def touches(records: Records, overlaps: Overlaps) -> bool:
 
 
 def on_one_thread(
-    launch: ObservedLaunch, execute: Callable[[LaunchOptions], object]
+    launch: KernelLaunch, execute: Callable[[LaunchOptions], object]
 ) -> Monitor | None:
     """Runs the launch again with its programs one after the other.
 
@@ -106,7 +106,7 @@ def on_one_thread(
         What that run observed; None if there can be none.
     """
     written = launch.written_storages
-    if written is None or launch.variants.synchronises:
+    if written is None or launch.kernel.variants.synchronises:
         return None
     with undoing(launch, written):
         execute(replace(launch.run.launch_options, threads=1))
@@ -115,7 +115,7 @@ def on_one_thread(
 
 
 def in_another_order(
-    launch: ObservedLaunch,
+    launch: KernelLaunch,
     before: Snapshot,
     execute: Callable[[], object],
 ) -> Monitor | None:
@@ -150,7 +150,7 @@ def in_another_order(
     return None
 
 
-def snapshot_before(launch: ObservedLaunch, read: Collection[int]) -> Snapshot | None:
+def snapshot_before(launch: KernelLaunch, read: Collection[int]) -> Snapshot | None:
     """What a launch may read and write, as it is now; None if unknown or too much.
 
     What it writes without reading decides nothing of what it does.
@@ -166,7 +166,7 @@ def snapshot_before(launch: ObservedLaunch, read: Collection[int]) -> Snapshot |
 
 
 def read_and_written(
-    launch: ObservedLaunch, read: Collection[int], written: Collection[tuple[int, int]]
+    launch: KernelLaunch, read: Collection[int], written: Collection[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """The storages that a launch may write and read: what it does may depend on its own stores.
 

@@ -85,7 +85,12 @@ def _logged_again(checked: CheckedLaunch) -> Monitor | None:
     """
     launch = checked.launch
     written = launch.written_storages
-    if written is None or launch.variants.synchronises or checked.hung or checked.kernel.calls:
+    if (
+        written is None
+        or launch.kernel.variants.synchronises
+        or checked.hung
+        or checked.kernel.calls
+    ):
         return None
     if sum(end - start for start, end in written) > _LARGEST_SAVED:
         return None

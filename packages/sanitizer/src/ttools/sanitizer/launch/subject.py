@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.findings.findings import Argument
-from ttools.interpreter.abi.facts import storage_extent
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.core.spec import storage_extent
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class Subject:
     config: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, launch: ObservedLaunch) -> Subject:
+    def of(cls, launch: KernelLaunch) -> Subject:
         x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
         return cls(
-            kernel=launch.kernel,
+            kernel=launch.kernel.name,
             grid=(x, y, z),
-            names=launch.names,
+            names=launch.kernel.plan.names,
             arguments=tuple(launch.arguments),
-            host_line=launch.host_line,
-            config=launch.config,
+            host_line=launch.site.line,
+            config=launch.site.config,
         )
 
     def program(self, linear: int) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ttools.core.findings.findings import Finding, LaunchEntry, Unfinished, merge_in_launch
 from ttools.core.process.phases import Work
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.stopped import unfinished
 from ttools.sanitizer.launch.subject import Subject
@@ -59,10 +59,10 @@ class Tally:
         work.__exit__()
         self._running.pop(id(work), None)
 
-    def count(self, launch: ObservedLaunch, checked: CheckedLaunch) -> None:
+    def count(self, launch: KernelLaunch, checked: CheckedLaunch) -> None:
         """Counts a launch that has ended."""
-        config = None if launch.config is None else repr(launch.config)
-        key = (launch.kernel, tuple(launch.grid), launch.host_line, config)
+        config = None if launch.site.config is None else repr(launch.site.config)
+        key = (launch.kernel.name, tuple(launch.grid), launch.site.line, config)
         with self._lock:
             entry, count, seconds = self._counts.get(key) or (_entry(launch), 0, 0.0)
             self._counts[key] = entry, count + 1, seconds + checked.report.seconds
@@ -119,7 +119,7 @@ def united(entries: Sequence[LaunchEntry]) -> list[LaunchEntry]:
     return list(together.values())
 
 
-def _entry(launch: ObservedLaunch) -> LaunchEntry:
+def _entry(launch: KernelLaunch) -> LaunchEntry:
     """What equal launches have in common; it must not keep the arguments of any alive."""
     known = Subject.of(launch)
     return LaunchEntry(
@@ -127,5 +127,5 @@ def _entry(launch: ObservedLaunch) -> LaunchEntry:
         grid=known.grid,
         location=known.host_line,
         config=known.config,
-        choices=launch.choices,
+        choices=launch.site.choices,
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ttools.interpreter.abi.facts import storage_extent
+from ttools.core.spec import storage_extent
 from ttools.interpreter.run.device_copies import RawMemory
 from ttools.sanitizer.memory.host_storages import weak_reference
 from ttools.sanitizer.memory.host_views import start_of

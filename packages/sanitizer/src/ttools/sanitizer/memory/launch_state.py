@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ttools.core.device_map.memory import on_host
-from ttools.interpreter.abi.facts import storage_extent
+from ttools.core.spec import storage_extent
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.memory.uninitialised import Knowledge, UninitialisedMemory
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.abi.region import NOWHERE, Region
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 #: So many sets of tensors are remembered.
 _MOST_KNOWN = 16
@@ -43,14 +43,14 @@ class KnownRegions:
     def __init__(self) -> None:
         self._known: dict[object, tuple[Regions, Sequence[int], Facts]] = {}
 
-    def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Regions:
+    def regions(self, launch: KernelLaunch, find: Callable[[int], Region]) -> Regions:
         """The regions of a launch: the same object as at an earlier launch, if all are alike.
 
         Args:
             launch: of the kernel, under the same options as all others.
             find: finds the region of a parameter that is a pointer.
         """
-        pointers, arguments = launch.plan.pointers, launch.arguments
+        pointers, arguments = launch.kernel.plan.pointers, launch.arguments
         key = tuple(
             [
                 _layout(arguments[index], value) if index in pointers else _NO_POINTER

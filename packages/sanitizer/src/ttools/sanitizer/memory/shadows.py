@@ -14,7 +14,7 @@ import numpy as np
 
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.run.address_book import AddressBook
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.missing import Missing, View
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
@@ -50,7 +50,7 @@ class LaunchShadows:
 
     def __init__(
         self,
-        launch: ObservedLaunch,
+        launch: KernelLaunch,
         regions: Sequence[Region],
         memory: UninitialisedMemory,
         book: AddressBook,
@@ -77,9 +77,9 @@ class LaunchShadows:
         """Return the parameters whose storages have a shadow."""
         return frozenset(n for n, region in enumerate(self._regions) if region.storage in found)
 
-    def _add_carriers(self, launch: ObservedLaunch, found: dict[_Extent, Bytes]) -> None:
+    def _add_carriers(self, launch: KernelLaunch, found: dict[_Extent, Bytes]) -> None:
         """Add the shadows of watched storages that the kernel may store copies to."""
-        for index in launch.variants.effects.written:
+        for index in launch.kernel.variants.effects.written:
             start, end = self._regions[index].storage
             if start < end and (start, end) not in found and start not in self.kept:
                 shadow = self._memory.carrier_shadow(start, end - start)
@@ -87,7 +87,7 @@ class LaunchShadows:
                     found[start, end] = shadow
                     self.kept.add(start)
 
-    def _of_parameters(self, launch: ObservedLaunch, reads: frozenset[int]) -> dict[_Extent, Bytes]:
+    def _of_parameters(self, launch: KernelLaunch, reads: frozenset[int]) -> dict[_Extent, Bytes]:
         """The shadows of the storages that the kernel may read through parameters."""
         found: dict[_Extent, Bytes] = {}
         for index in reads:

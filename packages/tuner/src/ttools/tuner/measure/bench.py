@@ -32,7 +32,7 @@ from ttools.tuner.measure.trial import Status, Trial
 from ttools.tuner.space.candidate import Candidate
 
 if TYPE_CHECKING:
-    from ttools.interpreter.run.observation import ObservedLaunch
+    from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 #: A configuration is timed at least and at most so often, and in between for so long.
 FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
@@ -273,7 +273,7 @@ class Bench:
         """Samples of a configuration for a round of the comparison."""
         return [self.time(candidate)]
 
-    def _observed(self, candidate: Candidate) -> tuple[float, ObservedLaunch | None]:
+    def _observed(self, candidate: Candidate) -> tuple[float, KernelLaunch | None]:
         """Seconds of a run on the memory that the launch found, and the kernel's last launch."""
         self.restore()
         self._clock.expect(self._launch.kernel, self._pointees)

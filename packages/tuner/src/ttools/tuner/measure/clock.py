@@ -16,7 +16,7 @@ from ttools.tuner.measure.pointees import Pointees
 
 if TYPE_CHECKING:
     from ttools.interpreter.abi.module import Instruments
-    from ttools.interpreter.run.observation import ObservedLaunch
+    from ttools.interpreter.run.kernel_launch import KernelLaunch
     from ttools.interpreter.runtime.launch import LaunchReport
     from ttools.profiler.counting.counter import LaunchCounter
     from ttools.profiler.counting.counts import LaunchCounts
@@ -25,7 +25,7 @@ _NO_POINTEES = Pointees()
 
 
 class Clock:
-    """Observes the launches of a run; see `ttools.interpreter.run.observation`.
+    """Observes the launches of a run; see `ttools.interpreter.run.kernel_launch`.
 
     Args:
         counter: counts the launches of the kernel being tried, before they are made.
@@ -43,15 +43,15 @@ class Clock:
         self._counter = counter
         self._trial = threading.local()
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Runs a launch; that of the kernel being tried is timed."""
         self.launches += 1
-        is_tried = getattr(self._trial, "kernel", None) == launch.kernel
+        is_tried = getattr(self._trial, "kernel", None) == launch.kernel.name
         if is_tried:
             if self._trial.compile_only:
                 return _compiled(launch)
             if launch.violations and self._counter is not None:  # of a GPU that is chosen for
-                raise refused(launch.kernel, launch.violations)
+                raise refused(launch.kernel.name, launch.violations)
             require_restorable(launch, self._trial.pointees)
             self._count(launch)
         report = launch.execute(_plain())
@@ -60,7 +60,7 @@ class Clock:
             self._trial.last = launch
         return report
 
-    def _count(self, launch: ObservedLaunch) -> None:
+    def _count(self, launch: KernelLaunch) -> None:
         if self._counter is None:
             return
         try:
@@ -76,7 +76,7 @@ class Clock:
         self._trial.kernel, self._trial.seconds, self._trial.last = kernel, 0.0, None
         self._trial.compile_only = compile_only
 
-    def take(self) -> tuple[float, ObservedLaunch | None]:
+    def take(self) -> tuple[float, KernelLaunch | None]:
         """Seconds of what was launched since, and the last of it; nothing is timed after."""
         self._trial.kernel = None
         return self._trial.seconds, self._trial.last
@@ -90,7 +90,7 @@ def _plain() -> Instruments:
     return Instruments()
 
 
-def _compiled(launch: ObservedLaunch) -> LaunchReport:
+def _compiled(launch: KernelLaunch) -> LaunchReport:
     from ttools.interpreter.runtime.launch import LaunchReport
 
     launch.native(_plain())

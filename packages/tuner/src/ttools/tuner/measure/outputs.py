@@ -14,7 +14,7 @@ from ttools.interpreter.parser import parse_module
 from ttools.tuner.measure.pointees import Pointees
 
 if TYPE_CHECKING:
-    from ttools.interpreter.run.observation import ObservedLaunch
+    from ttools.interpreter.run.kernel_launch import KernelLaunch
 
 _UNKNOWN_WRITES = (
     "`{}` stores through pointers that it loads from memory or that are no tensors, and {}: what "
@@ -26,7 +26,7 @@ class CannotTuneError(TtoolsError):
     """A kernel cannot be run again on the same memory, or its outputs cannot be looked at."""
 
 
-def require_restorable(launch: ObservedLaunch, pointees: Pointees) -> None:
+def require_restorable(launch: KernelLaunch, pointees: Pointees) -> None:
     """Finds out before a launch whether what it writes can be put back.
 
     Args:
@@ -36,7 +36,7 @@ def require_restorable(launch: ObservedLaunch, pointees: Pointees) -> None:
         CannotTuneError: it may write memory that no argument leads to.
     """
     if launch.written_storages is None and not pointees.is_known:
-        raise unknown_writes(launch.kernel, pointees)
+        raise unknown_writes(launch.kernel.name, pointees)
 
 
 def require_known_writes(kernel: str, ttir: str, pointees: Pointees) -> None:
@@ -61,7 +61,7 @@ def unknown_writes(kernel: str, pointees: Pointees) -> CannotTuneError:
 
 
 def outputs_of(
-    launch: ObservedLaunch, pointees: Pointees, without: Collection[str] = ()
+    launch: KernelLaunch, pointees: Pointees, without: Collection[str] = ()
 ) -> dict[str, Any]:
     """Copies of the tensors that a launch may have written.
 
@@ -69,13 +69,13 @@ def outputs_of(
         pointees: what the tables among its arguments lead to.
         without: names of arguments whose contents do not matter.
     """
-    effects = launch.variants.effects
+    effects = launch.kernel.variants.effects
     reached = pointees.tensors if effects.unknown_writes else {}
     written = sorted(effects.written)
     return {name: _copy(each) for name, each in reached.items()} | {
-        launch.names[index]: _copy(launch.arguments[index])
+        launch.kernel.plan.names[index]: _copy(launch.arguments[index])
         for index in written
-        if launch.names[index] not in without and launch.arguments[index] is not None
+        if launch.kernel.plan.names[index] not in without and launch.arguments[index] is not None
     }
 
 

@@ -21,6 +21,7 @@ from ttools.core.gpus.launch_rules import CUDA_GRID
 from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.interpreter.api import interpret
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.api import sanitize
 from ttools.verifier.cases.tensors import (
@@ -270,31 +271,32 @@ class Candidate:
             dot=request.get("dot", "exact"),
             timeout=self._timeout,
         )
-        launch = run.session.launch
+        run_checked = run.session.launch
 
-        def observed(each: Any) -> Any:
+        def observed(launch: KernelLaunch) -> LaunchReport:
+            kernel = launch.kernel
             seen["launches"] += 1
-            seen["too_large"] = seen["too_large"] or _too_large(each.grid)
-            if each.kernel not in seen["kernels"]:
-                seen["kernels"].append(each.kernel)
-            for value in each.constants.values():
+            seen["too_large"] = seen["too_large"] or _too_large(launch.grid)
+            if kernel.name not in seen["kernels"]:
+                seen["kernels"].append(kernel.name)
+            for value in kernel.constants.values():
                 if type(value) is int and value > 1 and value not in seen["constants"]:
                     seen["constants"].append(value)
-            written = each.variants.effects.written
-            given.note(each.kernel, each.arguments, written)
-            filled.use(f"`{each.kernel}` gets", each.arguments)
+            written = kernel.variants.effects.written
+            given.note(kernel.name, launch.arguments, written)
+            filled.use(f"`{kernel.name}` gets", launch.arguments)
             if request.get("launches") is False:
                 return LaunchReport(programs=0, seconds=0.0)
-            report = launch(each)
-            if each.variants.effects.unknown_writes:
+            report = run_checked(launch)
+            if kernel.variants.effects.unknown_writes:
                 filled.change_all()
             # Before anybody looks by operators of torch.
-            filled.change(each.arguments[index] for index in written)
-            touched.look(each.kernel, stored_to(each))
-            given.leave(each.arguments, written)
+            filled.change(launch.arguments[index] for index in written)
+            touched.look(kernel.name, stored_to(launch))
+            given.leave(launch.arguments, written)
             return report
 
-        run.session.launch = observed  # type: ignore[method-assign, assignment]
+        run.session.launch = observed  # type: ignore[method-assign]
         findings: list[Any] = []
         with run:
             yield findings

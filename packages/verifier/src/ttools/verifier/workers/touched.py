@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import torch
 
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.verifier.cases.tensors import whole_storage
 
 #: After so many launches of a call nobody looks any more.
@@ -66,9 +66,9 @@ class Touched:
                 self.by.setdefault(name, "an operator of torch")
 
 
-def stored_to(launch: ObservedLaunch) -> set[int]:
+def stored_to(launch: KernelLaunch) -> set[int]:
     """Addresses of storages that a launch has stored to, where its accesses were logged."""
-    written = launch.variants.effects.written
+    written = launch.kernel.variants.effects.written
     if launch.monitor is None or not written:
         return set()
     footprints, _ = launch.monitor.footprints()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from ttools.core.reports.access_map import KINDS, AccessMap
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.access_log import access_dtype, footprints_of
 from ttools.interpreter.runtime.monitor import Count
 
@@ -46,13 +45,13 @@ class AccessBook:
         self.left_out: Counter[str] = Counter()
         self._drawn: Counter[str] = Counter()
 
-    def wants(self, launch: ObservedLaunch) -> bool:
-        kernel = launch.kernel
+    def wants(self, launch: KernelLaunch) -> bool:
+        kernel = launch.kernel.name
         enough = self._drawn[kernel] >= MOST_OF_A_KERNEL or self._drawn.total() >= MOST_LAUNCHES
         (self.left_out if enough else self._drawn)[kernel] += 1
         return not enough
 
-    def begin(self, launch: ObservedLaunch, index: int, followed: Sequence[int]) -> LaunchAccesses:
+    def begin(self, launch: KernelLaunch, index: int, followed: Sequence[int]) -> LaunchAccesses:
         self.launches[index] = LaunchAccesses(launch, followed)
         return self.launches[index]
 
@@ -72,18 +71,21 @@ class LaunchAccesses:
         notes: what went wrong, a sentence each.
     """
 
-    def __init__(self, launch: ObservedLaunch, followed: Sequence[int]) -> None:
-        facts = replace(launch.facts, readonly=frozenset())
-        self.launch = replace(launch, find_facts=lambda _: facts)
+    def __init__(self, launch: KernelLaunch, followed: Sequence[int]) -> None:
+        self.launch = launch.treating_memory_as_written()
         # What pointers from memory lead to is not known here, so it cannot be judged.
-        self.instruments = Instruments(guards=not launch.variants.effects.indirect, footprints=True)
+        self.instruments = Instruments(
+            guards=not launch.kernel.variants.effects.indirect, footprints=True
+        )
         self.regions: list[Region] = [
-            (region_of(argument, value) or ANYWHERE) if n in launch.plan.pointers else NOWHERE
+            (region_of(argument, value) or ANYWHERE)
+            if n in launch.kernel.plan.pointers
+            else NOWHERE
             for n, (argument, value) in enumerate(zip(launch.arguments, launch.values, strict=True))
         ]
         self.maps: dict[int, AccessMap] = {}
         self._tensors: dict[int, tuple[int, int, tuple[int, int]]] = {}
-        for n in sorted(launch.plan.pointers):
+        for n in sorted(launch.kernel.plan.pointers):
             self._add_tensor(n, followed[:MOST_FOLLOWED])
         self.elsewhere = 0
         self.notes: list[str] = []
@@ -138,7 +140,7 @@ class LaunchAccesses:
     def _note(self, count: Count) -> str:
         site = count.witness.site
         line = f"line {site.location.line}: " if site.location is not None else ""
-        name = self.launch.names[site.parameter] if site.parameter >= 0 else "memory"
+        name = self.launch.kernel.plan.names[site.parameter] if site.parameter >= 0 else "memory"
         lanes = f"{count.lanes:,} lane{'s' * (count.lanes != 1)}"
         what = _TESTS.get(count.witness.test, count.witness.test)
         return (

@@ -65,7 +65,7 @@ def _launch(
         "grid": list(launch.grid),
         "arguments": [
             *(_argument(argument) for argument in launch.arguments),
-            *(_constant(name, value) for name, value in accesses.launch.constants.items()),
+            *(_constant(name, value) for name, value in accesses.launch.kernel.constants.items()),
         ],
         "maps": [
             {"name": launch.arguments[n].name, **drawn.data()} for n, drawn in accesses.maps.items()

@@ -21,7 +21,7 @@ from ttools.interpreter.eager.debugging.frames import is_kernel_frame, kernel_fr
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.observation import observing
 from ttools.interpreter.eager.session import Program, current
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.watch.record.eager_source import report_assignments
 from ttools.watch.trace.record import Assignment, Launch
@@ -46,7 +46,7 @@ class EagerRecorder:
         self._kernel = ""
         self._parameters: dict[str, int] = {}
 
-    def run(self, launch: ObservedLaunch, described: Launch, programs: Sequence[int]) -> None:
+    def run(self, launch: KernelLaunch, described: Launch, programs: Sequence[int]) -> None:
         """Runs programs of a launch; memory is afterwards as before.
 
         Args:
@@ -59,16 +59,17 @@ class EagerRecorder:
         """
         if launch.eagerly is None:
             raise UsageError(
-                f"kernel `{launch.kernel}` has no Python source to run: compare with a trace"
+                f"kernel `{launch.kernel.name}` has no Python source to run: compare with a trace"
             )
         written = launch.written_storages
         if written is None:
             raise UnsupportedError(
-                f"comparing kernel `{launch.kernel}`, which stores through pointers from memory"
+                f"comparing kernel `{launch.kernel.name}`, which stores through pointers from "
+                "memory"
             )
         self.writer.describe("launch", described)
-        self._launch, self._kernel = described.index, launch.kernel
-        self._parameters = {name: n for n, name in enumerate(launch.names)}
+        self._launch, self._kernel = described.index, launch.kernel.name
+        self._parameters = {name: n for n, name in enumerate(launch.kernel.plan.names)}
         self._iterations.clear()
         before = Snapshot(written)
         try:

@@ -19,11 +19,11 @@ import numpy as np
 
 from ttools.core.location import SourceLocation, source_lines
 from ttools.core.sources import fingerprint
-from ttools.interpreter.abi.facts import storage_extent
+from ttools.core.spec import storage_extent
 from ttools.interpreter.abi.module import Instruments, Site
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir import element_type as element_of
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.selection import Grid, arrange
@@ -103,7 +103,7 @@ class Recorder:
 
     # ---- launches
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
         """Runs a launch with watches.
 
         Raises:
@@ -126,22 +126,22 @@ class Recorder:
             accesses = self._book.begin(launch, described.index, programs)
         return self._execute(launch, described.index, table, accesses)
 
-    def _run_twin(self, launch: ObservedLaunch, described: Launch, programs: Sequence[int]) -> None:
+    def _run_twin(self, launch: KernelLaunch, described: Launch, programs: Sequence[int]) -> None:
         assert self._twin is not None
-        if launch.variants.synchronises:
+        if launch.kernel.variants.synchronises:
             launch.run.warn(
-                f"programs of `{launch.kernel}` learn of each other through memory: their "
+                f"programs of `{launch.kernel.name}` learn of each other through memory: their "
                 "order may be why values differ from those of Python"
             )
         self._twin.run(launch, described, programs)
 
     def _execute(
-        self, launch: ObservedLaunch, index: int, table: Any, accesses: LaunchAccesses | None
+        self, launch: KernelLaunch, index: int, table: Any, accesses: LaunchAccesses | None
     ) -> LaunchReport:
         def rewrite(module: Module) -> None:
             insert_watches(module, choose(_watchable(module, launch).variables, self._selectors))
 
-        watch = _LaunchWatch(self, index, launch.kernel, table)
+        watch = _LaunchWatch(self, index, launch.kernel.name, table)
         if accesses is None:
             return launch.execute(self.instruments, rewrite=rewrite, watch=watch)
         watch.takes_log = accesses.take
@@ -152,23 +152,23 @@ class Recorder:
         accesses.finish()
         return report
 
-    def _look(self, launch: ObservedLaunch) -> list[Variable]:
+    def _look(self, launch: KernelLaunch) -> list[Variable]:
         """The variables of a kernel that are watched; takes note of those there are."""
-        known_already = self._variables.get(launch.variants)
+        known_already = self._variables.get(launch.kernel.variants)
         if known_already is not None:
             return known_already
-        looked = _watchable(launch.variants.module, launch)
+        looked = _watchable(launch.kernel.variants.module, launch)
         found = looked.variables
         with self._lock:
-            unavailable = self._unavailable.setdefault(launch.kernel, [])
+            unavailable = self._unavailable.setdefault(launch.kernel.name, [])
             unavailable += [each for each in looked.unavailable if each not in unavailable]
-            known = self._known.setdefault(launch.kernel, [])
+            known = self._known.setdefault(launch.kernel.name, [])
             rows = [(v.name, v.location.file, v.location.line) for v in found]
             known += [row for row in dict.fromkeys(rows) if row not in known]
             for selector in self._selectors:
                 if any(map(selector.matches, found)):
                     self._matched.add(selector)
-        chosen = self._variables[launch.variants] = choose(found, self._selectors)
+        chosen = self._variables[launch.kernel.variants] = choose(found, self._selectors)
         return chosen
 
     def _chosen(self, grid: Grid) -> Any:
@@ -178,12 +178,12 @@ class Recorder:
             programs = f"0,last,random:{self._most - 2}"
         return arrange(grid, "natural", self._seed, programs)
 
-    def _describe(self, launch: ObservedLaunch, grid: Grid) -> Launch:
+    def _describe(self, launch: KernelLaunch, grid: Grid) -> Launch:
         with self._lock:
             index = self._launches
             self._launches += 1
         arguments = tuple(_argument(launch, n) for n in range(len(launch.values)))
-        described = Launch(index, launch.kernel, grid, arguments)
+        described = Launch(index, launch.kernel.name, grid, arguments)
         self.writer.describe("launch", described)
         return described
 
@@ -244,8 +244,8 @@ class Recorder:
             self._twin.finish()
 
 
-def _watchable(module: Module, launch: ObservedLaunch) -> Found:
-    found = find_variables(module, launch.names)
+def _watchable(module: Module, launch: KernelLaunch) -> Found:
+    found = find_variables(module, launch.kernel.plan.names)
     kept = [v for v in found.variables if numpy_type(str(element_of(v.value.type))) is not None]
     return Found(kept, found.unavailable)
 
@@ -292,9 +292,9 @@ def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
     return read
 
 
-def _argument(launch: ObservedLaunch, n: int) -> Argument:
-    name, type, value = launch.names[n], launch.plan.types[n], launch.values[n]
-    if n not in launch.plan.pointers:
+def _argument(launch: KernelLaunch, n: int) -> Argument:
+    name, type, value = launch.kernel.plan.names[n], launch.kernel.plan.types[n], launch.values[n]
+    if n not in launch.kernel.plan.pointers:
         return Argument(name, type, value if isinstance(value, (int, float)) else float(value))
     argument, address = launch.arguments[n], launch.raw_parameters[n]
     tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)

@@ -1,0 +1,257 @@
+"""A launch and its tensors as data: what is written to files, compared, and shown in reports.
+
+`LaunchSpec` says which kernel is launched, on which grid, with which arguments and options, and
+where the program launches it. `TensorSpec` says how a tensor lies in its storage, without its
+elements. Both are immutable and hold nothing of the running process, so that keeping one keeps no
+memory alive. msgspec encodes and decodes them; what is in a file has the same constraints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Meta, Struct
+
+#: First address and the one past the last; None if it is unknown.
+Extent: TypeAlias = "tuple[int, int] | None"
+#: The extents of a grid, or the coordinates of a program in it.
+Grid: TypeAlias = tuple[int, int, int]
+
+_INT64 = 2**63
+_MOST_DIMENSIONS = Meta(max_length=64)
+_Natural = Annotated[int, Meta(ge=0, le=_INT64 - 1)]
+_Stride = Annotated[int, Meta(ge=-_INT64, le=_INT64 - 1)]
+
+
+class TensorSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tensor"):
+    """A tensor as a strided view of a storage.
+
+    Attributes:
+        storage: Identifies the storage: its start address in a process, its index in a file that
+            has a list of storages. Tensors of one launch with the same number share memory.
+        offset: Bytes from the begin of the storage to the first element.
+        shape: Extents.
+        strides: Distances of neighbours along each axis, in elements.
+        dtype: Element type, as torch names it without the module: `float32`.
+        itemsize: Bytes of an element.
+        storage_bytes: Size of the storage; None if it is unknown, or in the file's list.
+    """
+
+    storage: _Natural
+    offset: _Natural
+    shape: Annotated[tuple[_Natural, ...], _MOST_DIMENSIONS]
+    strides: Annotated[tuple[_Stride, ...], _MOST_DIMENSIONS]
+    dtype: str
+    itemsize: int
+    storage_bytes: _Natural | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != len(self.strides):
+            raise ValueError("Expected as many strides as extents")
+
+    @property
+    def address(self) -> int:
+        """Address of the first element, where `storage` is an address."""
+        return self.storage + self.offset
+
+    @property
+    def element_offset(self) -> int:
+        """Elements from the begin of the storage to the first element."""
+        return self.offset // self.itemsize
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """First address of the storage and the one past its last, where `storage` is an address."""
+        return self.storage, self.storage + (self.storage_bytes or 0)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First byte of the elements in the storage and the one past the last."""
+        if 0 in self.shape:
+            return self.offset, self.offset
+        steps = [
+            (extent - 1) * stride * self.itemsize
+            for extent, stride in zip(self.shape, self.strides, strict=True)
+        ]
+        first = self.offset + sum(step for step in steps if step < 0)
+        return first, self.offset + sum(step for step in steps if step > 0) + self.itemsize
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the strides are those of a C-contiguous tensor of this shape."""
+        expected = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != expected and 0 not in self.shape:
+                return False
+            expected *= extent
+        return True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the tensor is dense and fills its storage."""
+        return self.is_dense and math.prod(self.shape) * self.itemsize == self.storage_bytes
+
+
+#: An argument as data: a tensor, a number, None for a null pointer, or the name of the Python type
+#: of an object that is none of these.
+Value: TypeAlias = TensorSpec | bool | int | float | str | None
+
+
+class ArgumentSpec(Struct, frozen=True, kw_only=True):
+    """A parameter of a kernel with its argument.
+
+    Attributes:
+        name: Name in the source; parts of tuples are `name[0]`.
+        type: Triton's type, such as `*fp32` or `i32`; empty if it is unknown.
+        value: The argument.
+    """
+
+    name: str
+    type: str = ""
+    value: Value = None
+
+    @property
+    def tensor(self) -> TensorSpec | None:
+        """The argument if it is a tensor."""
+        return self.value if isinstance(self.value, TensorSpec) else None
+
+
+class CompileOptions(Struct, frozen=True, kw_only=True):
+    """The options of a launch that its kernel is compiled with.
+
+    Attributes:
+        warps: Warps of a program on a GPU, `num_warps`.
+        blocks: Thread blocks of a program on a GPU, `num_ctas`.
+        stages: Stages of the pipelined loops of a program on a GPU, `num_stages`.
+        fp_fusion: Whether a product and a sum may become one operation, `enable_fp_fusion`.
+        debug: Whether `device_assert` acts.
+        cooperative: Whether all programs run at once or not at all, `launch_cooperative_grid`.
+    """
+
+    warps: int = 4
+    blocks: int = 1
+    stages: int = 1
+    fp_fusion: bool = True
+    debug: bool = False
+    cooperative: bool = False
+
+
+class CallSite(Struct, frozen=True, kw_only=True):
+    """Where a program makes a launch, and in which of an autotuner's configurations.
+
+    Attributes:
+        line: `file:line` of the launch in host code; None if it is unknown.
+        config: Configuration of the autotuner, if one makes the launch.
+        choices: Configurations that the autotuner had after its own early pruning.
+    """
+
+    line: str | None = None
+    config: Mapping[str, Any] | None = None
+    choices: int = 1
+
+
+class LaunchSpec(Struct, frozen=True, kw_only=True):
+    """A launch as data.
+
+    Attributes:
+        kernel: Name of the kernel.
+        grid: Programs along each axis.
+        arguments: One per parameter of the compiled kernel, so without constants; empty where only
+            the kind of launch matters.
+        options: How the kernel is compiled.
+        site: Where the program makes the launch.
+    """
+
+    kernel: str
+    grid: Grid
+    arguments: tuple[ArgumentSpec, ...] = ()
+    options: CompileOptions = CompileOptions()
+    site: CallSite = CallSite()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(argument.name for argument in self.arguments)
+
+    def coordinates(self, program: int) -> Grid:
+        """Return the ids of a program along the axes of the grid."""
+        x, y, _ = self.grid
+        return program % x, program // x % y, program // (x * y)
+
+    def linear(self, program: int | Sequence[int]) -> int:
+        """Return the number of a program, given by its number or its ids."""
+        if isinstance(program, int):
+            return program
+        x, y, z = (*program, 0, 0)[:3]
+        return int(x + self.grid[0] * (y + self.grid[1] * z))
+
+
+def grid_of(extents: Sequence[Any]) -> Grid:
+    """Return a grid of one to three extents with three."""
+    x, y, z = (*map(int, extents), 1, 1, 1)[:3]
+    return x, y, z
+
+
+def storage_extent(argument: Any) -> Extent:
+    """Return the addresses of the whole storage behind a pointer argument.
+
+    Args:
+        argument: A tensor, a wrapper around one (`triton.reinterpret`), an object that says its
+            extent itself (`storage_extent`), or anything else that Triton takes for a pointer.
+
+    Returns:
+        None for raw addresses and for objects that only have `data_ptr()`.
+    """
+    try:
+        storage = argument.untyped_storage()
+        start, size = storage.data_ptr(), storage.nbytes()
+    except AttributeError:
+        return _wrapped_extent(argument)
+    return start, start + size
+
+
+def _wrapped_extent(argument: Any) -> Extent:
+    if argument is None:
+        return 0, 0  # a null pointer: nothing can be read or written through it
+    own = getattr(argument, "storage_extent", None)
+    if callable(own):
+        start, end = own()
+        return int(start), int(end)
+    base = getattr(argument, "base", None)
+    return storage_extent(base) if hasattr(base, "untyped_storage") else None
+
+
+def tensor_spec(argument: Any) -> TensorSpec | None:
+    """Describe a tensor, a wrapper around one, or the tensor behind a descriptor.
+
+    Returns:
+        None for what has no shape, strides or size of an element.
+    """
+    tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
+    try:
+        shape = tuple(map(int, tensor.shape))
+        strides = tuple(int(tensor.stride(axis)) for axis in range(len(shape)))
+        itemsize = int(tensor.element_size())
+        address = int(tensor.data_ptr())
+        dtype = str(getattr(argument, "dtype", tensor.dtype)).removeprefix("torch.")
+    except (AttributeError, TypeError):
+        return None
+    start, end = storage_extent(tensor) or (address, None)
+    return TensorSpec(
+        storage=start,
+        offset=max(0, address - start),
+        shape=shape,
+        strides=strides,
+        dtype=dtype,
+        itemsize=itemsize,
+        storage_bytes=None if end is None else end - start,
+    )
+
+
+def argument_value(argument: Any) -> Value:
+    """Describe an argument of a launch."""
+    if argument is None or type(argument) in (bool, int, float):
+        return argument  # type: ignore[no-any-return]
+    return tensor_spec(argument) or type(argument).__name__

@@ -1,0 +1,416 @@
+"""One launch of a kernel in this process, and the kernel that it launches.
+
+A `KernelLaunch` holds the live arguments and runs the programs. An observer of the run gets it in
+the launcher's place and executes it with instruments of its choice, even repeatedly. Its `spec` is
+the same launch as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec.structs import replace as replaced
+
+from ttools.core.gpus.launch_rules import Violation
+from ttools.core.spec import (
+    ArgumentSpec,
+    CallSite,
+    CompileOptions,
+    LaunchSpec,
+    TensorSpec,
+    Value,
+    argument_value,
+    grid_of,
+    storage_extent,
+    tensor_spec,
+)
+from ttools.interpreter.abi.facts import FactFinder
+from ttools.interpreter.abi.module import (
+    DotMode,
+    EmitOptions,
+    Facts,
+    Instruments,
+    dot_from_environment,
+)
+from ttools.interpreter.abi.region import NOWHERE, Region
+from ttools.interpreter.native import jit
+from ttools.interpreter.run.bounds import (
+    GUARDS,
+    Guarded,
+    LaunchGuards,
+    guarding_monitor,
+    storage_regions,
+)
+from ttools.interpreter.run.launch_rules import refused
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.launch import run as run_launch
+from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.interpreter.runtime.monitor import Monitor
+
+if TYPE_CHECKING:
+    from ttools.interpreter.abi.arguments import ArgumentPlan
+    from ttools.interpreter.abi.rereads import Rereads
+    from ttools.interpreter.abi.watch_interface import Watch
+    from ttools.interpreter.ir import Module
+    from ttools.interpreter.run.skipped import SkippedAccess
+    from ttools.interpreter.run.stats import Statistics
+    from ttools.interpreter.run.variants import Variants
+    from ttools.interpreter.runtime.launch import Kernel
+
+_NONE = Instruments()
+_PROGRAM_OPTIONS = LaunchOptions()
+_SITE = CallSite()
+
+#: Runs chosen programs as Python: grid, arguments as Triton has them, values, selection.
+EagerTwin = Callable[[Sequence[int], Sequence[Any], Sequence[Any], str], None]
+
+
+class OwningRun(Protocol):
+    """The run of a launch, as far as launches and their observers ask for it."""
+
+    observer: Observer | None
+    launch_options: LaunchOptions
+    schedule: Literal["fused", "materialised"]
+    dot: DotMode
+    emits: Any
+    statistics: Statistics
+    unsafe: bool
+    skipped: list[SkippedAccess]
+
+    def warn(self, text: str) -> None:
+        """Add a warning unless it was given before."""
+
+    def limited(self, seconds: float | None) -> OwningRun:
+        """Return the run with a time limit for each launch, unless it has one of its own."""
+
+
+class Observer(Protocol):
+    """Runs launches in the place of the launcher."""
+
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        """Runs a launch, normally by `launch.execute`.
+
+        Raises:
+            TtoolsError: as a launch that is not observed.
+        """
+
+
+@dataclass(kw_only=True, eq=False)
+class ExecutableKernel:
+    """A kernel that can be launched on the CPU.
+
+    Attributes:
+        plan: Names and types of its parameters.
+        variants: Its module, effects and native code.
+        options: The options of its launches that it was compiled with.
+        function: Its `JITFunction`; None for a module from a file.
+        source: What Triton compiled: signature, constants, attributes; None for a module from a
+            file.
+        eager_twin: Runs programs as Python; None where there is no Python source.
+        record: File of an untrusted kernel, which is never let out of the memory of its arguments.
+        finder: Finds what the values of a launch decide.
+        guards: Chooses which accesses of a launch are guarded.
+    """
+
+    name: str
+    plan: ArgumentPlan
+    variants: Variants
+    options: CompileOptions
+    function: Any = None
+    source: Any = None
+    eager_twin: EagerTwin | None = None
+    record: Path | None = None
+    finder: FactFinder = field(init=False, repr=False)
+    guards: LaunchGuards = field(init=False, repr=False)
+    _emit_options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.finder = FactFinder(self.variants.effects, self.plan.pointers)
+        self.guards = LaunchGuards(self.variants, self.plan)
+
+    def emit_options(self, run: OwningRun | None) -> EmitOptions:
+        """Return how the kernel is emitted for a run."""
+        key = run.emits if run else None
+        options = self._emit_options.get(key)
+        if options is None:
+            options = self._emit_options[key] = EmitOptions(
+                schedule=run.schedule if run else "fused",
+                fp_fusion=self.options.fp_fusion,
+                debug=self.options.debug,
+                lanes=jit.host_lanes(),
+                dot=run.dot if run else dot_from_environment(),
+            )
+        return options
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Parameters that the kernel was compiled for one value of, and that value."""
+        if self.source is None:
+            return {}
+        names = list(self.source.signature)
+        return {
+            "".join([names[path[0]], *(f"[{n}]" for n in path[1:])]): value
+            for path, value in sorted(self.source.constants.items())
+        }
+
+
+@dataclass(eq=False)
+class KernelLaunch:
+    """One launch of a kernel in this process: its live arguments, and how to run its programs.
+
+    Attributes:
+        kernel: The kernel.
+        grid: One to three extents.
+        values: One per parameter, as the launch works on them: GPU memory is replaced by host
+            copies.
+        owner: The run that counts the launch and takes its warnings; None outside of any.
+        unflattened: The arguments as Triton has them, constants and tuples included.
+        site: Where the program makes the launch, as far as an observer may ask.
+        passed: One per parameter, as the user passed them, if they differ from `values`.
+        on_gpu: Whether the launch is meant for a GPU, which the CPU stands in for.
+        violations: The launch rules of a GPU that it breaks; meant for one, it cannot be executed.
+        program_options: How the programs run if the launch belongs to no run.
+        monitor: What the last execution observed.
+    """
+
+    kernel: ExecutableKernel
+    grid: Sequence[int]
+    values: Sequence[Any]
+    owner: OwningRun | None
+    unflattened: Sequence[Any] = ()
+    # Few launches have these, and each launch pays for what its constructor assigns.
+    site: CallSite = field(default=_SITE, init=False)
+    passed: Sequence[Any] | None = field(default=None, init=False)
+    on_gpu: bool = field(default=False, init=False)
+    violations: Sequence[Violation] = field(default=(), init=False)
+    program_options: LaunchOptions = field(default=_PROGRAM_OPTIONS, init=False)
+    monitor: Monitor | None = field(default=None, init=False)
+    _raw_parameters: list[int] | None = field(default=None, init=False)
+    _facts: Facts | None = field(default=None, init=False)
+    _arguments: tuple[ArgumentSpec, ...] | None = field(default=None, init=False)
+
+    @property
+    def arguments(self) -> Sequence[Any]:
+        """One argument per parameter, as the user passed them."""
+        return self.values if self.passed is None else self.passed
+
+    @property
+    def run(self) -> OwningRun:
+        """The run of a launch that is observed; others need not have one."""
+        assert self.owner is not None
+        return self.owner
+
+    @property
+    def eagerly(self) -> Callable[[str], None] | None:
+        """Runs chosen programs, in the language of `selection`, as Python on `values`."""
+        twin = self.kernel.eager_twin
+        return None if twin is None else partial(twin, self.grid, self.unflattened, self.values)
+
+    @property
+    def spec(self) -> LaunchSpec:
+        """The launch as data."""
+        if self._arguments is None:
+            self._arguments = tuple(map(self._argument, range(len(self.values))))
+        return replaced(self.signature, arguments=self._arguments)
+
+    @property
+    def signature(self) -> LaunchSpec:
+        """The launch as data, without its arguments."""
+        return LaunchSpec(
+            kernel=self.kernel.name,
+            grid=grid_of(self.grid),
+            options=self.kernel.options,
+            site=self.site,
+        )
+
+    def _argument(self, index: int) -> ArgumentSpec:
+        plan, argument = self.kernel.plan, self.arguments[index]
+        kind = plan.types[index]
+        value: Value
+        if index in plan.pointers:
+            value = argument_value(argument)
+        elif isinstance(argument, bool):
+            value = argument
+        elif isinstance(argument, float) or kind.startswith(("f", "bf")):
+            value = float(argument)
+        else:
+            value = int(argument)
+        return ArgumentSpec(name=plan.names[index], type=kind, value=value)
+
+    def memory(self, index: int) -> TensorSpec | None:
+        """Describe the tensor of a parameter where the kernel accesses it.
+
+        It differs from the tensor of `spec` if that is in GPU memory, which has a host copy.
+
+        Returns:
+            None for what is no tensor, or does not say how large its memory is.
+        """
+        tensor, extent = tensor_spec(self.arguments[index]), storage_extent(self.values[index])
+        if tensor is None or extent is None:
+            return None
+        start, end = extent
+        offset = self.raw_parameters[index] - start
+        return replaced(tensor, storage=start, offset=offset, storage_bytes=end - start)
+
+    def treating_memory_as_written(self) -> KernelLaunch:
+        """Return the same launch compiled as if it might write each of its storages."""
+        launch = copy(self)
+        launch._facts = replace(self.facts, readonly=frozenset())
+        return launch
+
+    def limited(self, seconds: float | None) -> KernelLaunch:
+        """Return the same launch with a time limit, unless its run has one.
+
+        Args:
+            seconds: Seconds after which the launch is stopped; None for any time.
+        """
+        launch = copy(self)
+        if self.owner is None:
+            launch.program_options = LaunchOptions(seconds=seconds)
+        else:
+            launch.owner = self.owner.limited(seconds)
+        return launch
+
+    @property
+    def written_storages(self) -> list[tuple[int, int]] | None:
+        """Begin and end of each storage that the kernel may write; None if that is unknown."""
+        effects = self.kernel.variants.effects
+        if effects.unknown_writes:
+            return None
+        extents = {storage_extent(self.values[index]) for index in effects.written}
+        if None in extents:
+            return None
+        return sorted(e for e in extents if e is not None and e[0] < e[1])
+
+    @property
+    def regions(self) -> Sequence[Region]:
+        """The storages of the arguments, for guards that judge no views."""
+        return storage_regions(self.values, self.kernel.plan.pointers)
+
+    def _guarded(self, instruments: Instruments) -> Instruments:
+        """Return the instruments of an execution, with guards where they are needed."""
+        if instruments.guards or (self.run.unsafe and self.kernel.record is None):
+            return instruments
+        chosen = GUARDS
+        if self.kernel.record is None:
+            extents = tuple(
+                storage_extent(self.values[n]) for n in sorted(self.kernel.plan.pointers)
+            )
+            found = self.kernel.guards.choose(extents, self.raw_parameters, self.grid)
+            if found.instruments is None:
+                return instruments
+            chosen = found.instruments
+        if instruments == _NONE:
+            return chosen
+        return replace(instruments, guards=True, explains=False, proved=chosen.proved)
+
+    def native(
+        self, instruments: Instruments, rewrite: Callable[[Module], None] | None = None
+    ) -> Kernel:
+        """Return the code that an execution with these instruments runs."""
+        return self._native(self._guarded(instruments), rewrite)
+
+    def _native(self, instruments: Instruments, rewrite: Callable[[Module], None] | None) -> Kernel:
+        return self.kernel.variants.kernel(
+            self.facts,
+            self.kernel.emit_options(self.run),
+            self.run.statistics,
+            instruments,
+            rewrite,
+        )
+
+    @property
+    def raw_parameters(self) -> list[int]:
+        """The raw value of each parameter: an address, or a number's bits."""
+        # A cached property takes a lock, and there is one per launch.
+        if self._raw_parameters is None:
+            self._raw_parameters = self.kernel.plan.pack(self.values, guarded=True)
+        return self._raw_parameters
+
+    @property
+    def facts(self) -> Facts:
+        """What the values decide of how the kernel is compiled."""
+        if self._facts is None:
+            self._facts = self.kernel.finder.facts(self.values)
+        return self._facts
+
+    def take_known(self, raw: Sequence[int], facts: Facts) -> None:
+        """Take over what is known of a launch whose tensors lay where those of this one lie.
+
+        Args:
+            raw: The raw parameters of that launch.
+            facts: The facts of that launch.
+        """
+        self._raw_parameters = self.kernel.plan.repack(self.values, raw)
+        self._facts = facts
+
+    def execute(
+        self,
+        instruments: Instruments,
+        *,
+        regions: Sequence[Region] = (),
+        allocations: Callable[[], Sequence[tuple[int, int]]] = tuple,
+        rewrite: Callable[[Module], None] | None = None,
+        hidden: Sequence[int] = (),
+        options: LaunchOptions | None = None,
+        watch: Watch | None = None,
+        rereads: Rereads | None = None,
+    ) -> LaunchReport:
+        """Run all programs once; what they observed is then in `monitor`.
+
+        Args:
+            regions: The memory that each parameter may access, for guards; NOWHERE for a parameter
+                that is no pointer.
+            allocations: Returns the memory that pointers of unknown origin may lead to; called
+                only if there are such pointers.
+            rewrite: Applies `instruments.rewrites`, which name it completely.
+            hidden: Raw values of the parameters that the rewrite appends.
+            options: How programs run; the run's options by default.
+            watch: Takes the values of variables that the rewrite watches.
+            rereads: Chooses what accesses see that leave memory as it is.
+
+        Raises:
+            LaunchRefusedError: A GPU refuses the launch, which is meant for one.
+            TtoolsError: See `runtime.launch.run`.
+        """
+        if self.violations and self.on_gpu:
+            raise refused(self.kernel.name, self.violations)
+        wanted, instruments = instruments, self._guarded(instruments)
+        kernel = self._native(instruments, rewrite)
+        if not wanted.guards:
+            self.kernel.plan.require_memory(self.values)
+        params = [*self.raw_parameters, *hidden]
+        self.monitor = None
+        how = options or self.run.launch_options
+        if instruments.guards and not wanted.guards:
+            self.monitor = guarding_monitor(
+                kernel,
+                self.regions,
+                searches=self.kernel.record is None,
+                logs=instruments.logs,
+                watch=watch,
+                rereads=rereads,
+            )
+            params.append(self.monitor.address)
+            subject = Guarded(self.kernel.name, self.kernel.record, self.run.skipped)
+            return subject.run(kernel, params, self.grid, how, self.monitor)
+        if instruments.any:
+            if instruments.guards and self.kernel.record is not None:
+                regions = regions or self.regions
+            if len(regions) < len(params):
+                regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
+            known = allocations() if kernel.probes.searches else ()
+            logs = instruments.logs
+            self.monitor = Monitor(
+                *(kernel.emitted, kernel.probes, regions, known),
+                logs=logs,
+                watch=watch,
+                rereads=rereads,
+            )
+            params.append(self.monitor.address)
+        return run_launch(kernel, params, self.grid, how, self.monitor)
