@@ -9,6 +9,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -19,6 +20,7 @@ from ttools.core.errors import KernelError
 from ttools.core.records.launch_record import LaunchRecord, Record
 from ttools.core.records.reading import read_record
 from ttools.core.records.writing import write_record
+from ttools.core.spec import LaunchSpec
 from ttools.interpreter.records import time_limit
 
 Run = Any
@@ -132,7 +134,11 @@ def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:
 def _make_huge(path: Path) -> None:
     """Give the launches of a record more programs than anybody waits for."""
     recorded = read_record(path)
-    huge = tuple(replace(each, grid=(2**31 - 1, 1, 1)) for each in recorded.launches)
+    grid = 2**31 - 1, 1, 1
+    huge = tuple(
+        replace(each, spec=msgspec.structs.replace(each.spec, grid=grid))
+        for each in recorded.launches
+    )
     write_record(replace(recorded, launches=huge), path)
 
 
@@ -191,7 +197,7 @@ def test_files_have_a_limit_of_time_by_default(
     ],
 )
 def test_mistakes(ttools: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
-    launch = LaunchRecord(kernel="kernel", ttir="module {}", grid=(1, 1, 1), parameters=())
+    launch = LaunchRecord(spec=LaunchSpec(kernel="kernel", grid=(1, 1, 1)), ttir="module {}")
     write_record(Record(launches=(launch,), storages=()), tmp_path / "a.tt")
     (tmp_path / "script.py").write_text("print()")
     (tmp_path / "bad.tt").write_text("hello")

@@ -14,8 +14,8 @@ if not torch.cuda.is_available():
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-from ttools.core.records.launch_record import TensorArgument  # noqa: E402
 from ttools.core.records.reading import read_record  # noqa: E402
+from ttools.core.spec import TensorSpec  # noqa: E402
 from ttools.interpreter.records.launch_recorder import record  # noqa: E402
 from ttools.interpreter.records.replay import replay  # noqa: E402
 from ttools.sanitizer import sanitize  # noqa: E402
@@ -45,8 +45,8 @@ def test_views_of_cuda_memory(tmp_path: Path) -> None:
     (made,) = replay(tmp_path / "a.tt")
     expected = (before[0][:, 1] + before[1]).cpu()
     assert torch.equal(torch.from_numpy(made.tensors["out_ptr"]), expected)
-    view = made.launch.parameters[0].value
-    assert isinstance(view, TensorArgument)
+    view = made.launch.spec.arguments[0].value
+    assert isinstance(view, TensorSpec)
     assert (view.shape, view.strides, view.offset) == ((1000,), (3,), 4)
     assert read_record(tmp_path / "a.tt").made_by["on"] == torch.cuda.get_device_name()
     with sanitize() as report:
@@ -72,8 +72,8 @@ def test_autotuned_on_the_gpu(tmp_path: Path) -> None:
         double_kernel[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, out, 1000)
     assert recorder.seen == 1
     (made,) = replay(tmp_path / "a.tt")
-    assert made.launch.config is not None
-    assert made.launch.config["BLOCK"] in (128, 256)
+    assert made.launch.spec.site.config is not None
+    assert made.launch.spec.site.config["BLOCK"] in (128, 256)
     assert made.tensors["out_ptr"].astype("float32").tolist() == out.float().tolist()
 
 

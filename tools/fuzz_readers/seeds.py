@@ -15,12 +15,11 @@ from ttools.core.location import SourceLocation
 from ttools.core.records.launch_record import (
     Excerpt,
     LaunchRecord,
-    Parameter,
     Record,
     Storage,
-    TensorArgument,
 )
 from ttools.core.records.writing import write_record
+from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec, TensorSpec
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.rules.document import rules_text
 from ttools.tuner.rules.features import Feature
@@ -144,22 +143,20 @@ def record() -> bytes:
         Storage(size=256, place=0, data=np.zeros(256, np.uint8)),
     ]
     tensors = [
-        TensorArgument(storage=n, offset=0, shape=(64,), strides=(1,), dtype="float32", itemsize=4)
+        TensorSpec(storage=n, offset=0, shape=(64,), strides=(1,), dtype="float32", itemsize=4)
         for n in range(2)
     ]
-    launch = LaunchRecord(
+    spec = LaunchSpec(
         kernel="scale",
-        ttir=TTIR.replace("n: i32 loc(", "n: i32 loc("),
         grid=(2, 1, 1),
-        parameters=(
-            Parameter(name="x", type="*fp32", value=tensors[0]),
-            Parameter(name="out", type="*fp32", value=tensors[1]),
-            Parameter(name="n", type="i32", value=40),
+        arguments=(
+            ArgumentSpec(name="x", type="*fp32", value=tensors[0]),
+            ArgumentSpec(name="out", type="*fp32", value=tensors[1]),
+            ArgumentSpec(name="n", type="i32", value=40),
         ),
-        specialisation={"x": "*fp32, divisible by 16"},
-        host_line="run.py:3",
-        config={"BLOCK": 64, "num_warps": 4},
+        site=CallSite(line="run.py:3", config={"BLOCK": 64, "num_warps": 4}),
     )
+    launch = LaunchRecord(spec=spec, ttir=TTIR, specialisation={"x": "*fp32, divisible by 16"})
     excerpt = Excerpt(file="/home/user/kernel.py", lines={7: "def scale(x, out, n):"})
     made = Record(
         launches=[launch], storages=storages, excerpts=[excerpt], made_by={"ttools": "1.0"}

@@ -11,7 +11,9 @@ from tests.cli.conftest import Run
 
 from ttools.core.records.launch_record import LaunchRecord, Record
 from ttools.core.records.writing import write_record
+from ttools.core.spec import LaunchSpec
 
+STRANGE = LaunchSpec(kernel="strange", grid=(1, 1, 1))
 KERNEL = """\
 import torch
 import triton
@@ -157,7 +159,7 @@ def test_wrong_use(
 ) -> None:
     (tmp_path / "broken.py").write_text("def (:\n")
     (tmp_path / "broken.tt").write_text("no record")
-    strange = LaunchRecord(kernel="strange", ttir="module { no }", grid=(1, 1, 1), parameters=())
+    strange = LaunchRecord(spec=STRANGE, ttir="module { no }")
     write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
     target = () if "--target" in words else ("--target", "sm_80")
     done = ttools("inspect", *target, *words)
@@ -167,7 +169,7 @@ def test_wrong_use(
 
 
 def test_a_record_of_something_else(ttools: Run, tmp_path: Path) -> None:
-    strange = LaunchRecord(kernel="strange", ttir="module { no }", grid=(1, 1, 1), parameters=())
+    strange = LaunchRecord(spec=STRANGE, ttir="module { no }")
     write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
     done = ttools("inspect", "--target", "sm_80", "strange.tt")
     assert done.returncode == 2

@@ -21,13 +21,12 @@ from ttools.core.records.launch_record import (
     Excerpt,
     Filling,
     LaunchRecord,
-    Parameter,
     Record,
     Storage,
-    TensorArgument,
 )
 from ttools.core.records.reading import read_record
 from ttools.core.records.writing import write_record
+from ttools.core.spec import ArgumentSpec, CallSite, CompileOptions, LaunchSpec, TensorSpec
 
 names = st.text("abcxyz_[]0123456789é.", min_size=1, max_size=12)
 floats = st.floats(allow_nan=False)
@@ -49,7 +48,7 @@ def storages(draw: st.DrawFn) -> Storage:
 
 
 @st.composite
-def tensors(draw: st.DrawFn, memory: list[Storage]) -> TensorArgument:
+def tensors(draw: st.DrawFn, memory: list[Storage]) -> TensorSpec:
     """A view that lies in its storage."""
     number = draw(st.integers(0, len(memory) - 1))
     size = memory[number].size
@@ -57,7 +56,7 @@ def tensors(draw: st.DrawFn, memory: list[Storage]) -> TensorArgument:
     extent = draw(st.integers(0, size - offset))
     step = draw(st.integers(1, 3))
     shape = (extent // step + (1 if extent % step else 0),)
-    return TensorArgument(
+    return TensorSpec(
         storage=number, offset=offset, shape=shape, strides=(step,), dtype="uint8", itemsize=1
     )
 
@@ -67,21 +66,24 @@ def records(draw: st.DrawFn) -> Record:
     memory = draw(st.lists(storages(), min_size=1, max_size=3))
     scalars = st.one_of(st.integers(-(2**63), 2**64 - 1), floats, st.booleans())
     parameter = st.one_of(
-        st.builds(lambda n, v: Parameter(name=n, type="*fp32", value=v), names, st.none()),
-        st.builds(lambda n, v: Parameter(name=n, type="*i8", value=v), names, tensors(memory)),
-        st.builds(lambda n, v: Parameter(name=n, type="i32", value=v), names, scalars),
+        st.builds(lambda n, v: ArgumentSpec(name=n, type="*fp32", value=v), names, st.none()),
+        st.builds(lambda n, v: ArgumentSpec(name=n, type="*i8", value=v), names, tensors(memory)),
+        st.builds(lambda n, v: ArgumentSpec(name=n, type="i32", value=v), names, scalars),
+    )
+    configs = st.dictionaries(names, st.integers() | st.booleans() | names)
+    spec = st.builds(
+        LaunchSpec,
+        kernel=names,
+        grid=st.tuples(*[st.integers(0, 1000)] * 3),
+        arguments=st.lists(parameter, max_size=4).map(tuple),
+        options=st.builds(CompileOptions, fp_fusion=st.booleans(), debug=st.booleans()),
+        site=st.builds(CallSite, line=st.none() | names, config=st.none() | configs),
     )
     launch = st.builds(
         LaunchRecord,
-        kernel=names,
+        spec=spec,
         ttir=st.text("abc\n %@\\22", max_size=30),
-        grid=st.tuples(*[st.integers(0, 1000)] * 3),
-        parameters=st.lists(parameter, max_size=4).map(tuple),
         specialisation=st.dictionaries(names, names, max_size=2),
-        fp_fusion=st.booleans(),
-        debug=st.booleans(),
-        host_line=st.none() | names,
-        config=st.none() | st.dictionaries(names, st.integers() | st.booleans() | names),
     )
     line = st.text(st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]), max_size=20)
     excerpt = st.builds(
@@ -116,20 +118,23 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, recor
 
 
 def small() -> Record:
-    tensor = TensorArgument(
+    tensor = TensorSpec(
         storage=0, offset=4, shape=(3, 2), strides=(2, 1), dtype="float32", itemsize=4
     )
-    parameters = (
-        Parameter(name="x_ptr", type="*fp32", value=tensor),
-        Parameter(name="n", type="i32", value=3),
-        Parameter(name="f", type="fp32", value=float("inf")),
+    arguments = (
+        ArgumentSpec(name="x_ptr", type="*fp32", value=tensor),
+        ArgumentSpec(name="n", type="i32", value=3),
+        ArgumentSpec(name="f", type="fp32", value=float("inf")),
     )
     filling = Filling(kind="normal", dtype="float32", first=0.0, second=1.0)
     return Record(
         launches=(
             LaunchRecord(
-                kernel="kernel", ttir="module {}", grid=(2, 1, 1), parameters=parameters,
-                specialisation={"x_ptr": "*fp32"}, config={"BLOCK": 4}, host_line="a.py:3",
+                spec=LaunchSpec(
+                    kernel="kernel", grid=(2, 1, 1), arguments=arguments,
+                    site=CallSite(config={"BLOCK": 4}, line="a.py:3"),
+                ),
+                ttir="module {}", specialisation={"x_ptr": "*fp32"},
             ),
         ),
         storages=(
@@ -221,13 +226,13 @@ def test_other_fields_give_a_sentence(
     else:
         said = ""
         for launch in record.launches:
-            for parameter in launch.parameters:
-                if isinstance(parameter.value, TensorArgument):
-                    assert reaches_no_further(parameter.value, record)
+            for argument in launch.spec.arguments:
+                if argument.tensor is not None:
+                    assert reaches_no_further(argument.tensor, record)
     assert not said or said.isprintable()
 
 
-def reaches_no_further(tensor: TensorArgument, record: Record) -> bool:
+def reaches_no_further(tensor: TensorSpec, record: Record) -> bool:
     size = record.storages[tensor.storage].size
     if 0 in tensor.shape:
         return True

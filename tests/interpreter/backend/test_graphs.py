@@ -62,7 +62,7 @@ def test_the_launches_of_replays_are_recorded(
     assert (recorder.seen, recorder.notes) == (3, [])
     found = read_record(path)
     firsts = [
-        found.storages[launch.parameters[0].value.storage].data.view("f4")[0]  # type: ignore[union-attr]
+        found.storages[launch.spec.arguments[0].value.storage].data.view("f4")[0]  # type: ignore[union-attr]
         for launch in found.launches
     ]
     assert firsts == taken

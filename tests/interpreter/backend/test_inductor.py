@@ -378,7 +378,7 @@ def test_records_have_each_launch_once(warm: Callable[[], Tensor], tmp_path: Pat
     assert recorder.notes == []
     assert recorder.seen == recorder.recorded >= 2
     launches = recorder.record().launches
-    configs = {each.kernel: each.config for each in launches}
+    configs = {each.spec.kernel: each.spec.site.config for each in launches}
     assert configs["scaled_sum"] is not None
     assert configs["scaled_sum"]["BLOCK"] == 64
 

@@ -29,15 +29,13 @@ def test_what_it_says_of_a_launch() -> None:
     record = read_record(RELEASE)
     data = json.loads(_document(RELEASE))
     for launch, stored in zip(record.launches, data["launches"], strict=True):
-        assert launch.kernel == "shift"
-        assert launch.grid == (2, 1, 1)
-        assert [each.name for each in launch.parameters] == [
-            each["name"] for each in stored["parameters"]
-        ]
+        assert launch.spec.kernel == "shift"
+        assert launch.spec.grid == (2, 1, 1)
+        assert list(launch.spec.names) == [each["name"] for each in stored["parameters"]]
     tuned, plain = record.launches
-    assert (tuned.host_line, plain.host_line) == ("shift.py:16", "shift.py:17")
-    assert tuned.config == {"BLOCK": 4, "num_warps": 4, "num_ctas": 1, "num_stages": 3}
-    values = {each.name: each.value for each in plain.parameters}
+    assert (tuned.spec.site.line, plain.spec.site.line) == ("shift.py:16", "shift.py:17")
+    assert tuned.spec.site.config == {"BLOCK": 4, "num_warps": 4, "num_ctas": 1, "num_stages": 3}
+    values = {each.name: each.value for each in plain.spec.arguments}
     assert values["scale"] == math.inf
     assert values["flag"] is False
     assert values["out_ptr"] == values["bias"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 import torch
@@ -16,9 +17,10 @@ import triton.language as tl
 
 from ttools.core import location
 from ttools.core.errors import UsageError
-from ttools.core.records.launch_record import Parameter, Record, TensorArgument
+from ttools.core.records.launch_record import Record
 from ttools.core.records.reading import read_record
 from ttools.core.records.writing import write_record
+from ttools.core.spec import ArgumentSpec, TensorSpec
 from ttools.interpreter import interpret
 from ttools.interpreter.records.launch_recorder import record
 from ttools.interpreter.records.replay import Replayed, replay
@@ -52,9 +54,9 @@ def test_strided_views_and_null_pointers(tmp_path: Path, dtype: torch.dtype) -> 
     made = again(tmp_path / "a.tt")
     assert made.tensors["out_ptr"].tolist() == out.tolist()
     assert made.tensors["x_ptr"].astype(np.float32).tolist() == x.float().tolist()
-    parameters = {each.name: each.value for each in made.launch.parameters}
+    parameters = {each.name: each.value for each in made.launch.spec.arguments}
     view = parameters["x_ptr"]
-    assert isinstance(view, TensorArgument)
+    assert isinstance(view, TensorSpec)
     assert (view.shape, view.strides, view.offset) == ((8,), (5,), 3 * x.element_size())
     assert parameters["flag"] is True
     assert made.launch.specialisation["BLOCK"] == "constant 4"
@@ -88,7 +90,7 @@ def test_numbers_keep_every_bit(tmp_path: Path) -> None:
     out = torch.zeros(2, dtype=torch.float64)
     with record(tmp_path / "a.tt"):
         number[(1,)](out, float("inf"), 2**62 + 1)
-    values = [each.value for each in again(tmp_path / "a.tt").launch.parameters]
+    values = [each.value for each in again(tmp_path / "a.tt").launch.spec.arguments]
     assert values[1:] == [float("inf"), 2**62 + 1]
 
 
@@ -103,7 +105,7 @@ def test_which_launches(tmp_path: Path) -> None:
         assert recorder.seen == 4
         launches = read_record(tmp_path / "a.tt").launches
         # A 1 is a constant.
-        return [{p.name: p.value for p in each.parameters}.get("n", 1) for each in launches]
+        return [{p.name: p.value for p in each.spec.arguments}.get("n", 1) for each in launches]
 
     assert recorded() == [1]
     assert recorded(launches="1,3") == [2, 4]
@@ -152,8 +154,8 @@ def test_autotuned_kernels_are_recorded_as_chosen(tmp_path: Path) -> None:
         tuned[lambda meta: (triton.cdiv(50, meta["BLOCK"]),)](x, 50)
     assert recorder.seen == 1
     made = again(tmp_path / "a.tt")
-    assert made.launch.config is not None
-    assert made.launch.config["BLOCK"] in (16, 32)
+    assert made.launch.spec.site.config is not None
+    assert made.launch.spec.site.config["BLOCK"] in (16, 32)
     assert made.tensors["x_ptr"].tolist() == list(range(50))
 
 
@@ -208,9 +210,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.tt"
 
 
-def changed(path: Path, **values: Any) -> Path:
+def changed(path: Path, ttir: str | None = None, **values: Any) -> Path:
     found = read_record(path)
-    launch = replace(found.launches[0], **values)
+    (launch,) = found.launches
+    spec = msgspec.structs.replace(launch.spec, **values)
+    launch = replace(launch, spec=spec, ttir=launch.ttir if ttir is None else ttir)
     write_record(Record(launches=(launch,), storages=found.storages), path)
     return path
 
@@ -255,8 +259,8 @@ module {{
         ({"ttir": "module {}"}, "expected `tt.func`"),
         ({"ttir": "module { tt.func private @k() { tt.return } }"}, "not as Triton writes it"),
         ({"ttir": "module { tt.func public @k() { tt.return } }"}, "other parameters"),
-        ({"parameters": (Parameter(name="a", type="i7", value=1),)}, "can have type i7"),
-        ({"parameters": ()}, "takes other parameters than the record gives"),
+        ({"arguments": (ArgumentSpec(name="a", type="i7", value=1),)}, "can have type i7"),
+        ({"arguments": ()}, "takes other parameters than the record gives"),
     ],
 )
 def test_kernels_that_are_none(file: Path, values: dict[str, Any], sentence: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 import torch
 import triton
@@ -57,10 +58,12 @@ def _endless(path: Path) -> str:
         count[(1,)](torch.ones(4, dtype=torch.int32), -1)
     recorded = read_record(path)
     (launch,) = recorded.launches
-    parameters = tuple(
-        replace(each, value=3) if each.name == "step" else each for each in launch.parameters
+    arguments = tuple(
+        msgspec.structs.replace(each, value=3) if each.name == "step" else each
+        for each in launch.spec.arguments
     )
-    write_record(replace(recorded, launches=(replace(launch, parameters=parameters),)), path)
+    endless = replace(launch, spec=msgspec.structs.replace(launch.spec, arguments=arguments))
+    write_record(replace(recorded, launches=(endless,)), path)
     return "its only program had begun; its grid is (1"
 
 
@@ -68,7 +71,10 @@ def _huge(path: Path) -> str:
     with record(path):
         touch[(1,)](torch.ones(4, dtype=torch.int32), 3)
     recorded = read_record(path)
-    launches = tuple(replace(each, grid=_HUGE) for each in recorded.launches)
+    launches = tuple(
+        replace(each, spec=msgspec.structs.replace(each.spec, grid=_HUGE))
+        for each in recorded.launches
+    )
     write_record(replace(recorded, launches=launches), path)
     return "of 2,147,483,647 programs had begun; its grid is (2147483647"
 

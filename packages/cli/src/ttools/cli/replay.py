@@ -46,7 +46,8 @@ def run_replay(
         show_outputs(saved, dump, quiet)
         return exit_codes.OK
     for each in made:
-        site = f", launched from {each.launch.host_line}" if each.launch.host_line else ""
-        title = f"{each.launch.kernel}, grid {each.launch.grid}{site}"
+        spec = each.launch.spec
+        site = f", launched from {spec.site.line}" if spec.site.line else ""
+        title = f"{spec.kernel}, grid {spec.grid}{site}"
         show_outputs(each.tensors, None, quiet, title)
     return exit_codes.OK

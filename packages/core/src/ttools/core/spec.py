@@ -20,12 +20,16 @@ Extent: TypeAlias = "tuple[int, int] | None"
 Grid: TypeAlias = tuple[int, int, int]
 
 _INT64 = 2**63
+#: Bytes of an element of torch's `complex128`.
+_LARGEST_ELEMENT = 16
 _MOST_DIMENSIONS = Meta(max_length=64)
 _Natural = Annotated[int, Meta(ge=0, le=_INT64 - 1)]
 _Stride = Annotated[int, Meta(ge=-_INT64, le=_INT64 - 1)]
 
 
-class TensorSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tensor"):
+class TensorSpec(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="tensor"
+):
     """A tensor as a strided view of a storage.
 
     Attributes:
@@ -44,7 +48,7 @@ class TensorSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ten
     shape: Annotated[tuple[_Natural, ...], _MOST_DIMENSIONS]
     strides: Annotated[tuple[_Stride, ...], _MOST_DIMENSIONS]
     dtype: str
-    itemsize: int
+    itemsize: Annotated[int, Meta(ge=1, le=_LARGEST_ELEMENT)]
     storage_bytes: _Natural | None = None
 
     def __post_init__(self) -> None:

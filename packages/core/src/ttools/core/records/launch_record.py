@@ -1,16 +1,18 @@
-"""What a record says of launches, as plain data: kernels, arguments, the memory they share.
+"""The contents of a record of launches: launches as data, and the memory that they share.
 
-Memory is recorded by storage, so that views and aliases survive. Owns no bytes of files.
+Memory is recorded by storage, so that views and aliases survive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ttools.core.spec import LaunchSpec
 
 Bytes = NDArray[np.uint8]
 
@@ -54,66 +56,19 @@ class Storage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorArgument:
-    """A tensor as a view of a storage.
-
-    Attributes:
-        storage: which of the record's.
-        offset: of its first element, in bytes.
-        strides: in elements.
-        dtype: of an element, as torch names it without the module.
-        itemsize: bytes of an element.
-    """
-
-    storage: int
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: str
-    itemsize: int
-
-
-#: A number, a tensor, or None for a null pointer.
-Value = int | float | bool | TensorArgument | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """A parameter of the compiled kernel with its argument.
-
-    Attributes:
-        name: as in the source; parts of tuples are `name[0]`.
-        type: Triton's: `*fp32`, `i32`.
-    """
-
-    name: str
-    type: str
-    value: Value
-
-
-@dataclass(frozen=True, kw_only=True)
 class LaunchRecord:
-    """A launch.
+    """A launch that was recorded: its `LaunchSpec`, and what makes it again without its program.
 
     Attributes:
-        ttir: text of its module, as the interpreter's front end leaves it.
-        parameters: in order, without constants.
-        specialisation: for each parameter of the source how it was compiled, as text.
-        fp_fusion: whether a product and a sum may be one operation.
-        debug: whether `device_assert` does something.
-        host_line: `file:line` of the launch.
-        config: of the autotuner, if one made the launch.
+        spec: The launch. Storages of its tensors are indices into `Record.storages`; of its
+            options, only `fp_fusion` and `debug` are recorded.
+        ttir: Text of its module, as the interpreter's front end leaves it.
+        specialisation: How each parameter of the source was compiled, as text.
     """
 
-    kernel: str
+    spec: LaunchSpec
     ttir: str
-    grid: tuple[int, int, int]
-    parameters: tuple[Parameter, ...]
     specialisation: Mapping[str, str] = field(default_factory=dict)
-    fp_fusion: bool = True
-    debug: bool = False
-    host_line: str | None = None
-    config: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from msgspec import convert
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ttools.core.errors import UsageError
 from ttools.core.records import container, schema
@@ -19,10 +19,15 @@ from ttools.core.records.launch_record import (
     Excerpt,
     Filling,
     LaunchRecord,
-    Parameter,
     Record,
     Storage,
-    TensorArgument,
+)
+from ttools.core.spec import (
+    ArgumentSpec,
+    CallSite,
+    CompileOptions,
+    LaunchSpec,
+    TensorSpec,
     Value,
 )
 
@@ -94,22 +99,43 @@ def _storage(found: schema.Storage, parts: Parts) -> Storage:
     return Storage(size=found.size, place=found.place, data=data, filling=filling)
 
 
-def _launch(found: schema.Launch, ttir: str, sizes: list[int], where: str) -> LaunchRecord:
-    parameters = []
-    for n, each in enumerate(found.parameters):
-        value = _value(each.value, sizes, f"{where}.parameters[{n}].value")
-        parameters.append(Parameter(name=each.name, type=each.type, value=value))
-    return LaunchRecord(**{**asdict(found), "ttir": ttir, "parameters": tuple(parameters)})
+def _launch(found: schema.Entry, ttir: str, sizes: list[int], where: str) -> LaunchRecord:
+    arguments = tuple(
+        ArgumentSpec(
+            name=each.name,
+            type=each.type,
+            value=_value(each.value, sizes, f"{where}.parameters[{n}].value"),
+        )
+        for n, each in enumerate(found.parameters)
+    )
+    spec = LaunchSpec(
+        kernel=found.kernel,
+        grid=found.grid,
+        arguments=arguments,
+        options=CompileOptions(fp_fusion=found.fp_fusion, debug=found.debug),
+        site=CallSite(line=found.host_line, config=found.config),
+    )
+    return LaunchRecord(spec=spec, ttir=ttir, specialisation=found.specialisation)
 
 
 def _value(found: schema.Value, sizes: list[int], where: str) -> Value:
-    if isinstance(found, schema.Tensor):
-        if found.storage >= len(sizes) or not found.lies_in(sizes[found.storage]):
-            raise ValueError(f"Expected a tensor in one of the storages - at `{where}`")
-        return TensorArgument(**asdict(found))
+    if isinstance(found, TensorSpec):
+        return _tensor(found, sizes, where)
     if isinstance(found, schema.Float):
         return schema.real(found.number)
     return None if isinstance(found, schema.Null) else found.number
+
+
+def _tensor(found: TensorSpec, sizes: list[int], where: str) -> TensorSpec:
+    size = sizes[found.storage] if found.storage < len(sizes) else -1
+    first, last = found.span
+    if first < 0 or last > size:
+        raise ValueError(f"Expected a tensor in one of the storages - at `{where}`")
+    if found.itemsize not in (1, 2, 4, 8):
+        raise ValueError(f"Expected elements of 1, 2, 4 or 8 bytes - at `{where}`")
+    if not schema.is_line(found.dtype):
+        raise ValueError(f"Expected a line of text in `dtype` - at `{where}`")
+    return replace(found, storage_bytes=None)
 
 
 def _excerpt(found: schema.Excerpt) -> Excerpt:

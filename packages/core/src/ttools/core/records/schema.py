@@ -1,7 +1,4 @@
-"""The JSON document of a record: its objects as msgspec checks them, field by field.
-
-Must not know the other parts of the file, nor what of one object has to fit another.
-"""
+"""The JSON document of a record: its objects as msgspec checks them, field by field."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from msgspec import Meta, Struct
 
 from ttools.core.records import container
 from ttools.core.records.launch_record import PLACE_BYTES
+from ttools.core.spec import TensorSpec
 
 FORMAT: Literal["ttools.record"] = "ttools.record"
 VERSION: Literal[1] = 1
@@ -20,10 +18,8 @@ _INT64 = 2**63
 _LONGEST_NAME = 1000
 _LAST_LINE = 1_000_000
 _PARTS = Meta(max_length=container.MOST_PARTS)
-_DIMENSIONS = Meta(max_length=64)
 
 _Natural = Annotated[int, Meta(ge=0, le=_INT64 - 1)]
-_Stride = Annotated[int, Meta(ge=-_INT64, le=_INT64 - 1)]
 _Extent = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Line = tuple[Annotated[int, Meta(ge=1, le=_LAST_LINE)], Annotated[str, Meta(max_length=10_000)]]
 
@@ -40,6 +36,11 @@ def real(text: str) -> float:
         raise ValueError("Expected a number in hexadecimal") from None
 
 
+def is_line(text: str) -> bool:
+    """Return whether a text is short and printable, so that a terminal shows it as one line."""
+    return len(text) <= _LONGEST_NAME and text.isprintable()
+
+
 class Shown(Struct, frozen=True):
     """An object whose texts end up in a terminal: each is one printable line."""
 
@@ -47,8 +48,7 @@ class Shown(Struct, frozen=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             for text in (*value, *value.values()) if isinstance(value, dict) else (value,):
-                long = isinstance(text, str) and len(text) > _LONGEST_NAME
-                if long or (isinstance(text, str) and not text.isprintable()):
+                if isinstance(text, str) and not is_line(text):
                     raise ValueError(f"Expected a line of text in `{name}`")
 
 
@@ -110,38 +110,11 @@ class Float(Struct, tag_field="kind", tag="float", frozen=True):
         real(self.number)
 
 
-class Tensor(Shown, tag_field="kind", tag="tensor", frozen=True):
-    """See `launch_record.TensorArgument`."""
-
-    storage: _Natural
-    offset: _Natural
-    shape: Annotated[tuple[_Natural, ...], _DIMENSIONS]
-    strides: Annotated[tuple[_Stride, ...], _DIMENSIONS]
-    dtype: str
-    itemsize: Literal[1, 2, 4, 8]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.shape) != len(self.strides):
-            raise ValueError("Expected as many strides as extents")
-
-    def lies_in(self, size: int) -> bool:
-        """Whether it reaches out of no storage of so many bytes."""
-        if self.offset > size or 0 in self.shape:
-            return self.offset <= size
-        steps = [
-            (n - 1) * step * self.itemsize for n, step in zip(self.shape, self.strides, strict=True)
-        ]
-        first = self.offset + sum(step for step in steps if step < 0)
-        last = self.offset + sum(step for step in steps if step > 0) + self.itemsize
-        return first >= 0 and last <= size
-
-
-Value: TypeAlias = Null | Bool | Int | Float | Tensor
+Value: TypeAlias = Null | Bool | Int | Float | TensorSpec
 
 
 class Parameter(Shown, frozen=True):
-    """See `launch_record.Parameter`."""
+    """An `ArgumentSpec` whose numbers name their type: JSON has no infinities."""
 
     name: str
     type: str
@@ -149,12 +122,16 @@ class Parameter(Shown, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.value, (Null, Tensor)) != self.type.startswith("*"):
+        if isinstance(self.value, (Null, TensorSpec)) != self.type.startswith("*"):
             raise ValueError(f"Expected a value of type {self.type}")
 
 
-class Launch(Shown, frozen=True):
-    """See `launch_record.LaunchRecord`; `ttir` is the part that has the module."""
+class Entry(Shown, frozen=True):
+    """A `LaunchRecord`, with the fields of its spec beside the others.
+
+    Attributes:
+        ttir: Name of the part of the file that has the module.
+    """
 
     kernel: str
     ttir: str
@@ -185,6 +162,6 @@ class Document(Shown, frozen=True, kw_only=True):
     format: Literal["ttools.record"] = FORMAT
     version: Literal[1] = VERSION
     made_by: dict[str, str]
-    launches: Annotated[tuple[Launch, ...], _PARTS]
+    launches: Annotated[tuple[Entry, ...], _PARTS]
     storages: Annotated[tuple[Storage, ...], _PARTS]
     excerpts: Annotated[tuple[Excerpt, ...], _PARTS]

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from ttools.core.errors import UsageError
 from ttools.core.records import container, schema
 from ttools.core.records.container import printable
-from ttools.core.records.launch_record import LaunchRecord, Record, Storage, TensorArgument, Value
+from ttools.core.records.launch_record import LaunchRecord, Record, Storage
+from ttools.core.spec import ArgumentSpec, TensorSpec, Value
 
 
 def write_record(record: Record, path: Path) -> None:
@@ -44,17 +46,23 @@ def _part(number: int) -> str:
     return f"storages/{number}.npy"
 
 
-def _launch(launch: LaunchRecord, part: str) -> schema.Launch:
-    changed: dict[str, Any] = {
-        "ttir": part,
-        "parameters": tuple(
-            schema.Parameter(each.name, each.type, _value(each.value)) for each in launch.parameters
-        ),
-        "specialisation": dict(launch.specialisation),
-    }
-    if launch.config is not None:
-        changed["config"] = {name: _plain(value) for name, value in launch.config.items()}
-    return schema.Launch(**{**vars(launch), **changed})
+def _launch(launch: LaunchRecord, part: str) -> schema.Entry:
+    spec, config = launch.spec, launch.spec.site.config
+    return schema.Entry(
+        kernel=spec.kernel,
+        ttir=part,
+        grid=spec.grid,
+        parameters=tuple(map(_parameter, spec.arguments)),
+        specialisation=dict(launch.specialisation),
+        fp_fusion=spec.options.fp_fusion,
+        debug=spec.options.debug,
+        host_line=spec.site.line,
+        config=None if config is None else {name: _plain(v) for name, v in config.items()},
+    )
+
+
+def _parameter(argument: ArgumentSpec) -> schema.Parameter:
+    return schema.Parameter(argument.name, argument.type, _value(argument.value))
 
 
 def _plain(value: Any) -> bool | int | str:
@@ -64,8 +72,8 @@ def _plain(value: Any) -> bool | int | str:
 def _value(value: Value) -> schema.Value:
     if value is None:
         return schema.Null()
-    if isinstance(value, TensorArgument):
-        return schema.Tensor(**asdict(value))
+    if isinstance(value, TensorSpec):
+        return replace(value, storage_bytes=None)  # the storage itself says it
     if isinstance(value, bool):
         return schema.Bool(value)
     if isinstance(value, int):

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from ttools.core import inductor, triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.context_values import bound
@@ -27,20 +29,14 @@ from ttools.core.location import SourceLocation
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 from ttools.core.records.excerpts import excerpts_around
-from ttools.core.records.launch_record import (
-    LaunchRecord,
-    Parameter,
-    Record,
-    Storage,
-    TensorArgument,
-    Value,
-)
+from ttools.core.records.launch_record import LaunchRecord, Record, Storage
 from ttools.core.records.writing import write_record
 from ttools.core.reports.shown import Part, ShowsItself, Table, Text, host_cells
+from ttools.core.spec import ArgumentSpec, TensorSpec, Value
 from ttools.interpreter.api import interpret
 from ttools.interpreter.backend.tuned_config import follow_configs, is_trial
-from ttools.interpreter.records.launch_memory import LaunchMemory
 from ttools.interpreter.records.record_contents import Data
+from ttools.interpreter.records.storage_list import StorageList
 from ttools.interpreter.run.kernel_launch import KernelLaunch, Observer
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -98,12 +94,12 @@ class LaunchRecorder(ShowsItself):
         title = f"{self.recorded:,} of {self.seen:,} launches, for {self.path}"
         rows = [
             (
-                launch.kernel,
-                " x ".join(map(str, launch.grid)),
-                ", ".join(f"{each.name}: {_value_text(each.value)}" for each in launch.parameters),
-                *host_cells(launch.host_line),
+                spec.kernel,
+                " x ".join(map(str, spec.grid)),
+                ", ".join(f"{each.name}: {_value_text(each.value)}" for each in spec.arguments),
+                *host_cells(spec.site.line),
             )
-            for launch in self._taken
+            for spec in (launch.spec for launch in self._taken)
         ]
         yield Table(title, ("kernel", "grid", "arguments", "launched from", "|source"), rows)
         yield from map(Text, self.notes)
@@ -196,11 +192,11 @@ class LaunchRecorder(ShowsItself):
         if not launch.kernel.variants.addresses.is_empty:
             raise UnsupportedError("it takes addresses from memory, which hold here only")
         with self._lock:
-            memory = LaunchMemory(launch, len(self._storages))
-            values = [memory.value(index) for index in range(len(launch.values))]
+            memory = StorageList(launch, len(self._storages))
+            arguments = memory.arguments()
             storages = memory.storages(self.data, sum(each.size for each in self._storages))
             self._storages += storages
-            self._taken.append(_described(launch, values))
+            self._taken.append(_recorded(launch, arguments))
             self._locations += [
                 op.location
                 for function in launch.kernel.variants.module.functions.values()
@@ -267,7 +263,7 @@ def _name(kernel: Any) -> str:
 
 
 def _value_text(value: Value) -> str:
-    if isinstance(value, TensorArgument):
+    if isinstance(value, TensorSpec):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     return str(value)
 
@@ -285,23 +281,12 @@ def _is_chosen(launches: str, number: int) -> bool:
 # ---- one launch
 
 
-def _described(launch: KernelLaunch, values: Sequence[Value]) -> LaunchRecord:
-    plan = launch.kernel.plan
-    parameters = [
-        Parameter(name=name, type=type_name, value=value)
-        for name, type_name, value in zip(plan.names, plan.types, values, strict=True)
-    ]
-    x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
+def _recorded(launch: KernelLaunch, arguments: tuple[ArgumentSpec, ...]) -> LaunchRecord:
+    site = replace(launch.site, line=launch.site.line or host_line())
     return LaunchRecord(
-        kernel=launch.kernel.name,
+        spec=replace(launch.signature, arguments=arguments, site=site),
         ttir=launch.kernel.variants.ttir,
-        grid=(x, y, z),
-        parameters=tuple(parameters),
         specialisation=_specialisation(launch),
-        fp_fusion=launch.kernel.options.fp_fusion,
-        debug=launch.kernel.options.debug,
-        host_line=launch.site.line or host_line(),
-        config=launch.site.config,
     )
 
 

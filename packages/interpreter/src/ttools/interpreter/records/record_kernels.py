@@ -39,32 +39,32 @@ def kernels_of_record(
     record = read_record(path)
     found: dict[str, KernelSource] = {}
     for launch in record.launches:
-        if launch.ttir in found or (only and launch.kernel not in only):
+        if launch.ttir in found or (only and launch.spec.kernel not in only):
             continue
         show(record.excerpts, _files(_module(path, launch)))
         file = folder / f"{len(found)}.ttir"
         file.write_text(without_marks(launch.ttir), "utf-8")
         found[launch.ttir] = KernelSource(
-            name=launch.kernel,
+            name=launch.spec.kernel,
             path=file,
             described=launch.specialisation,
             options={**_compiled_with(launch), **options},
-            launched=launch.host_line,
+            launched=launch.spec.site.line,
         )
     if not found:
-        listed = ", ".join(sorted({launch.kernel for launch in record.launches}))
+        listed = ", ".join(sorted({launch.spec.kernel for launch in record.launches}))
         raise UsageError(f"{path} has no kernel named {', '.join(only)}; it has {listed}")
     return list(found.values())
 
 
 def _compiled_with(launch: LaunchRecord) -> dict[str, int]:
     """What an autotuner's configuration says of a block."""
-    found = {name: (launch.config or {}).get(name) for name in _OPTIONS}
+    found = {name: (launch.spec.site.config or {}).get(name) for name in _OPTIONS}
     return {name: value for name, value in found.items() if isinstance(value, int)}
 
 
 def _module(path: Path, launch: LaunchRecord) -> Module:
-    name = f"kernel `{launch.kernel}` of {path}"
+    name = f"kernel `{launch.spec.kernel}` of {path}"
     module = parse_foreign(launch.ttir, name)
     refuse_damaged_ttir(launch.ttir, name)
     return module

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ttools.core.errors import UsageError, during
 from ttools.core.records.excerpts import show
-from ttools.core.records.launch_record import LaunchRecord, Record, TensorArgument
+from ttools.core.records.launch_record import LaunchRecord, Record
 from ttools.core.records.reading import read_record
-from ttools.core.spec import CallSite, CompileOptions
+from ttools.core.spec import LaunchSpec, TensorSpec
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.api import interpret
 from ttools.interpreter.parser.foreign import foreign
@@ -42,7 +44,7 @@ class RecordedTensor:
         memory: of its storage.
     """
 
-    def __init__(self, argument: TensorArgument, memory: Bytes) -> None:
+    def __init__(self, argument: TensorSpec, memory: Bytes) -> None:
         self._argument = argument
         self.memory = memory
         self.dtype, self.shape = argument.dtype, argument.shape
@@ -115,10 +117,11 @@ def replay(path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> list[Replayed]
     made = []
     with nullcontext() if active_run() is not None else interpret():
         for number, launch in enumerate(record.launches):
-            run = selecting_run(launch.kernel)
+            kernel = launch.spec.kernel
+            run = selecting_run(kernel)
             if run is None:
                 continue
-            with during(f"making launch {number} of {path} again, of kernel `{launch.kernel}`"):
+            with during(f"making launch {number} of {path} again, of kernel `{kernel}`"):
                 made.append(_make(path, record, launch, modules, run, timeout))
     return made
 
@@ -131,16 +134,17 @@ def _make(
     run: Run,
     timeout: float,
 ) -> Replayed:
+    spec = launch.spec
     # Our parser and emitter trust what Triton writes; who wrote this is unknown.
-    with foreign(launch.ttir, f"kernel `{launch.kernel}` of {path}"):
+    with foreign(launch.ttir, f"kernel `{spec.kernel}` of {path}"):
         variants = modules.get(launch.ttir)
         if variants is None:
-            variants = modules[launch.ttir] = Variants(launch.kernel, launch.ttir)
+            variants = modules[launch.ttir] = Variants(spec.kernel, launch.ttir)
             show(record.excerpts, _files(variants))
-        kernel = _kernel(path, launch, variants)
-        values = _values(record, launch)
-        made = KernelLaunch(kernel, launch.grid, values, run)
-        made.site = CallSite(line=launch.host_line or str(path), config=launch.config)
+        kernel = _kernel(path, spec, variants)
+        values = _values(record, spec)
+        made = KernelLaunch(kernel, spec.grid, values, run)
+        made.site = replace(spec.site, line=spec.site.line or str(path))
         make_limited_launch(made, timeout)
     tensors = {
         name: value.numpy()
@@ -161,25 +165,22 @@ def _files(variants: Variants) -> set[str]:
     }
 
 
-def _kernel(path: Path, launch: LaunchRecord, variants: Variants) -> ExecutableKernel:
-    plan = ArgumentPlan(
-        [each.name for each in launch.parameters], [each.type for each in launch.parameters]
-    )
+def _kernel(path: Path, launch: LaunchSpec, variants: Variants) -> ExecutableKernel:
+    plan = ArgumentPlan(launch.names, [each.type for each in launch.arguments])
     pointers = [kind.startswith("!tt.ptr") for kind in variants.parameters]
     if pointers != [index in plan.pointers for index in range(len(plan.types))]:
         raise UsageError(f"{path}: the kernel takes other parameters than the record gives")
-    options = CompileOptions(fp_fusion=launch.fp_fusion, debug=launch.debug)
     return ExecutableKernel(
-        name=launch.kernel, plan=plan, variants=variants, options=options, record=path
+        name=launch.kernel, plan=plan, variants=variants, options=launch.options, record=path
     )
 
 
-def _values(record: Record, launch: LaunchRecord) -> Sequence[Any]:
+def _values(record: Record, launch: LaunchSpec) -> Sequence[Any]:
     storages: dict[int, Bytes] = {}
     values: list[Any] = []
-    for parameter in launch.parameters:
-        value = parameter.value
-        if isinstance(value, TensorArgument):
+    for argument in launch.arguments:
+        value = argument.value
+        if isinstance(value, TensorSpec):
             if value.storage not in storages:
                 storages[value.storage] = make_storage(record.storages[value.storage])
             values.append(RecordedTensor(value, storages[value.storage]))
