@@ -39,7 +39,8 @@ def test_findings_name_cuda_tensors_and_outputs_are_right() -> None:
     assert (finding.kind, finding.program, finding.lane) == ("oob_load", (7, 0, 0), (104,))
     assert finding.argument is not None
     assert (finding.argument.name, finding.argument.shape) == ("x_ptr", (N,))
-    assert finding.argument.storage_bytes == 4 * N
+    assert finding.argument.tensor is not None
+    assert finding.argument.tensor.storage_bytes == 4 * N
     assert (out == x + 1).all()
 
 
@@ -50,7 +51,9 @@ def test_slices_keep_their_storage() -> None:
         assert report.findings == []
         add_one_kernel[(1,)](x[600:], torch.empty(512, device="cuda"), 512, BLOCK=512)
     (finding,) = report.findings
-    assert (finding.kind, finding.argument.offset, finding.lane) == ("oob_load", 600, (400,))
+    assert finding.argument.tensor is not None
+    offset = finding.argument.tensor.element_offset
+    assert (finding.kind, offset, finding.lane) == ("oob_load", 600, (400,))
 
 
 def test_memory_that_nobody_wrote() -> None:

@@ -52,7 +52,7 @@ def test_a_defect_names_the_configurations_that_have_it(tensors) -> None:
     (finding,) = checked.findings
     assert finding.kind == "oob_load"
     assert [c["BLOCK"] for c in finding.configs] == [32, 128]
-    assert [c["BLOCK"] for c in (entry.config or {} for entry in checked.launches)] == [
+    assert [c["BLOCK"] for c in (entry.spec.site.config or {} for entry in checked.launches)] == [
         *(16, 32, 64, 128)
     ]
 

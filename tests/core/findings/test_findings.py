@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.findings.findings import Argument, Finding, merge, merge_in_launch
+from ttools.core.findings.findings import Finding, merge, merge_in_launch
 from ttools.core.location import SourceLocation
+from ttools.core.spec import ArgumentSpec
 
 CONFIGS: list[Any] = [None, {"BLOCK": 32}, {"BLOCK": 64}, {"BLOCK": 64, "num_warps": 8}]
 
@@ -21,7 +22,7 @@ def finding(line: int = 3, argument: str = "x_ptr", **fields: Any) -> Finding:
         severity="error",
         kernel="kernel",
         location=SourceLocation("kernel.py", line, 5) if line else None,
-        argument=Argument(name=argument),
+        argument=ArgumentSpec(name=argument),
         **{**known, **fields},
     )
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.baseline import SCHEMA, Baseline, site_of, write_baseline
-from ttools.core.findings.findings import Finding, LaunchEntry
+from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.core.findings.inline import InlineSuppressions, comments_of
 from ttools.core.findings.suppressions import Ran, Source, SuppressionFile, apply
 from ttools.core.location import SourceLocation
+from ttools.core.spec import CallSite, LaunchSpec
 
 SOURCE = """\
 def helper(p):
@@ -55,7 +56,10 @@ def finding(
 
 
 def ran(*kernels: str, location: str | None = None, active: tuple[str, ...] | None = None) -> Ran:
-    launches = [LaunchEntry(kernel=name, grid=(1, 1, 1), location=location) for name in kernels]
+    launches = [
+        TallyEntry(spec=LaunchSpec(kernel=name, grid=(1, 1, 1), site=CallSite(line=location)))
+        for name in kernels
+    ]
     return Ran(
         launches=launches,
         active=lambda name: active is None or name in active,

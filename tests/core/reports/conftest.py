@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.specs import tensor_argument
 
-from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related
+from ttools.core.findings.findings import Finding, Related, TallyEntry
 from ttools.core.findings.suppressions import Suppressed
 from ttools.core.location import SourceLocation
 from ttools.core.reports.report import Report
 from ttools.core.reports.tensor_map import TOUCH, fold
+from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -55,11 +57,11 @@ def report(tmp_path: Path, source: str) -> Report:
     def at(line: int, text: str, *callers: SourceLocation) -> SourceLocation:
         return SourceLocation(source, line, column(line, text), callers=callers)
 
-    x_ptr = Argument(
-        name="x_ptr", dtype="float32", shape=(4000,), strides=(1,), storage_bytes=16000
+    x_ptr = tensor_argument(
+        "x_ptr", dtype="float32", shape=(4000,), strides=(1,), storage_bytes=16000
     )
-    y_ptr = Argument(
-        name="y_ptr", dtype="bfloat16", shape=(8, 16), strides=(40, 1), offset=5, storage_bytes=4096
+    y_ptr = tensor_argument(
+        "y_ptr", dtype="bfloat16", shape=(8, 16), strides=(40, 1), offset=5, storage_bytes=4096
     )
     load = Finding(
         kind="oob_load",
@@ -106,7 +108,7 @@ def report(tmp_path: Path, source: str) -> Report:
         severity="warning",
         message="load leaves the elements of `x_ptr`: 100% of <a>, [b]\nand more",
         kernel="kernel",
-        argument=Argument(name="x_ptr"),
+        argument=ArgumentSpec(name="x_ptr"),
         location=at(3, "tl.load", at(12, "helper")),
         program=(0, 2, 0),
         lane=(1, 2),
@@ -133,9 +135,15 @@ def report(tmp_path: Path, source: str) -> Report:
     return Report(
         findings=(load, race, inlined, deadlock),
         launches=(
-            LaunchEntry(kernel="kernel", grid=(4, 1, 1), count=16, seconds=0.25, location="b.py:4"),
-            LaunchEntry(kernel="other", grid=(1, 2, 3), config={"BLOCK": 64}),
-            LaunchEntry(kernel="idle", grid=(1, 1, 1)),
+            TallyEntry(
+                spec=LaunchSpec(kernel="kernel", grid=(4, 1, 1), site=CallSite(line="b.py:4")),
+                count=16,
+                seconds=0.25,
+            ),
+            TallyEntry(
+                spec=LaunchSpec(kernel="other", grid=(1, 2, 3), site=CallSite(config={"BLOCK": 64}))
+            ),
+            TallyEntry(spec=LaunchSpec(kernel="idle", grid=(1, 1, 1))),
         ),
         suppressed=(hidden,),
         maps=(fold("kernel", y_ptr, 200, np.array(touches, TOUCH)),),

@@ -18,12 +18,13 @@ from jsonschema import Draft202012Validator
 from junitparser import JUnitXml
 
 from ttools.core.errors import UsageError
-from ttools.core.findings.findings import Finding, LaunchEntry, Unfinished
+from ttools.core.findings.findings import Finding, TallyEntry, Unfinished
 from ttools.core.location import SourceLocation
 from ttools.core.reports.reading import read_findings
 from ttools.core.reports.registry import WRITERS, write_report
 from ttools.core.reports.report import Report
 from ttools.core.reports.sizes import SizesVerdict, Unproved
+from ttools.core.spec import LaunchSpec
 
 Golden = Callable[[str, str], None]
 FINDING = Finding(kind="race", check="racecheck", severity="error", message="m", kernel="k")
@@ -116,7 +117,7 @@ def test_the_schema_knows_every_field(report: Report, schema: Draft202012Validat
             abstained=(Unproved(reason="data decide", line=3, sizes={"n": (7, 9)}),),
         ),
     )
-    entry = LaunchEntry(kernel="k", grid=(0, 0, 0), unfinished=(CUT_SHORT,))
+    entry = TallyEntry(spec=LaunchSpec(kernel="k", grid=(0, 0, 0)), unfinished=(CUT_SHORT,))
     for each in (report, of_sizes, Report(findings=(), launches=(entry,))):
         data = json.loads(write_report(each, "json"))
         schema.validate(data)
@@ -209,8 +210,10 @@ CUT_SHORT = Unfinished(
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "github", "html"])
 def test_every_format_names_what_was_not_checked(form: str) -> None:
-    entry = LaunchEntry(kernel="slow", grid=(1, 1, 1), count=3, unfinished=(CUT_SHORT,))
-    quick = LaunchEntry(kernel="quick", grid=(1, 1, 1), unfinished=(CUT_SHORT,))
+    entry = TallyEntry(
+        spec=LaunchSpec(kernel="slow", grid=(1, 1, 1)), count=3, unfinished=(CUT_SHORT,)
+    )
+    quick = TallyEntry(spec=LaunchSpec(kernel="quick", grid=(1, 1, 1)), unfinished=(CUT_SHORT,))
     for launches, checked in (((entry,), 2), ((quick,), 0)):
         written = write_report(Report(findings=(), launches=launches), form)
         assert "launch 3: race analysis stopped after 10 s" in written

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.findings.findings import Argument
 from ttools.core.reports import tensor_map
 from ttools.core.reports.tensor_map import COLLISION, SHARED, TOUCH, UNTOUCHED, fold
+from ttools.core.spec import ArgumentSpec, ObjectSpec
 
-ARGUMENT = Argument(name="p", dtype="float32")
+ARGUMENT = ArgumentSpec(name="p", value=ObjectSpec(type="float32"))
 
 Touch = tuple[int, int, int, bool]
 touches = st.builds(

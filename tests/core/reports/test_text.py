@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.specs import tensor_argument
 
-from ttools.core.findings.findings import SEVERITIES, Argument, Finding, LaunchEntry, Severity
+from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry
 from ttools.core.location import SourceLocation
 from ttools.core.reports.report import (
     Report,
@@ -20,7 +21,8 @@ from ttools.core.reports.report import (
     shown_path,
     summary,
 )
-from ttools.core.reports.text import affected_text, argument_text, finding_text, is_dense, write
+from ttools.core.reports.text import affected_text, argument_text, finding_text, write
+from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec
 
 
 def test_text_report(report: Report, golden: Callable[[str, str], None]) -> None:
@@ -36,8 +38,8 @@ def test_finding_has_the_look_of_the_house(tmp_path: Path) -> None:
         severity="error",
         message="out-of-bounds load of 4 bytes from `x_ptr`",
         kernel="k",
-        argument=Argument(
-            name="x_ptr", dtype="float32", shape=(4000,), strides=(1,), storage_bytes=16_000
+        argument=tensor_argument(
+            "x_ptr", dtype="float32", shape=(4000,), strides=(1,), storage_bytes=16_000
         ),
         # Of a body without its function, which does not parse: so the carets are one.
         location=SourceLocation(str(path), 12, 9),
@@ -65,33 +67,33 @@ def test_finding_has_the_look_of_the_house(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
-        (Argument(name="p"), "p: a raw address"),
-        (Argument(name="p", dtype="int64", shape=()), "p: int64[]"),
+        (ArgumentSpec(name="p"), "p: a raw address"),
+        (tensor_argument("p", dtype="int64", shape=()), "p: int64[]"),
         (
-            Argument(name="p", dtype="float8_e5m2", shape=(4,), strides=(1,), storage_bytes=4),
+            tensor_argument("p", dtype="float8_e5m2", shape=(4,), strides=(1,), storage_bytes=4),
             "p: float8_e5m2[4] (4 bytes)",
         ),
         (
-            Argument(name="p", dtype="bool", shape=(2, 2), strides=(2, 1), storage_bytes=4),
+            tensor_argument("p", dtype="bool", shape=(2, 2), strides=(2, 1), storage_bytes=4),
             "p: bool[2, 2] (4 bytes)",
         ),
         (
-            Argument(name="p", dtype="int32", shape=(4,), strides=(1,), storage_bytes=4096),
+            tensor_argument("p", dtype="int32", shape=(4,), strides=(1,), storage_bytes=4096),
             "p: int32[4] of a storage of 4,096 bytes",
         ),
         (
-            Argument(name="p", dtype="int32", shape=(2, 3), strides=(1, 2), offset=1000),
+            tensor_argument("p", dtype="int32", shape=(2, 3), strides=(1, 2), offset=1000),
             "p: int32[2, 3] with strides (1, 2)",
         ),
         (
-            Argument(
-                name="p", dtype="int32", shape=(4,), strides=(2,), offset=1000, storage_bytes=4096
+            tensor_argument(
+                "p", dtype="int32", shape=(4,), strides=(2,), offset=1000, storage_bytes=4096
             ),
             "p: int32[4] with strides (2) at element 1,000 of a storage of 4,096 bytes",
         ),
     ],
 )
-def test_argument(argument: Argument, expected: str) -> None:
+def test_argument(argument: ArgumentSpec, expected: str) -> None:
     assert argument_text(argument) == expected
 
 
@@ -104,9 +106,9 @@ def test_dense_tensors_are_those_whose_elements_follow_each_other(
     offsets = [0]
     for size, stride in dimensions:
         offsets = [offset + index * stride for offset in offsets for index in range(size)]
-    assert is_dense(Argument(name="p", shape=shape, strides=strides)) == (
-        offsets == list(range(len(offsets)))
-    )
+    tensor = tensor_argument("p", shape=shape, strides=strides).tensor
+    assert tensor is not None
+    assert tensor.is_dense == (offsets == list(range(len(offsets))))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_extent(report: Report, shape: tuple, count: int, programs: int, expecte
 
 def test_summary_counts(report: Report) -> None:
     assert summary(report) == "2 errors, 1 warning, 1 note in 3 kernels, 18 launches; 1 suppressed"
-    clean = Report(findings=(), launches=(LaunchEntry(kernel="k", grid=(1, 1, 1)),))
+    clean = Report(findings=(), launches=(TallyEntry(spec=LaunchSpec(kernel="k", grid=(1, 1, 1))),))
     assert summary(clean) == "no finding in 1 kernel, 1 launch"
     assert "no Triton kernel was launched" in summary(Report(findings=()))
     assert "of those chosen was launched" in summary(Report(findings=(), some_only=True))
@@ -158,10 +160,20 @@ def test_paths_are_relative_inside_the_root_only(tmp_path: Path) -> None:
 
 
 def test_configurations_that_did_not_run() -> None:
-    def entry(kernel: str, block: int, choices: int) -> LaunchEntry:
-        return LaunchEntry(kernel=kernel, grid=(1, 1, 1), config={"BLOCK": block}, choices=choices)
+    def entry(kernel: str, block: int, choices: int) -> TallyEntry:
+        return TallyEntry(
+            spec=LaunchSpec(
+                kernel=kernel,
+                grid=(1, 1, 1),
+                site=CallSite(config={"BLOCK": block}, choices=choices),
+            )
+        )
 
-    one = [entry("a", 16, 12), entry("a", 16, 10), LaunchEntry(kernel="b", grid=(1, 1, 1))]
+    one = [
+        entry("a", 16, 12),
+        entry("a", 16, 10),
+        TallyEntry(spec=LaunchSpec(kernel="b", grid=(1, 1, 1))),
+    ]
     assert configs_text(one) == "1 of 12 configurations of `a` run (--all-configs)"
     assert configs_text([*one, entry("a", 32, 12)]).startswith("2 of 12 configurations")
     assert configs_text([entry("a", 16, 2), entry("a", 32, 2), entry("c", 1, 1)]) == ""

@@ -21,8 +21,9 @@ import triton.language as tl
 from tests.forked_python import PYTHON
 from tests.forks import forked, in_fork
 
-from ttools.core.findings.findings import Finding, LaunchEntry
+from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.core.location import SourceLocation
+from ttools.core.spec import CallSite, LaunchSpec
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.children.entry import Entry, Member, began, encoded, entries
 from ttools.sanitizer.children.reading import Folder
@@ -186,7 +187,10 @@ FINDING = Finding(
 
 
 def test_entries_come_back_as_they_were(tmp_path: Path) -> None:
-    launch = LaunchEntry(kernel="k", grid=(1, 2, 3), count=4, location="f.py:1", config={"A": 1})
+    launch = TallyEntry(
+        spec=LaunchSpec(kernel="k", grid=(1, 2, 3), site=CallSite(line="f.py:1", config={"A": 1})),
+        count=4,
+    )
     written = [Entry(findings=[FINDING]), Entry(launches=[launch], warnings=["w"], ended=True)]
     numbers = np.array([7])
     written.append(Entry(findings=[replace(FINDING, count=numbers[0], programs=numbers[0])]))

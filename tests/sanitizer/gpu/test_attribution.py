@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.specs import tensor_argument
 
-from ttools.core.findings.findings import Argument
-from ttools.sanitizer.gpu.attribution import Launches, argument_at, distance
-from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
+from ttools.core.spec import LaunchSpec
+from ttools.sanitizer.gpu.attribution import Attribution, argument_at, distance
+from ttools.sanitizer.gpu.launch_log import LogEntry
 from ttools.sanitizer.gpu.output import Frame, Record
 
 FUNCTIONS = st.sampled_from(["add", "mul", "sort"])
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> tuple[list[Launch], list[tuple[Record, Launch | None]]]:
+def runs(draw: st.DrawFn) -> tuple[list[LogEntry], list[tuple[Record, LogEntry | None]]]:
     """Launches one after another, each waited for, and errors with the launch that made them."""
-    position, launches, errors = 28, list[Launch](), list[tuple[Record, Launch | None]]()
+    position, launches, errors = 28, list[LogEntry](), list[tuple[Record, LogEntry | None]]()
     for function in draw(st.lists(FUNCTIONS, max_size=5)):
-        launch = Launch(kernel=function, function=function, grid=(1, 1, 1), begin=position)
+        launch = LogEntry(
+            spec=LaunchSpec(kernel=function, grid=(1, 1, 1)), function=function, begin=position
+        )
         for _ in range(draw(st.integers(0, 3))):
             # A function that was not inlined has another name than its kernel.
             name = draw(st.sampled_from([function, "helper"]))
@@ -34,17 +37,19 @@ def runs(draw: st.DrawFn) -> tuple[list[Launch], list[tuple[Record, Launch | Non
 
 @given(runs())
 def test_errors_belong_to_the_launch_that_printed_them(
-    run: tuple[list[Launch], list[tuple[Record, Launch | None]]],
+    run: tuple[list[LogEntry], list[tuple[Record, LogEntry | None]]],
 ) -> None:
     launches, errors = run
-    index = Launches(launches)
+    index = Attribution(launches)
     assert [index.of(record) for record, _ in errors] == [launch for _, launch in errors]
 
 
 def test_launches_that_were_not_waited_for_go_by_their_function() -> None:
-    captured = Launch(kernel="add", function="add", grid=(1, 1, 1), begin=10)
-    later = Launch(kernel="mul", function="mul", grid=(1, 1, 1), begin=20, end=30)
-    index = Launches([captured, later])
+    captured = LogEntry(spec=LaunchSpec(kernel="add", grid=(1, 1, 1)), function="add", begin=10)
+    later = LogEntry(
+        spec=LaunchSpec(kernel="mul", grid=(1, 1, 1)), function="mul", begin=20, end=30
+    )
+    index = Attribution([captured, later])
     assert index.of(Record(position=50, text="", frame=Frame("add"))) is captured
     assert index.of(Record(position=50, text="", frame=Frame("of_torch"))) is None
     assert index.of(Record(position=5, text="", frame=Frame("add"))) is None
@@ -62,14 +67,13 @@ def test_argument_of_an_address(
     spans: list[tuple[str, int, int]], address: int, names: frozenset[str]
 ) -> None:
     arguments = [
-        LoggedArgument(description=Argument(name=name), start=start, end=start + size)
-        for name, start, size in spans
+        tensor_argument(name, storage=start, storage_bytes=size) for name, start, size in spans
     ]
     found = argument_at(arguments, address, names)
-    named = [each for each in arguments if each.description.name in names]
+    named = [each for each in arguments if each.name in names]
     gaps = {
-        id(each): min(abs(address - byte) for byte in range(each.start or 0, each.end or 0))
-        for each in arguments
+        id(each): min(abs(address - byte) for byte in range(start, start + size))
+        for each, (_, start, size) in zip(arguments, spans, strict=True)
     }
     assert all(distance(each, address) == gaps[id(each)] for each in arguments)
     if found is not None:

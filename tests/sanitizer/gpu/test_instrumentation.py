@@ -13,12 +13,13 @@ import pytest
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.script import Target
+from ttools.core.spec import LaunchSpec
 from ttools.core.triton_versions import instrumentation_modes
 from ttools.sanitizer.checks.registry import CHECKS, parse_checks
 from ttools.sanitizer.gpu import api, instrumentation, sanitize_on_gpu
 from ttools.sanitizer.gpu.findings import gpu_findings
 from ttools.sanitizer.gpu.instrumentation import MODES, parse_modes, require_modes, vendor
-from ttools.sanitizer.gpu.launch_log import Launch
+from ttools.sanitizer.gpu.launch_log import LogEntry
 from ttools.sanitizer.gpu.output import Record
 
 SCRIPT = """\
@@ -108,7 +109,7 @@ def test_an_assertion_is_a_finding(
 def test_kinds_of_assertions(tmp_path: Path, mode: str, text: str, kind: str) -> None:
     """Also of the mode that needs CUDA memory."""
     record = Record(position=0, text=text)
-    launch = Launch(kernel="k", function="k", grid=(1, 1, 1), end=1)
+    launch = LogEntry(spec=LaunchSpec(kernel="k", grid=(1, 1, 1)), function="k", end=1)
     (finding,) = gpu_findings([record], [launch], MODES[mode], tmp_path, lambda name: True)
     assert (finding.kind, finding.kernel) == (kind, "k")
     assert finding.check in CHECKS

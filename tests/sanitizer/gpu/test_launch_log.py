@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ttools.core.triton_versions import CompiledKernelFacts
-from ttools.sanitizer.gpu.launch_log import LOG, REPORT, LaunchLogWriter, read_log
+from ttools.sanitizer.gpu.launch_log import LOG, REPORT, LogWriter, read_log
 
 
 class Pair(NamedTuple):
@@ -26,32 +26,31 @@ def facts(*parameters: str) -> CompiledKernelFacts:
 def test_arguments(tmp_path: Path) -> None:
     storage = torch.zeros(100)
     view, pair = storage[20:80:3], Pair(torch.ones(2, 3, dtype=torch.int64), 7)
-    writer = LaunchLogWriter(tmp_path)
+    writer = LogWriter(tmp_path)
     arguments = (view, pair, 5, float("inf"), None, object())
     parameters = ("x", "pair", "n", "scale", "none", "thing")
     writer.launch(facts(*parameters), (4,), arguments, line="a.py:3", config={"BLOCK": 64})
     (launch,) = read_log(tmp_path).launches
-    assert (launch.kernel, launch.function, launch.grid, launch.ctas) == (
-        "add",
-        "add_0",
-        (4, 1, 1),
-        2,
-    )
-    assert (launch.line, launch.config) == ("a.py:3", {"BLOCK": 64})
+    spec = launch.spec
+    assert (spec.kernel, launch.function, spec.grid) == ("add", "add_0", (4, 1, 1))
+    assert spec.options.blocks == 2
+    assert (spec.site.line, spec.site.config) == ("a.py:3", {"BLOCK": 64})
     assert (tmp_path / (launch.source or "")).read_text() == "module {}"
-    told = {each.description.name: each for each in launch.arguments}
+    told = {each.name: each for each in spec.arguments}
     assert list(told) == ["x", "pair.left", "pair.right", "n", "scale", "none", "thing"]
-    x = told["x"]
-    assert (x.start, x.end) == (storage.data_ptr(), storage.data_ptr() + 400)
-    assert (x.description.shape, x.description.strides) == ((20,), (3,))
-    assert (x.description.offset, x.description.storage_bytes) == (20, 400)
-    assert told["pair.left"].description.dtype == "int64"
-    assert [told[name].value for name in ("pair.right", "n", "scale")] == [7, 5, None]
-    assert told["none"].start is told["thing"].start is None
+    x = told["x"].tensor
+    assert x is not None
+    assert x.extent == (storage.data_ptr(), storage.data_ptr() + 400)
+    assert (x.shape, x.strides) == ((20,), (3,))
+    assert (x.element_offset, x.storage_bytes) == (20, 400)
+    assert told["pair.left"].dtype == "int64"
+    assert [told[name].value for name in ("pair.right", "n")] == [7, 5]
+    assert told["scale"].dtype == "float"
+    assert told["none"].tensor is told["thing"].tensor is None
 
 
 def test_positions_are_lengths_of_the_report(tmp_path: Path) -> None:
-    writer = LaunchLogWriter(tmp_path)
+    writer = LogWriter(tmp_path)
     first = writer.launch(facts(), (1,), ())
     (tmp_path / REPORT).write_text("12345")
     writer.finished(first)
@@ -64,7 +63,7 @@ def test_positions_are_lengths_of_the_report(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.6, 0.9])
 def test_log_that_is_cut_off(kept: float, tmp_path: Path) -> None:
-    writer = LaunchLogWriter(tmp_path)
+    writer = LogWriter(tmp_path)
     for _ in range(3):
         writer.launch(facts("n"), (1,), (5,))
     text = (tmp_path / LOG).read_text()
@@ -73,7 +72,7 @@ def test_log_that_is_cut_off(kept: float, tmp_path: Path) -> None:
 
 
 def test_failures_are_told_once(tmp_path: Path) -> None:
-    writer = LaunchLogWriter(tmp_path)
+    writer = LogWriter(tmp_path)
     for text in ("a", "b", "a"):
         writer.failed(text)
     writer.refused("no such file", misuse=True)

@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 
 from ttools.core import triton_versions
-from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
-from ttools.sanitizer.gpu.launch_watch import LaunchWatch
+from ttools.sanitizer.gpu.launch_log import LogWriter
+from ttools.sanitizer.gpu.launch_watch import RunLogger
 
 
 @triton.jit
@@ -24,7 +24,7 @@ def fill(out, value, size: tl.constexpr):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    with LaunchWatch(LaunchLogWriter(tmp_path)).install():
+    with RunLogger(LogWriter(tmp_path)).install():
         yield tmp_path
 
 
@@ -57,7 +57,7 @@ def test_a_log_that_fails_leaves_the_program_alone(
     def fail(*_: Any, **__: Any) -> int:
         raise OSError("no room")
 
-    monkeypatch.setattr(LaunchLogWriter, "launch", fail)
+    monkeypatch.setattr(LogWriter, "launch", fail)
     out = torch.zeros(8)
     fill[(1,)](out, 5.0, size=8)
     assert out.tolist() == [5.0] * 8
@@ -66,7 +66,7 @@ def test_a_log_that_fails_leaves_the_program_alone(
 
 def test_nothing_is_logged_after_the_end(tmp_path: Path) -> None:
     run = triton_versions.jit_function_class().run
-    log = LaunchLogWriter(tmp_path)
-    with LaunchWatch(log).install():
+    log = LogWriter(tmp_path)
+    with RunLogger(log).install():
         assert triton_versions.jit_function_class().run is not run
     assert triton_versions.jit_function_class().run is run

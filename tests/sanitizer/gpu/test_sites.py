@@ -8,11 +8,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from tests.specs import tensor_argument
 
-from ttools.core.findings.findings import Argument
 from ttools.core.location import SourceLocation
+from ttools.core.spec import LaunchSpec
 from ttools.sanitizer.gpu.findings import UnseenWrites, is_scratch
-from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
+from ttools.sanitizer.gpu.launch_log import LogEntry
 from ttools.sanitizer.gpu.output import Frame, Record
 from ttools.sanitizer.gpu.sites import Site, find_site
 
@@ -110,18 +111,11 @@ def test_without_ttir_the_line_is_what_is_known(tmp_path: Path) -> None:
 # --- doubts -----------------------------------------------------------------------------------
 
 
-def launch(source: Path) -> Launch:
-    out = LoggedArgument(description=Argument(name="out_ptr"), start=1000, end=1256)
-    x = LoggedArgument(description=Argument(name="x_ptr"), start=2000, end=2256)
-    return Launch(
-        kernel="kernel",
-        function="kernel",
-        grid=(1, 1, 1),
-        source=source.name,
-        arguments=(out, x),
-        begin=50,
-        end=60,
-    )
+def launch(source: Path) -> LogEntry:
+    out = tensor_argument("out_ptr", storage=1000, storage_bytes=256)
+    x = tensor_argument("x_ptr", storage=2000, storage_bytes=256)
+    spec = LaunchSpec(kernel="kernel", grid=(1, 1, 1), arguments=(out, x))
+    return LogEntry(spec=spec, function="kernel", source=source.name, begin=50, end=60)
 
 
 def read(address: int, position: int = 55) -> Record:

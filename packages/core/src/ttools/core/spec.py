@@ -9,10 +9,12 @@ memory alive. msgspec encodes and decodes them; what is in a file has the same c
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 #: First address and the one past the last; None if it is unknown.
 Extent: TypeAlias = "tuple[int, int] | None"
@@ -33,8 +35,8 @@ class TensorSpec(
     """A tensor as a strided view of a storage.
 
     Attributes:
-        storage: Identifies the storage: its start address in a process, its index in a file that
-            has a list of storages. Tensors of one launch with the same number share memory.
+        storage: Number of the storage among those of a launch or of a file; its start address
+            where `memory_spec` made the description. Tensors with the same number share memory.
         offset: Bytes from the begin of the storage to the first element.
         shape: Extents.
         strides: Distances of neighbours along each axis, in elements.
@@ -98,9 +100,20 @@ class TensorSpec(
         return self.is_dense and math.prod(self.shape) * self.itemsize == self.storage_bytes
 
 
-#: An argument as data: a tensor, a number, None for a null pointer, or the name of the Python type
-#: of an object that is none of these.
-Value: TypeAlias = TensorSpec | bool | int | float | str | None
+class ObjectSpec(Struct, frozen=True, kw_only=True, tag_field="kind", tag="object"):
+    """An argument that is neither a tensor nor a number.
+
+    Attributes:
+        type: Name of its Python type.
+        address: Where it points, if it stands for a pointer.
+    """
+
+    type: str
+    address: int | None = None
+
+
+#: An argument as data; None is a null pointer.
+Value: TypeAlias = TensorSpec | ObjectSpec | bool | int | float | None
 
 
 class ArgumentSpec(Struct, frozen=True, kw_only=True):
@@ -120,6 +133,20 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
     def tensor(self) -> TensorSpec | None:
         """The argument if it is a tensor."""
         return self.value if isinstance(self.value, TensorSpec) else None
+
+    @property
+    def dtype(self) -> str:
+        """Element type of a tensor, else the name of the Python type; empty if it is unknown."""
+        if isinstance(self.value, TensorSpec):
+            return self.value.dtype
+        if isinstance(self.value, ObjectSpec):
+            return self.value.type
+        return "" if self.value is None else type(self.value).__name__
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Extents of a tensor; None for anything else."""
+        return self.value.shape if isinstance(self.value, TensorSpec) else None
 
 
 class CompileOptions(Struct, frozen=True, kw_only=True):
@@ -179,6 +206,10 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
         """Names of the parameters."""
         return tuple(argument.name for argument in self.arguments)
 
+    def argument(self, index: int) -> ArgumentSpec | None:
+        """Return the argument of a parameter; None for -1, which stands for no parameter."""
+        return self.arguments[index] if 0 <= index < len(self.arguments) else None
+
     def coordinates(self, program: int) -> Grid:
         """Return the ids of a program along the axes of the grid."""
         x, y, _ = self.grid
@@ -190,6 +221,12 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
             return program
         x, y, z = (*program, 0, 0)[:3]
         return int(x + self.grid[0] * (y + self.grid[1] * z))
+
+
+def itemsize(dtype: str) -> int:
+    """Return the bytes of an element, by the first number in a dtype's name: `float8_e5m2`."""
+    bits = re.search(r"\d+", dtype)
+    return int(bits[0]) // 8 if bits else 1
 
 
 def grid_of(extents: Sequence[Any]) -> Grid:
@@ -227,8 +264,10 @@ def _wrapped_extent(argument: Any) -> Extent:
     return storage_extent(base) if hasattr(base, "untyped_storage") else None
 
 
-def tensor_spec(argument: Any) -> TensorSpec | None:
+def memory_spec(argument: Any) -> TensorSpec | None:
     """Describe a tensor, a wrapper around one, or the tensor behind a descriptor.
+
+    The storage is identified by its address, which holds as long as the tensor lives.
 
     Returns:
         None for what has no shape, strides or size of an element.
@@ -254,8 +293,32 @@ def tensor_spec(argument: Any) -> TensorSpec | None:
     )
 
 
-def argument_value(argument: Any) -> Value:
-    """Describe an argument of a launch."""
-    if argument is None or type(argument) in (bool, int, float):
-        return argument  # type: ignore[no-any-return]
-    return tensor_spec(argument) or type(argument).__name__
+def argument_spec(
+    name: str, argument: Any, storages: dict[int, int], kind: str = ""
+) -> ArgumentSpec:
+    """Describe an argument of a launch.
+
+    Args:
+        name: Name of the parameter.
+        argument: The argument.
+        storages: Numbers of the storages of the launch by their addresses; new ones are added.
+        kind: Triton's type of the parameter.
+    """
+    value: Value
+    if argument is None or isinstance(argument, bool):
+        value = argument
+    elif isinstance(argument, (int, float)):
+        value = int(argument) if isinstance(argument, int) else float(argument)
+    else:
+        value = memory_spec(argument) or object_spec(argument)
+    if isinstance(value, TensorSpec):
+        number = storages.setdefault(value.storage, len(storages))
+        value = replace(value, storage=number)
+    return ArgumentSpec(name=name, type=kind, value=value)
+
+
+def object_spec(argument: Any) -> ObjectSpec:
+    """Describe an argument by its type, and its address if it says one."""
+    pointer = getattr(argument, "data_ptr", None)
+    address = int(pointer()) if callable(pointer) else None
+    return ObjectSpec(type=type(argument).__name__, address=address)

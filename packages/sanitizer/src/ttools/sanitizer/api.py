@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.baseline import Baseline
-from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, LaunchEntry, Severity
+from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, Severity, TallyEntry
 from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
 from ttools.core.process.joining import children_call
@@ -74,7 +74,7 @@ class Sanitization(ContextDecorator):
         return Findings(self.report().findings)
 
     @property
-    def launches(self) -> list[LaunchEntry]:
+    def launches(self) -> list[TallyEntry]:
         """What was launched so far, equal launches together."""
         return self.session.launches
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ttools.core.findings.findings import Finding
 from ttools.core.reports.tensor_map import TOUCH, TensorMap, Touches, fold
+from ttools.core.spec import LaunchSpec
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.monitor import Monitor
-from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.races import Records
 
 #: Enough for a reader; pages stay small.
@@ -25,7 +25,7 @@ MAPS_KEPT = 24
 def tensor_maps(
     findings: Sequence[Finding],
     monitor: Monitor,
-    subject: Subject,
+    spec: LaunchSpec,
     regions: Sequence[Region],
     known: Set[str],
 ) -> Iterator[TensorMap]:
@@ -42,16 +42,16 @@ def tensor_maps(
     if not len(accesses):
         return
     writes = np.array([site.kind == "store" for site in monitor.sites], np.bool_)
-    for index, name in enumerate(subject.names):
+    for index, name in enumerate(spec.names):
         start, end = regions[index].storage
         if name in wanted and regions[index].item > 0 and start < end:
-            argument = subject.argument(index)
+            argument = spec.argument(index)
             assert argument is not None
             item = regions[index].item
             touches = _touches(accesses, writes, start, end, item)
             if not len(touches):
                 continue  # loads from memory that is never stored to are not recorded
-            yield fold(subject.kernel, argument, -(-(end - start) // item), touches)
+            yield fold(spec.kernel, argument, -(-(end - start) // item), touches)
 
 
 def _touches(

@@ -94,7 +94,7 @@ class PostMortem:
     ) -> None:
         self.done = True
         launch = checked.launch
-        x, y, _ = checked.subject.grid
+        x, y, _ = checked.spec.grid
         linear = program[0] + x * (program[1] + y * program[2])
         after, monitor = before.again(), launch.monitor
         before.restore()

@@ -65,20 +65,20 @@ class Restoring:
         restored = restored_arguments(tuned.tuner)
         if restored is None:
             return []
-        subject, places = checked.subject, checked.kernel.fact(stores)
+        spec, places = checked.spec, checked.kernel.fact(stores)
         count = len(tuned.configs)
         return [
             Finding(
                 kind=_KIND,
                 check="configs",
                 severity=SHARED_KINDS[_KIND].severity,
-                message=f"each launch reads and changes `{subject.names[index]}`, and the tuner "
+                message=f"each launch reads and changes `{spec.names[index]}`, and the tuner "
                 f"launches many times to time {count} configurations",
-                kernel=subject.kernel,
+                kernel=spec.kernel,
                 location=places.get(index),
-                argument=subject.argument(index),
-                launch=subject.host_line,
-                config=subject.config,
+                argument=spec.argument(index),
+                launch=spec.site.line,
+                config=spec.site.config,
                 help=SHARED_KINDS[_KIND].help,
             )
             for index in _changed_again(checked, restored)
@@ -96,7 +96,7 @@ def _changed_again(checked: CheckedLaunch, restored: frozenset[str]) -> list[int
     written = launch.written_storages
     if written is None or sum(end - start for start, end in written) > _LARGEST:
         return []
-    names = (re.match(r"\w*", name) for name in checked.subject.names)
+    names = (re.match(r"\w*", name) for name in checked.spec.names)
     put_back = {regions[n].storage for n, name in enumerate(names) if name and name[0] in restored}
     read = {regions[n].storage for n in checked.kernel.fact(undefined.reads)} - put_back
     found = {

@@ -19,7 +19,7 @@ from weakref import WeakSet
 from msgspec.structs import replace as replaced
 
 from ttools.core.errors import KernelError
-from ttools.core.findings.findings import Finding, LaunchEntry, merge, merge_in_launch
+from ttools.core.findings.findings import Finding, TallyEntry, merge, merge_in_launch
 from ttools.core.process.host_line import host_callers, host_line
 from ttools.core.process.phases import PhaseStopped
 from ttools.core.reports.report import counted
@@ -213,7 +213,7 @@ class Session:
             spent = limits.get(launch.kernel.name, checked.seconds)
             limits[launch.kernel.name] = max(spent / 2, _LEAST_SECONDS)
         if checked.reaches_foreign_memory:
-            self._beyond_torch[checked.subject.kernel] = None
+            self._beyond_torch[checked.spec.kernel] = None
         self._count(launch, checked)
         if debugger is not None:
             debugger.look(checked, before)
@@ -272,7 +272,7 @@ class Session:
         return merge([*self.own_findings, *self._tally.findings, *self._children().findings])
 
     @property
-    def launches(self) -> list[LaunchEntry]:
+    def launches(self) -> list[TallyEntry]:
         """What ran in all processes, equal launches together, and what is still running."""
         return united([*self._own_launches, *self._children().launches])
 
@@ -285,7 +285,7 @@ class Session:
         return Children() if self.is_child else self.folder.read()
 
     @property
-    def _own_launches(self) -> list[LaunchEntry]:
+    def _own_launches(self) -> list[TallyEntry]:
         return self._tally.entries
 
     @property
@@ -341,10 +341,10 @@ class Session:
         if checked.monitor is None:
             return
         with self._lock:
-            kernel = checked.subject.kernel
+            kernel = checked.spec.kernel
             known = {each.argument.name for each in self.maps if each.kernel == kernel}
             maps = tensor_maps(
-                checked.findings, checked.monitor, checked.subject, checked.regions, known
+                checked.findings, checked.monitor, checked.spec, checked.regions, known
             )
             self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 

@@ -503,7 +503,7 @@ def _state(checked: Sanitization) -> State:
     if phase is not None:
         return phase
     launches = [each for each in checked.launches if each.checked]
-    kernels = counted(len({each.kernel for each in launches}), "kernel")
+    kernels = counted(len({each.spec.kernel for each in launches}), "kernel")
     findings = counted(len(checked.session.findings), "finding")
     done = sum(each.checked for each in launches)
     return State(

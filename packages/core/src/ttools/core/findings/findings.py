@@ -15,33 +15,13 @@ from typing import Any, Literal
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
 from ttools.core.reports.shown import Code, Part, ShowsItself
+from ttools.core.spec import ArgumentSpec, LaunchSpec
 
 Severity = Literal["error", "warning", "note"]
 #: Most severe first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 #: What a launch at the sizes of a finding shows, where all sizes of a range were looked at.
 Witness = Literal["confirmed", "not shown", "too large", "not made"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Argument:
-    """The kernel argument at fault.
-
-    Attributes:
-        name: of the kernel's parameter.
-        dtype: of an element, as torch names it without the module: `float32`.
-        shape: of the tensor passed; None if it has none (a raw address).
-        strides: in elements, one per dimension.
-        offset: of the first element in its storage, in elements.
-        storage_bytes: size of the whole storage; None if unknown.
-    """
-
-    name: str
-    dtype: str = ""
-    shape: tuple[int, ...] | None = None
-    strides: tuple[int, ...] | None = None
-    offset: int = 0
-    storage_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +70,7 @@ class Finding(ShowsItself):
     severity: Severity
     message: str
     kernel: str
-    argument: Argument | None = None
+    argument: ArgumentSpec | None = None
     location: SourceLocation | None = None
     program: tuple[int, int, int] | None = None
     lane: tuple[int, ...] | None = None
@@ -211,28 +191,31 @@ class Unfinished:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchEntry:
+class TallyEntry:
     """One line of a report's list of launches; equal launches are counted together.
 
     Attributes:
-        kernel: its name.
-        grid: three extents; zeros if its compilation did not end, so that they are not known.
-        count: how many launches.
-        seconds: that they took.
-        location: `file:line` of the launch.
-        config: the autotuner's configuration.
-        choices: how many configurations the autotuner had.
-        unfinished: launches among these that were not checked to their end.
+        spec: The launch, without its arguments. The extents of its grid are zero if the compilation
+            of its kernel did not end, so that they are unknown.
+        count: Number of launches.
+        seconds: Seconds that they took together.
+        unfinished: The launches among these that were not checked to their end.
     """
 
-    kernel: str
-    grid: tuple[int, int, int]
+    spec: LaunchSpec
     count: int = 1
     seconds: float = 0.0
-    location: str | None = None
-    config: Mapping[str, Any] | None = field(default=None, hash=False)
-    choices: int = 1
     unfinished: tuple[Unfinished, ...] = ()
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel."""
+        return self.spec.kernel
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """The autotuner's configuration."""
+        return self.spec.site.config
 
     @property
     def checked(self) -> int:

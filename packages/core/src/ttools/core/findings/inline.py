@@ -63,7 +63,7 @@ class InlineSuppressions:
 
     def unused(self, ran: Ran) -> list[Finding]:
         """Notes on comments in launched kernels that matched nothing or give no reason."""
-        hosts = {(entry.location or "").rpartition(":")[0] for entry in ran.launches}
+        hosts = {(entry.spec.site.line or "").rpartition(":")[0] for entry in ran.launches}
         notes: list[Finding] = []
         for file in sorted(self._files | hosts - {""}):
             for comment in comments_of(file):

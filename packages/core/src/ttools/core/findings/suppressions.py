@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ttools.core.errors import UsageError, file_errors
-from ttools.core.findings.findings import Finding, LaunchEntry
+from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.core.json_document import parse_toml
 from ttools.core.location import SourceLocation
 
@@ -52,13 +52,13 @@ class Ran:
         kinds: of findings that there are, to recognise a mistyped one.
     """
 
-    launches: Sequence[LaunchEntry]
+    launches: Sequence[TallyEntry]
     active: Callable[[str], bool] = lambda name: True
     kinds: Collection[str] = ()
 
     @property
     def kernels(self) -> frozenset[str]:
-        return frozenset(entry.kernel for entry in self.launches)
+        return frozenset(entry.spec.kernel for entry in self.launches)
 
 
 class Source(Protocol):

@@ -13,7 +13,7 @@ from ttools.core.errors import UsageError
 from ttools.core.records import container, schema
 from ttools.core.records.container import printable
 from ttools.core.records.launch_record import LaunchRecord, Record, Storage
-from ttools.core.spec import ArgumentSpec, TensorSpec, Value
+from ttools.core.spec import ArgumentSpec, ObjectSpec, TensorSpec, Value
 
 
 def write_record(record: Record, path: Path) -> None:
@@ -78,6 +78,8 @@ def _value(value: Value) -> schema.Value:
         return schema.Bool(value)
     if isinstance(value, int):
         return schema.Int(value)
+    if isinstance(value, ObjectSpec):
+        raise ValueError(f"an argument of type {value.type} cannot be recorded")
     return schema.Float(float(value).hex())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry
+from ttools.core.findings.findings import SEVERITIES, Finding, TallyEntry
 from ttools.core.location import SourceLocation, extent, source_lines
 from ttools.core.reports.page_template import page_template, script_json
 from ttools.core.reports.report import (
@@ -200,11 +200,11 @@ def _map_data(tensor: TensorMap) -> dict[str, Any]:
     }
 
 
-def _launch(entry: LaunchEntry, report: Report) -> list[str]:
-    location = shown_line(entry.location, report.root) if entry.location else ""
-    config = config_text(entry.config)
-    grid = " x ".join(map(str, entry.grid))
+def _launch(entry: TallyEntry, report: Report) -> list[str]:
+    location = shown_line(entry.spec.site.line, report.root) if entry.spec.site.line else ""
+    config = config_text(entry.spec.site.config)
+    grid = " x ".join(map(str, entry.spec.grid))
     count = f"{entry.count:,}"
     if entry.unfinished:
         count += f" ({entry.checked:,} checked to the end)"
-    return [entry.kernel, grid, count, f"{entry.seconds * 1e3:,.2f}", location, config]
+    return [entry.spec.kernel, grid, count, f"{entry.seconds * 1e3:,.2f}", location, config]

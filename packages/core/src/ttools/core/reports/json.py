@@ -10,9 +10,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from ttools.core.findings.findings import Finding
+from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.core.location import SourceLocation, extent
 from ttools.core.reports.report import Report, summary
+from ttools.core.spec import ArgumentSpec
 
 SCHEMA = "ttools.report/1"
 
@@ -32,7 +33,7 @@ def as_data(report: Report) -> dict[str, Any]:
         **sizes,
         "script": {"target": report.target, "exit_code": report.exit_code},
         "summary": summary(report),
-        "launches": [asdict(entry) for entry in report.launches],
+        "launches": [entry_data(entry) for entry in report.launches],
         "findings": [finding_data(finding) for finding in report.findings],
         "suppressed": [
             {"by": entry.by, "reason": entry.reason, "finding": finding_data(entry.finding)}
@@ -49,13 +50,41 @@ def finding_data(finding: Finding) -> dict[str, Any]:
             del fields[name]
     return {
         **fields,
-        "argument": None if finding.argument is None else asdict(finding.argument),
+        "argument": None if finding.argument is None else argument_data(finding.argument),
         "location": location_data(finding.location),
         "variables": dict(finding.variables),
         "related": [
             {**vars(each), "location": location_data(each.location)} for each in finding.related
         ],
         "configs": finding.configs,
+    }
+
+
+def entry_data(entry: TallyEntry) -> dict[str, Any]:
+    """Return a line of the list of launches as plain data."""
+    site = entry.spec.site
+    return {
+        "kernel": entry.spec.kernel,
+        "grid": entry.spec.grid,
+        "count": entry.count,
+        "seconds": entry.seconds,
+        "location": site.line,
+        "config": site.config,
+        "choices": site.choices,
+        "unfinished": [asdict(each) for each in entry.unfinished],
+    }
+
+
+def argument_data(argument: ArgumentSpec) -> dict[str, Any]:
+    """Return an argument as plain data; `offset` is in elements."""
+    tensor = argument.tensor
+    return {
+        "name": argument.name,
+        "dtype": argument.dtype,
+        "shape": argument.shape,
+        "strides": None if tensor is None else tensor.strides,
+        "offset": 0 if tensor is None else tensor.element_offset,
+        "storage_bytes": None if tensor is None else tensor.storage_bytes,
     }
 
 

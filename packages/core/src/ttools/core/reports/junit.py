@@ -30,7 +30,7 @@ class _Case(TestCase):
 def write(report: Report) -> str:
     """The report as one `<testsuites>` document."""
     document = JUnitXml("ttools")
-    launched = [entry.kernel for entry in report.launches]
+    launched = [entry.spec.kernel for entry in report.launches]
     found = [finding.kernel for finding in report.findings]
     hidden = [entry.finding.kernel for entry in report.suppressed]
     kernels = dict.fromkeys([*launched, *found, *hidden])
@@ -50,7 +50,7 @@ def _suite(kernel: str, report: Report) -> TestSuite:
     suite = TestSuite(_clean(kernel) or "suppressions")
     cases = [_case(finding, report) for finding in report.findings if finding.kernel == kernel]
     cases += [_skipped(e, report) for e in report.suppressed if e.finding.kernel == kernel]
-    runs = [entry for entry in report.launches if entry.kernel == kernel]
+    runs = [entry for entry in report.launches if entry.spec.kernel == kernel]
     case = TestCase("launches", _clean(kernel), sum(entry.seconds for entry in runs))
     launches = sum(entry.checked for entry in runs)
     case.system_out = f"{counted(launches, 'launch', 'launches')} checked"

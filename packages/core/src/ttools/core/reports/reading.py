@@ -5,14 +5,18 @@ Owns the way from the report's fields to `Finding`. Must not know who wants the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ttools.core.findings.findings import Argument, Finding, Related, Severity, Witness
+import msgspec
+
+from ttools.core.findings.findings import Finding, Related, Severity, Witness
 from ttools.core.json_document import read_json_document
 from ttools.core.location import SourceLocation, source_line
 from ttools.core.reports.json import SCHEMA
+from ttools.core.spec import ArgumentSpec, ObjectSpec, TensorSpec, itemsize
 
 _Triple = tuple[int, int, int]
 
@@ -52,13 +56,40 @@ class _Related:
 
 
 @dataclass(frozen=True)
+class _Argument:
+    name: str
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+    storage_bytes: int | None = None
+
+    def argument(self) -> ArgumentSpec:
+        if self.shape is None or self.strides is None:
+            return ArgumentSpec(
+                name=self.name, value=ObjectSpec(type=self.dtype) if self.dtype else None
+            )
+        item = itemsize(self.dtype)
+        tensor = TensorSpec(
+            storage=0,
+            offset=self.offset * item,
+            shape=self.shape,
+            strides=self.strides,
+            dtype=self.dtype,
+            itemsize=item,
+            storage_bytes=self.storage_bytes,
+        )
+        return ArgumentSpec(name=self.name, value=tensor)
+
+
+@dataclass(frozen=True)
 class _Finding:
     kind: str
     check: str
     severity: Severity
     message: str
     kernel: str
-    argument: Argument | None = None
+    argument: _Argument | None = None
     location: _Location | None = None
     program: _Triple | None = None
     lane: tuple[int, ...] | None = None
@@ -81,15 +112,21 @@ class _Finding:
         same = {
             name: value
             for name, value in vars(self).items()
-            if name not in ("location", "related", "variables", "configs")
+            if name not in ("argument", "location", "related", "variables", "configs")
         }
         return Finding(
             **same,
+            argument=None if self.argument is None else self.argument.argument(),
             location=_location(self.location),
             related=tuple(each.related() for each in self.related),
             variables=tuple(self.variables.items()),
             other_configs=self.configs[1:],
         )
+
+
+def argument_of(data: Mapping[str, Any]) -> ArgumentSpec:
+    """Return the argument that `argument_data` described."""
+    return msgspec.convert(data, _Argument).argument()
 
 
 @dataclass(frozen=True)

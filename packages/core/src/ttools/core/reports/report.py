@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity, Unfinished
+from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry, Unfinished
 from ttools.core.findings.suppressions import Suppressed
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Report:
 
     findings: tuple[Finding, ...]
     dropped: tuple[Finding, ...] = ()
-    launches: tuple[LaunchEntry, ...] = ()
+    launches: tuple[TallyEntry, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     maps: tuple[TensorMap, ...] = ()
     target: str = ""
@@ -72,7 +72,7 @@ class Report:
         return self.exit_code in _INTERRUPTED
 
     @property
-    def unfinished(self) -> tuple[tuple[LaunchEntry, Unfinished], ...]:
+    def unfinished(self) -> tuple[tuple[TallyEntry, Unfinished], ...]:
         """The launches that were not checked to their end, with why."""
         return tuple((entry, each) for entry in self.launches for each in entry.unfinished)
 
@@ -152,12 +152,14 @@ def _interrupted(report: Report) -> str:
     return "; the run was interrupted, and what it had not done by then was not checked"
 
 
-def unfinished_text(launches: Iterable[LaunchEntry]) -> str:
+def unfinished_text(launches: Iterable[TallyEntry]) -> str:
     """Which launches were not checked to their end, and why; empty if all were.
 
     ``k` (launch 3: race analysis interrupted after 4.2 s)`.
     """
-    texts = [f"`{entry.kernel}` ({each.text})" for entry in launches for each in entry.unfinished]
+    texts = [
+        f"`{entry.spec.kernel}` ({each.text})" for entry in launches for each in entry.unfinished
+    ]
     listed = texts[:_MOST_LISTED]
     if len(texts) > _MOST_LISTED:
         listed.append(counted(len(texts) - _MOST_LISTED, "further launch", "further launches"))
@@ -171,7 +173,7 @@ def no_launch(report: Report) -> str:
     return _NONE_CHOSEN if report.some_only else _NO_LAUNCH
 
 
-def configs_text(launches: Iterable[LaunchEntry]) -> str:
+def configs_text(launches: Iterable[TallyEntry]) -> str:
     """Which autotuned kernels did not run in all of their configurations; empty if none.
 
     `1 of 12 configurations of `matmul` run (--all-configs)`.
@@ -179,9 +181,9 @@ def configs_text(launches: Iterable[LaunchEntry]) -> str:
     ran: dict[str, set[str]] = {}
     choices: Counter[str] = Counter()
     for entry in launches:
-        if entry.choices > 1:
-            ran.setdefault(entry.kernel, set()).add(config_text(entry.config))
-            choices[entry.kernel] = max(choices[entry.kernel], entry.choices)
+        if entry.spec.site.choices > 1:
+            ran.setdefault(entry.spec.kernel, set()).add(config_text(entry.spec.site.config))
+            choices[entry.spec.kernel] = max(choices[entry.spec.kernel], entry.spec.site.choices)
     partly = [
         f"{len(configs):,} of {counted(choices[kernel], 'configuration')} of `{kernel}` run"
         for kernel, configs in ran.items()
@@ -193,9 +195,9 @@ def configs_text(launches: Iterable[LaunchEntry]) -> str:
     return f"{', '.join(listed)} (--all-configs)" if listed else ""
 
 
-def launches_summary(launches: Iterable[LaunchEntry]) -> str:
+def launches_summary(launches: Iterable[TallyEntry]) -> str:
     """`3 kernels, 17 launches`, of those that were checked to their end."""
     entries = [entry for entry in launches if entry.checked]
-    kernels = {entry.kernel for entry in entries}
+    kernels = {entry.spec.kernel for entry in entries}
     total = sum(entry.checked for entry in entries)
     return f"{counted(len(kernels), 'kernel')}, {counted(total, 'launch', 'launches')}"

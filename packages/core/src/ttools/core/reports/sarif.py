@@ -83,9 +83,11 @@ def _invocation(report: Report) -> dict[str, Any]:
         invocation["toolExecutionNotifications"] = [
             {
                 "level": "error",
-                "message": {"text": f"not checked to the end: `{entry.kernel}` ({each.text})"},
+                "message": {"text": f"not checked to the end: `{entry.spec.kernel}` ({each.text})"},
                 "locations": [
-                    _location(location_of_line(entry.location), report.root, entry.kernel)
+                    _location(
+                        location_of_line(entry.spec.site.line), report.root, entry.spec.kernel
+                    )
                 ],
                 "properties": asdict(each),
             }

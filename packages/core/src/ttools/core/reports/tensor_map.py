@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.findings.findings import Argument
+from ttools.core.spec import ArgumentSpec
 
 ROWS = 64
 COLUMNS = 512
@@ -49,7 +49,7 @@ class TensorMap:
     """
 
     kernel: str
-    argument: Argument
+    argument: ArgumentSpec
     elements: int
     elements_per_cell: int
     cells: tuple[tuple[int, ...], ...]
@@ -73,7 +73,7 @@ class _Intervals:
         return _Intervals(self.start[chosen], self.stop[chosen], self.program[chosen])
 
 
-def fold(kernel: str, argument: Argument, elements: int, touches: Touches) -> TensorMap:
+def fold(kernel: str, argument: ArgumentSpec, elements: int, touches: Touches) -> TensorMap:
     """The map of a storage of `elements` elements; what lies outside it is left out.
 
     Collisions are found by element, not by cell: neighbours that write next to each other's

@@ -5,13 +5,12 @@ Owns the words and lines. Colour is the console's business: the text has none.
 
 from __future__ import annotations
 
-import math
-import re
 from pathlib import Path
 
-from ttools.core.findings.findings import Argument, Finding, Related
+from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent
 from ttools.core.reports.report import Report, config_text, counted, shown_line, shown_path, summary
+from ttools.core.spec import ArgumentSpec
 
 _CONFIGS_LISTED = 5
 
@@ -73,45 +72,20 @@ def witness_text(finding: Finding) -> str:
     return ": ".join(filter(None, [", ".join(parts), variables]))
 
 
-def argument_text(argument: Argument) -> str:
+def argument_text(argument: ArgumentSpec) -> str:
     """`x_ptr: float32[4000] (16,000 bytes)`; what is not plain about its layout is added."""
-    if argument.shape is None:
-        type_text = argument.dtype or "a raw address"
-    else:
-        type_text = f"{argument.dtype}[{_numbers(argument.shape)}]"
-    text = f"{argument.name}: {type_text}"
-    if not is_dense(argument):
-        text += f" with strides ({_numbers(argument.strides or ())})"
-    if argument.storage_bytes is None:
+    tensor = argument.tensor
+    if tensor is None:
+        return f"{argument.name}: {argument.dtype or 'a raw address'}"
+    text = f"{argument.name}: {tensor.dtype}[{_numbers(tensor.shape)}]"
+    if not tensor.is_dense:
+        text += f" with strides ({_numbers(tensor.strides)})"
+    if tensor.storage_bytes is None:
         return text
-    if argument.offset == 0 and is_whole(argument):
-        return f"{text} ({argument.storage_bytes:,} bytes)"
-    offset = f" at element {argument.offset:,}" if argument.offset else ""
-    return f"{text}{offset} of a storage of {argument.storage_bytes:,} bytes"
-
-
-def is_dense(argument: Argument) -> bool:
-    """Whether the strides are those of a C-contiguous tensor of this shape, or unknown."""
-    if argument.shape is None or argument.strides is None or 0 in argument.shape:
-        return True
-    expected = 1
-    for size, stride in zip(reversed(argument.shape), reversed(argument.strides), strict=False):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-def is_whole(argument: Argument) -> bool:
-    """Whether a dense tensor fills its storage."""
-    size = math.prod(argument.shape or ())
-    return is_dense(argument) and size * itemsize(argument.dtype) == argument.storage_bytes
-
-
-def itemsize(dtype: str) -> int:
-    """Bytes of an element of a dtype, by the first number in its name: `float8_e5m2` has 1."""
-    bits = re.search(r"\d+", dtype)
-    return int(bits[0]) // 8 if bits else 1
+    if tensor.offset == 0 and tensor.is_whole:
+        return f"{text} ({tensor.storage_bytes:,} bytes)"
+    offset = f" at element {tensor.element_offset:,}" if tensor.offset else ""
+    return f"{text}{offset} of a storage of {tensor.storage_bytes:,} bytes"
 
 
 def related_lines(related: Related, finding: Finding, root: Path) -> list[str]:

@@ -23,11 +23,10 @@ from ttools.core.spec import (
     CompileOptions,
     LaunchSpec,
     TensorSpec,
-    Value,
-    argument_value,
+    argument_spec,
     grid_of,
+    memory_spec,
     storage_extent,
-    tensor_spec,
 )
 from ttools.interpreter.abi.facts import FactFinder
 from ttools.interpreter.abi.module import (
@@ -215,7 +214,10 @@ class KernelLaunch:
     def spec(self) -> LaunchSpec:
         """The launch as data."""
         if self._arguments is None:
-            self._arguments = tuple(map(self._argument, range(len(self.values))))
+            storages: dict[int, int] = {}
+            self._arguments = tuple(
+                self._argument(index, storages) for index in range(len(self.values))
+            )
         return replaced(self.signature, arguments=self._arguments)
 
     @property
@@ -228,19 +230,12 @@ class KernelLaunch:
             site=self.site,
         )
 
-    def _argument(self, index: int) -> ArgumentSpec:
+    def _argument(self, index: int, storages: dict[int, int]) -> ArgumentSpec:
         plan, argument = self.kernel.plan, self.arguments[index]
         kind = plan.types[index]
-        value: Value
-        if index in plan.pointers:
-            value = argument_value(argument)
-        elif isinstance(argument, bool):
-            value = argument
-        elif isinstance(argument, float) or kind.startswith(("f", "bf")):
-            value = float(argument)
-        else:
-            value = int(argument)
-        return ArgumentSpec(name=plan.names[index], type=kind, value=value)
+        if index not in plan.pointers and not isinstance(argument, (int, float)):
+            argument = float(argument) if kind.startswith(("f", "bf")) else int(argument)
+        return argument_spec(plan.names[index], argument, storages, kind)
 
     def memory(self, index: int) -> TensorSpec | None:
         """Describe the tensor of a parameter where the kernel accesses it.
@@ -250,7 +245,7 @@ class KernelLaunch:
         Returns:
             None for what is no tensor, or does not say how large its memory is.
         """
-        tensor, extent = tensor_spec(self.arguments[index]), storage_extent(self.values[index])
+        tensor, extent = memory_spec(self.arguments[index]), storage_extent(self.values[index])
         if tensor is None or extent is None:
             return None
         start, end = extent

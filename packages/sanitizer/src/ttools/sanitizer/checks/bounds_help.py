@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ttools.core.findings.findings import Argument
 from ttools.core.location import source_lines
 from ttools.core.reports.report import counted
+from ttools.core.spec import ArgumentSpec
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region
 
@@ -53,7 +53,7 @@ class Outside:
     address: int
     values: Sequence[tuple[str, object]] = ()
     region: Region | None = None
-    argument: Argument | None = None
+    argument: ArgumentSpec | None = None
     table: str | None = None
 
 
@@ -82,7 +82,7 @@ def bounds_help(outside: Outside) -> str:
         below=f", for example with `{below} >= 0`" if below else ": an index is negative there",
         table=outside.table,
         name=argument.name if argument else "",
-        strides=_tuple(argument.strides) if argument and argument.strides is not None else "",
+        strides=_tuple(argument.tensor.strides) if argument and argument.tensor else "",
     )
 
 
@@ -118,20 +118,11 @@ def _is_descriptor(site: ProbeSite) -> bool:
 
 def _is_inside_if_dense(outside: Outside, region: Region) -> bool:
     """Whether a tensor of this shape would have the element if it were contiguous."""
-    argument = outside.argument
-    if argument is None or argument.shape is None or argument.strides is None:
+    tensor = outside.argument.tensor if outside.argument else None
+    if tensor is None:
         return False
     index = (outside.address - region.view[0]) // max(1, region.item)
-    return 0 <= index < prod(argument.shape) and not _is_dense(argument.shape, argument.strides)
-
-
-def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    step = 1
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent > 1 and stride != step:
-            return False
-        step *= extent
-    return True
+    return 0 <= index < prod(tensor.shape) and not tensor.is_dense
 
 
 def _negative(outside: Outside) -> str | None:

@@ -16,7 +16,7 @@ from ttools.core.location import user_location
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.launch.checked import CheckedLaunch
-from ttools.sanitizer.launch.subject import lane_indices
+from ttools.sanitizer.launch.witness_text import lane_indices, variables
 from ttools.sanitizer.passes.rewrites import Pass
 
 
@@ -146,30 +146,30 @@ class Check:
     # ---- how findings are made
     def finding(self, kind: str, message: str, **fields: Any) -> Finding:
         """A finding in the launch, as severe as its kind unless `fields` of `Finding` differ."""
-        known, subject = self.kinds.get(kind) or SHARED_KINDS[kind], self.checked.subject
+        known, spec = self.kinds.get(kind) or SHARED_KINDS[kind], self.checked.spec
         fields = {"severity": known.severity, "help": known.help, **fields}
         return Finding(
             kind=kind,
             check=self.name,
             message=message,
-            kernel=subject.kernel,
-            launch=subject.host_line,
-            config=subject.config,
+            kernel=spec.kernel,
+            launch=spec.site.line,
+            config=spec.site.config,
             **fields,
         )
 
     def at_lanes(self, count: Count, kind: str, message: str, **fields: Any) -> Finding:
         """A finding of lanes that failed a test, with the first of them as witness."""
-        witness, subject = count.witness, self.checked.subject
+        witness, spec = count.witness, self.checked.spec
         fields = {
             "location": witness.site.location,
-            "variables": subject.variables(witness.values),
+            "variables": variables(spec, witness.values),
             **fields,
         }
         return self.finding(
             kind,
             message,
-            program=subject.program(witness.program),
+            program=spec.coordinates(witness.program),
             lane=lane_indices(witness.lane, witness.site.shape),
             shape=witness.site.shape,
             iteration=witness.iterations,
@@ -187,7 +187,7 @@ class Check:
         """The finding of a `ttools.check` that failed, as its attributes describe it."""
         site = count.witness.site
         defect = dict(site.attributes)
-        argument = self.checked.subject.argument(int(defect.get("argument", -1)))
+        argument = self.checked.spec.argument(int(defect.get("argument", -1)))
         fields = {name: defect[name] for name in ("help", "severity") if defect.get(name)}
         return self.at_lanes(
             count,

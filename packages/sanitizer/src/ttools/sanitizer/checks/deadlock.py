@@ -67,7 +67,7 @@ class Deadlock(Check):
         return self.finding(
             "deadlock",
             first,
-            argument=self.checked.subject.argument(self._waited_on(error.location)),
+            argument=self.checked.spec.argument(self._waited_on(error.location)),
             location=error.location,
             program=error.program,
             notes=tuple(_who_waits(line.strip(), error.location) for line in rest),
@@ -83,7 +83,7 @@ class Deadlock(Check):
         swaps = _places_of_exchanges(checked.launch.kernel.variants.module)
         sites = monitor.sites
         giving = {n for n, site in enumerate(sites) if position_of(site.location) in swaps}
-        x, y, _ = checked.subject.grid
+        x, y, _ = checked.spec.grid
         program = waiter[0] + x * (waiter[1] + y * waiter[2])
         lost = lost_signal(monitor.records()[1], program, giving)
         if lost is None:
@@ -93,7 +93,7 @@ class Deadlock(Check):
             Related(
                 message=f"set here again before it was taken{times}, so that signals are lost",
                 location=sites[lost.site].location,
-                program=checked.subject.program(lost.program),
+                program=checked.spec.coordinates(lost.program),
             ),
         )
 
@@ -116,7 +116,7 @@ class Deadlock(Check):
                 "deadlock",
                 warning.message,
                 severity="warning",
-                argument=self.checked.subject.argument(self._waited_on(warning.location)),
+                argument=self.checked.spec.argument(self._waited_on(warning.location)),
                 location=warning.location,
                 program=warning.program,
                 help=_HELP_CO_RESIDENCY,
@@ -137,7 +137,7 @@ class Deadlock(Check):
 
     def _lock_order(self) -> Iterator[Finding]:
         """The finding of programs that take locks in orders that may block them, if any do."""
-        monitor, subject = self.checked.monitor, self.checked.subject
+        monitor, spec = self.checked.monitor, self.checked.spec
         addresses = self.checked.addresses
         assert monitor is not None
         _, syncs = monitor.records()
@@ -154,16 +154,16 @@ class Deadlock(Check):
         yield self.finding(
             "deadlock",
             "programs take locks in different orders, so that each may hold what another waits for",
-            argument=subject.argument(-1 if owner is None else owner),
+            argument=spec.argument(-1 if owner is None else owner),
             location=sites[first.wanted_site].location,
-            program=subject.program(first.program),
+            program=spec.coordinates(first.program),
             notes=(_held(first, addresses),),
             programs=len(circle),
             related=tuple(
                 Related(
                     message=f"taken here, while {_held(nested, addresses)}",
                     location=sites[nested.wanted_site].location,
-                    program=subject.program(nested.program),
+                    program=spec.coordinates(nested.program),
                 )
                 for nested in circle[1:]
             ),

@@ -63,7 +63,7 @@ class Hints(Check):
         )
 
     def _wrong(self, hint: ArgumentHint, value: int) -> Finding:
-        argument = self.checked.subject.argument(hint.parameter)
+        argument = self.checked.spec.argument(hint.parameter)
         is_address = argument is not None and argument.shape is not None
         text = f"address {value:#x}" if is_address else f"value {value}"
         name = argument.name if argument else f"parameter {hint.parameter}"

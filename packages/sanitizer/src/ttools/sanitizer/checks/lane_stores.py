@@ -15,7 +15,7 @@ from ttools.interpreter.runtime.monitor import Count, Monitor
 from ttools.sanitizer.analysis.dataflow import constant_of
 from ttools.sanitizer.checks.check import Check
 from ttools.sanitizer.launch.replay import on_one_thread, read_and_written
-from ttools.sanitizer.launch.subject import lane_indices
+from ttools.sanitizer.launch.witness_text import lane_indices
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.races import Records, SharedLanes, Site, shared_lanes
 
@@ -85,7 +85,7 @@ def _failed(monitor: Monitor) -> list[Count]:
 
 
 def _overwritten(check: Check, count: Count) -> Finding:
-    argument = check.checked.subject.argument(count.witness.site.parameter)
+    argument = check.checked.spec.argument(count.witness.site.parameter)
     name = f" of `{argument.name}`" if argument else ""
     return check.at_lanes(
         count,
@@ -98,9 +98,9 @@ def _overwritten(check: Check, count: Count) -> Finding:
 
 
 def _always_equal(check: Check, monitor: Monitor, shared: SharedLanes) -> Finding:
-    subject, probe = check.checked.subject, monitor.sites[shared.first.site]
+    spec, probe = check.checked.spec, monitor.sites[shared.first.site]
     owner = check.checked.addresses.owner(shared.first.address, through=probe.parameter)
-    argument = subject.argument(probe.parameter if owner is None else owner)
+    argument = spec.argument(probe.parameter if owner is None else owner)
     name = f" of `{argument.name}`" if argument else ""
     return check.finding(
         "overlapping_store",
@@ -108,7 +108,7 @@ def _always_equal(check: Check, monitor: Monitor, shared: SharedLanes) -> Findin
         severity="note",
         argument=argument,
         location=probe.location,
-        program=subject.program(shared.first.program),
+        program=spec.coordinates(shared.first.program),
         lane=lane_indices(probe.lane_at(shared.first.lane), probe.shape),
         shape=probe.shape,
         notes=(OTHER_DATA,),

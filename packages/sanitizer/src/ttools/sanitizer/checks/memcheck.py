@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from ttools.core.findings.findings import Argument, Finding, Related, Severity
+from ttools.core.findings.findings import Finding, Related, Severity
 from ttools.core.location import user_location
 from ttools.core.reports.report import counted
+from ttools.core.spec import ArgumentSpec
 from ttools.interpreter.analysis.unused_loads import UnusedLoad, commented_loads
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
@@ -21,6 +22,7 @@ from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.host_descriptors import HostDescriptor, defects, end_of_rows
 from ttools.sanitizer.checks.shared_arguments import shared_arguments
 from ttools.sanitizer.checks.wrapped_accesses import wrapped_accesses
+from ttools.sanitizer.launch.witness_text import variables
 from ttools.sanitizer.passes import descriptors
 from ttools.sanitizer.passes.rewrites import Pass
 
@@ -133,7 +135,7 @@ class Memcheck(Check):
         launch = self.checked.launch
         for slot, rank, block in launch.kernel.plan.descriptors:
             base, *extents = launch.arguments[slot : slot + 1 + 2 * rank]
-            argument = self.checked.subject.argument(slot)
+            argument = self.checked.spec.argument(slot)
             described = HostDescriptor(
                 address=int(base.data_ptr()),
                 item=int(base.element_size()),
@@ -160,7 +162,7 @@ class Memcheck(Check):
 
     def _of_shared_arguments(self, shared: Sequence[tuple[int, int]]) -> Iterator[Finding]:
         for one, other in shared:
-            first, second = (self.checked.subject.argument(index) for index in (one, other))
+            first, second = (self.checked.spec.argument(index) for index in (one, other))
             assert first is not None
             assert second is not None
             yield self.finding(
@@ -195,7 +197,7 @@ class _FailedAccess:
     def __init__(self, check: Memcheck, count: Count) -> None:
         checked = check.checked
         self.check, self.count, self.witness = check, count, count.witness
-        self.subject, self.addresses = checked.subject, checked.addresses
+        self.spec, self.addresses = checked.spec, checked.addresses
         self.site, regions = count.witness.site, checked.regions
         known = 0 <= self.site.parameter < len(regions)
         self.region = regions[self.site.parameter] if known else None
@@ -206,11 +208,11 @@ class _FailedAccess:
 
     def finding(self) -> Finding:
         kind, message, notes, help_line = self._classify()
-        argument = self.subject.argument(self.site.parameter)
+        argument = self.spec.argument(self.site.parameter)
         where = f" {self._preposition} `{argument.name}`" if argument else ""
         if argument is None and self.site.choices:
             argument, where = self._one_of_several()
-        if argument is None and (argument := self.subject.argument(self.table)) is not None:
+        if argument is None and (argument := self.spec.argument(self.table)) is not None:
             where = f" from `{argument.name}`"  # the pointer
         mask = () if self.site.masked else (("mask", "none"),)
         fields: dict[str, Any] = {}
@@ -223,7 +225,7 @@ class _FailedAccess:
             kind,
             message + where,
             argument=argument,
-            variables=self.subject.variables(self.witness.values) + mask,
+            variables=variables(self.spec, self.witness.values) + mask,
             notes=notes,
             related=self._related(),
             **fields,
@@ -257,17 +259,15 @@ class _FailedAccess:
         return (Related(message=message, location=self.index.location),)
 
     def _index_table(self) -> str | None:
-        argument = None if self.index is None else self.subject.argument(self.index.parameter)
+        argument = None if self.index is None else self.spec.argument(self.index.parameter)
         return argument.name if argument else None
 
-    def _one_of_several(self) -> tuple[Argument | None, str]:
+    def _one_of_several(self) -> tuple[ArgumentSpec | None, str]:
         """The argument that the access misses, where its pointer is one of several; and words."""
         choices = self.site.choices
-        names = ", ".join(
-            f"`{self.subject.names[n]}`" for n in choices if n < len(self.subject.names)
-        )
+        names = ", ".join(f"`{self.spec.names[n]}`" for n in choices if n < len(self.spec.names))
         nearest = self.addresses.nearest(self.witness.address, choices)
-        argument = None if nearest is None else self.subject.argument(nearest)
+        argument = None if nearest is None else self.spec.argument(nearest)
         return argument, f" {self._preposition} one of {names}" if argument else ""
 
     def _classify(self) -> tuple[str, str, tuple[str, ...], str | None]:
@@ -305,7 +305,7 @@ class _FailedAccess:
                 address=self.witness.address,
                 values=self.witness.values,
                 region=self.region,
-                argument=self.subject.argument(self.site.parameter),
+                argument=self.spec.argument(self.site.parameter),
                 table=self._index_table(),
             )
         )
@@ -315,7 +315,7 @@ class _FailedAccess:
         other = self.addresses.owner(self.witness.address)
         if other is None or other == self.site.parameter:
             return ""
-        return f"it would have landed in `{self.subject.names[other]}`"
+        return f"it would have landed in `{self.spec.names[other]}`"
 
     def _beside_view(self) -> str:
         assert self.region is not None

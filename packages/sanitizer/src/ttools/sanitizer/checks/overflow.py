@@ -53,7 +53,7 @@ class Overflow(Check):
     def _with_effect(self, finding: Finding, access: Count) -> Finding:
         """The finding with what the access did that the wrapped address leads to."""
         witness, site = access.witness, access.witness.site
-        argument = self.checked.subject.argument(site.parameter)
+        argument = self.checked.spec.argument(site.parameter)
         name = f" of `{argument.name}`" if argument else ""
         where = f"outside the {'elements passed' if witness.test == 'view' else 'memory'}{name}"
         lanes = counted(access.lanes, "lane")

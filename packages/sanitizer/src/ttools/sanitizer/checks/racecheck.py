@@ -14,8 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ttools.core.findings.findings import Argument, Finding, Related
+from ttools.core.findings.findings import Finding, Related
 from ttools.core.process.phases import phase
+from ttools.core.spec import ArgumentSpec, LaunchSpec
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import REREADS
 from ttools.interpreter.analysis.effects import exchanges_values
@@ -36,7 +37,7 @@ from ttools.sanitizer.launch.replay import (
     snapshot_before,
     touches,
 )
-from ttools.sanitizer.launch.subject import Subject, lane_indices
+from ttools.sanitizer.launch.witness_text import lane_indices
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.races import AccessRef, Conflict, EarliestReads, Records, find_conflicts
 
@@ -190,7 +191,7 @@ class Racecheck(Check):
         return [(each, _with_others(f, tensors[key])) for key, (each, f) in united.items()]
 
     def _conflict_finding(self, conflict: Conflict, sites: Sequence[ProbeSite]) -> Finding:
-        subject, addresses = self.checked.subject, self.checked.addresses
+        spec, addresses = self.checked.spec, self.checked.addresses
         first, second = conflict.first, conflict.second
         one, other = sites[first.site], sites[second.site]
         # The finding stands where something is stored; the other access is the related one.
@@ -199,7 +200,7 @@ class Racecheck(Check):
             first, second, one, other = second, first, other, one
         owner = addresses.owner(conflict.start, through=other.parameter)
         table = self.checked.kernel.at(pointer_tables, other.location, -1)
-        argument = subject.argument(table if owner is None else owner)
+        argument = spec.argument(table if owner is None else owner)
         name = f"`{argument.name}`" if argument else f"address {conflict.start:#x}"
         storage = addresses.around(conflict.start)
         notes: tuple[str, ...] = ()
@@ -213,7 +214,7 @@ class Racecheck(Check):
         help_line = self.kinds[conflict.kind].help
         if conflict.kind == "race" and one.kind == other.kind == "atomic":
             help_line = _HELP_LOCAL
-        related = [_related(first, one, other, subject)]
+        related = [_related(first, one, other, spec)]
         if conflict.missing_barrier_site is not None:
             release = sites[conflict.missing_barrier_site]
             related.append(
@@ -227,7 +228,7 @@ class Racecheck(Check):
             _message(conflict, one, other, name),
             argument=argument,
             location=other.location,
-            program=subject.program(second.program),
+            program=spec.coordinates(second.program),
             lane=_lane(second, other),
             shape=other.shape,
             notes=notes,
@@ -237,7 +238,7 @@ class Racecheck(Check):
             help=help_line,
         )
 
-    def _tensors(self, conflict: Conflict, named: Argument | None) -> Iterator[str]:
+    def _tensors(self, conflict: Conflict, named: ArgumentSpec | None) -> Iterator[str]:
         """The tensors in which the two conflict: several where buffers take turns.
 
         Args:
@@ -250,7 +251,7 @@ class Racecheck(Check):
             if owner is None or storage is None:
                 return
             holds_witness = storage[0] <= conflict.start < storage[1]
-            yield named.name if named and holds_witness else checked.subject.names[owner]
+            yield named.name if named and holds_witness else checked.spec.names[owner]
             at = int(np.searchsorted(conflict.starts, storage[1]))
 
     def _weak_atomics(self) -> Iterator[Related]:
@@ -277,8 +278,8 @@ def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) ->
     return f"unordered {one.kind} and {other.kind} of the same elements of {name}"
 
 
-def _related(access: AccessRef, site: ProbeSite, beside: ProbeSite, subject: Subject) -> Related:
-    argument = subject.argument(site.parameter)
+def _related(access: AccessRef, site: ProbeSite, beside: ProbeSite, spec: LaunchSpec) -> Related:
+    argument = spec.argument(site.parameter)
     # Two parameters may be one tensor.
     through = (
         f" through `{argument.name}`" if argument and site.parameter != beside.parameter else ""
@@ -286,7 +287,7 @@ def _related(access: AccessRef, site: ProbeSite, beside: ProbeSite, subject: Sub
     return Related(
         message=f"the same element is accessed here ({site.kind}){through}",
         location=site.location,
-        program=subject.program(access.program),
+        program=spec.coordinates(access.program),
         lane=_lane(access, site),
     )
 

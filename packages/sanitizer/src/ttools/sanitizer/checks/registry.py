@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ttools.core.errors import UsageError, did_you_mean
-from ttools.core.findings.findings import LaunchEntry
+from ttools.core.findings.findings import TallyEntry
 from ttools.core.findings.suppressions import Ran
 from ttools.sanitizer.checks.check import SHARED_KINDS, Check
 from ttools.sanitizer.checks.deadlock import Deadlock
@@ -77,7 +77,7 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     return frozenset(chosen or default_checks())
 
 
-def what_ran(launches: Sequence[LaunchEntry], checks: Collection[str]) -> Ran:
+def what_ran(launches: Sequence[TallyEntry], checks: Collection[str]) -> Ran:
     """What a run of some checks could have found, for suppressions that matched nothing.
 
     A name that no check knows counts as looked for: its author should learn that it matches
@@ -89,6 +89,6 @@ def what_ran(launches: Sequence[LaunchEntry], checks: Collection[str]) -> Ran:
         return not asked or not asked.isdisjoint(checks)
 
     # What was cut short may have had what a suppression is for.
-    cut_short = {entry.kernel for entry in launches if entry.unfinished}
-    whole = [entry for entry in launches if entry.kernel not in cut_short]
+    cut_short = {entry.spec.kernel for entry in launches if entry.unfinished}
+    whole = [entry for entry in launches if entry.spec.kernel not in cut_short]
     return Ran(launches=whole, active=is_active, kinds=kinds())

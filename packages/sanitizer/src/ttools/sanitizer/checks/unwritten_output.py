@@ -227,28 +227,28 @@ def _reader(line: str) -> Related:
 
 
 def _sentence(check: Check, index: int, copied_from: frozenset[int]) -> _Sentence:
-    subject, kernel = check.checked.subject, check.checked.kernel
-    notes = ("grid: ({}, {}, {})".format(*subject.grid),)
+    spec, kernel = check.checked.spec, check.checked.kernel
+    notes = ("grid: ({}, {}, {})".format(*spec.grid),)
     stored = kernel.fact(stores).get(index)
     source = min(copied_from - {index}, default=index)
     if index == _BEHIND:
         index = source = kernel.at(pointer_tables, stored, _BEHIND)
-        name = f"a tensor behind `{subject.names[index]}`" if index >= 0 else "a tensor in a table"
+        name = f"a tensor behind `{spec.names[index]}`" if index >= 0 else "a tensor in a table"
     else:
-        name = f"`{subject.names[index]}`"
+        name = f"`{spec.names[index]}`"
     return _Sentence(
         name,
         check.finding(
             "unwritten_output",
             "",
-            argument=subject.argument(index),
+            argument=spec.argument(index),
             location=stored,
             notes=notes,
         ),
         check.finding(
             "uninit_read",
             "",
-            argument=subject.argument(source),
+            argument=spec.argument(source),
             location=kernel.fact(loads).get(source) or stored,
             notes=notes,
             help=_COPIES,

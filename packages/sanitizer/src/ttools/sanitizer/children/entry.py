@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ttools.core.findings.findings import Finding, LaunchEntry
+from ttools.core.findings.findings import Finding, TallyEntry
 
 #: A child writes lines to a file of this kind, and what it is doing now to one of the other.
 LINES, STATE = ".jsonl", ".state"
@@ -49,7 +49,7 @@ class Entry(msgspec.Struct, omit_defaults=True):
 
     member: Member | None = None
     findings: list[Finding] | None = None
-    launches: list[LaunchEntry] | None = None
+    launches: list[TallyEntry] | None = None
     warnings: list[str] | None = None
     ended: bool = False
     unreadable: str | None = None

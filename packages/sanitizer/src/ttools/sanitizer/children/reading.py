@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ttools.core.findings.findings import Finding, LaunchEntry
+from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.sanitizer.children.entry import LINES, STATE, Entry, Member, began, entries
 
 
@@ -30,14 +30,14 @@ class Children:
     """
 
     findings: list[Finding] = field(default_factory=list)
-    launches: list[LaunchEntry] = field(default_factory=list)
+    launches: list[TallyEntry] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def add(self, written: Sequence[Entry], state: bytes) -> None:
         member = next((entry.member for entry in written if entry.member), None)
         if member is None:
             return
-        launches: list[LaunchEntry] = []
+        launches: list[TallyEntry] = []
         warnings: list[str] = []
         for entry in written:
             self.findings += entry.findings or []

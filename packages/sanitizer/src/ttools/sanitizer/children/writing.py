@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ttools.core.findings.findings import Finding, LaunchEntry
+from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.sanitizer.children.entry import (
     LINES,
     STATE,
@@ -43,7 +43,7 @@ class Writer:
     def __init__(
         self,
         folder: Path,
-        launches: Callable[[], list[LaunchEntry]],
+        launches: Callable[[], list[TallyEntry]],
         warnings: Callable[[], list[str]],
     ) -> None:
         self._launches, self._warnings = launches, warnings

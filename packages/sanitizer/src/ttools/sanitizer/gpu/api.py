@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec.structs import replace as replaced
+
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.findings.baseline import Baseline
-from ttools.core.findings.findings import Finding, LaunchEntry, Severity, merge
+from ttools.core.findings.findings import Finding, Severity, TallyEntry, merge
 from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply
 from ttools.core.process.script import Target
@@ -33,7 +35,7 @@ from ttools.sanitizer.gpu.instrumentation import (
     vendor,
 )
 from ttools.sanitizer.gpu.instrumented_run import run_instrumented
-from ttools.sanitizer.gpu.launch_log import Launch
+from ttools.sanitizer.gpu.launch_log import LogEntry
 from ttools.sanitizer.gpu.tool import Tool, find_tool, require_gpu
 from ttools.sanitizer.gpu.tool_run import STDIN, STREAMS, ToolRun, run_tool
 from ttools.sanitizer.gpu.tools import PRINT_LIMIT, GpuTool, tools_for
@@ -86,7 +88,7 @@ class GpuSanitization:
         self, options: GpuOptions, announce: Callable[[str], None] = lambda text: None
     ) -> None:
         self.options = options
-        self.launches: list[LaunchEntry] = []
+        self.launches: list[TallyEntry] = []
         self.warnings: list[str] = []
         self.notes: list[str] = []
         self.status: int | None = None
@@ -180,7 +182,7 @@ class GpuSanitization:
         self._found = merge([*self._found, *found])
         if not self.launches:
             self.launches = _entries(
-                each for each in done.log.launches if self._is_wanted(each.kernel)
+                each for each in done.log.launches if self._is_wanted(each.spec.kernel)
             )
         self._warn(tool, done)
         if not shown and done.status and done.why == "itself":
@@ -292,14 +294,12 @@ def _register(name: str, source: str) -> None:
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
 
-def _entries(launches: Iterable[Launch]) -> list[LaunchEntry]:
+def _entries(launches: Iterable[LogEntry]) -> list[TallyEntry]:
     """Equal launches together, in order of appearance."""
     counts: Counter[str] = Counter()
-    first: dict[str, LaunchEntry] = {}
+    first: dict[str, TallyEntry] = {}
     for launch in launches:
-        entry = LaunchEntry(
-            kernel=launch.kernel, grid=launch.grid, location=launch.line, config=launch.config
-        )
+        entry = TallyEntry(spec=replaced(launch.spec, arguments=()))
         key = repr(entry)
         first.setdefault(key, entry)
         counts[key] += 1

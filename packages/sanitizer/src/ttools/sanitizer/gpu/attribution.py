@@ -10,25 +10,26 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
+from ttools.core.spec import ArgumentSpec
+from ttools.sanitizer.gpu.launch_log import LogEntry, memory_of
 from ttools.sanitizer.gpu.output import Record
 
 
-class Launches:
-    """The launches of a run.
+class Attribution:
+    """Finds the launches of a run that errors belong to.
 
     Args:
         launches: as logged.
     """
 
-    def __init__(self, launches: Sequence[Launch]) -> None:
+    def __init__(self, launches: Sequence[LogEntry]) -> None:
         self._launches = sorted(launches, key=lambda launch: launch.begin)
         self._begins = [launch.begin for launch in self._launches]
-        self._of_function: dict[str, list[Launch]] = defaultdict(list)
+        self._of_function: dict[str, list[LogEntry]] = defaultdict(list)
         for launch in self._launches:
             self._of_function[launch.function].append(launch)
 
-    def of(self, record: Record) -> Launch | None:
+    def of(self, record: Record) -> LogEntry | None:
         """The launch that made an error; None if it was none of the log's."""
         functions = {frame.function for frame in (record.frame, *record.frames) if frame}
         during = self._during(record.position)
@@ -46,7 +47,7 @@ class Launches:
             default=None,
         )
 
-    def _during(self, position: int) -> list[Launch]:
+    def _during(self, position: int) -> list[LogEntry]:
         """The launches under way, the last first: threads may launch at the same time."""
         found = []
         for index in range(bisect_right(self._begins, position) - 1, -1, -1):
@@ -56,15 +57,15 @@ class Launches:
             found.append(launch)
         return found
 
-    def _last(self, function: str, position: int) -> Launch | None:
+    def _last(self, function: str, position: int) -> LogEntry | None:
         known = self._of_function.get(function, [])
         earlier = bisect_right(known, position, key=lambda launch: launch.begin)
         return known[earlier - 1] if earlier else None
 
 
 def argument_at(
-    arguments: Iterable[LoggedArgument], address: int, names: frozenset[str] = frozenset()
-) -> LoggedArgument | None:
+    arguments: Iterable[ArgumentSpec], address: int, names: frozenset[str] = frozenset()
+) -> ArgumentSpec | None:
     """The argument that an access was made through, as far as can be known.
 
     Args:
@@ -74,8 +75,8 @@ def argument_at(
         The one whose storage holds the address, else the nearest; without names, None if no
         storage holds it.
     """
-    known = [each for each in arguments if each.start is not None]
-    named = [each for each in known if each.description.name in names]
+    known = [each for each in arguments if memory_of(each) is not None]
+    named = [each for each in known if each.name in names]
     if len(named) == 1:
         return named[0]
     candidates = named or known
@@ -85,8 +86,9 @@ def argument_at(
     return nearest
 
 
-def distance(argument: LoggedArgument, address: int) -> int:
-    """How many bytes an address is outside an argument's storage; 0 inside."""
-    assert argument.start is not None
-    end = argument.start + 1 if argument.end is None else argument.end
-    return max(argument.start - address, address - end + 1, 0)
+def distance(argument: ArgumentSpec, address: int) -> int:
+    """Return how many bytes an address is outside a tensor's storage; 0 inside."""
+    memory = memory_of(argument)
+    assert memory is not None
+    start, end = memory
+    return max(start - address, address - (start + 1 if end is None else end) + 1, 0)

@@ -15,15 +15,15 @@ from pathlib import Path
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.script import Target, run_target
 from ttools.core.triton_versions import allocate_by_torch, gsan_memory
-from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
-from ttools.sanitizer.gpu.launch_watch import LaunchWatch, wait_for_gpu
+from ttools.sanitizer.gpu.launch_log import LogWriter
+from ttools.sanitizer.gpu.launch_watch import RunLogger, wait_for_gpu
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a target as `python` would and returns its status."""
     folder, kind, name, *rest = arguments
-    log = LaunchLogWriter(Path(folder))
-    LaunchWatch(log).install()
+    log = LogWriter(Path(folder))
+    RunLogger(log).install()
     target = Target(kind=kind, name=name, arguments=tuple(rest))  # type: ignore[arg-type]
     mode = os.environ.get("TRITON_INSTRUMENTATION_MODE")
     if mode:

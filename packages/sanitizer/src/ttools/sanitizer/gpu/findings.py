@@ -12,11 +12,12 @@ from pathlib import Path
 
 from ttools.core.findings.findings import Finding, Related, Severity
 from ttools.core.reports.report import counted
+from ttools.core.spec import ArgumentSpec
 from ttools.sanitizer.checks.bounds_help import distance
 from ttools.sanitizer.checks.registry import CHECKS
-from ttools.sanitizer.gpu.attribution import Launches, argument_at
+from ttools.sanitizer.gpu.attribution import Attribution, argument_at
 from ttools.sanitizer.gpu.instrumentation import TritonTool
-from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
+from ttools.sanitizer.gpu.launch_log import LogEntry, holds, memory_of
 from ttools.sanitizer.gpu.output import Coordinates, Record
 from ttools.sanitizer.gpu.sites import Site, find_site, written_through_descriptors
 from ttools.sanitizer.gpu.tools import GpuTool
@@ -32,29 +33,29 @@ class UnseenWrites:
         folder: of the run, which holds the kernels' TTIR.
     """
 
-    def __init__(self, launches: Sequence[Launch], folder: Path) -> None:
+    def __init__(self, launches: Sequence[LogEntry], folder: Path) -> None:
         self._written = [
             (launch.begin, argument)
             for launch in launches
             if launch.source is not None
-            for argument in launch.arguments
-            if argument.description.name in written_through_descriptors(folder / launch.source)
+            for argument in launch.spec.arguments
+            if argument.name in written_through_descriptors(folder / launch.source)
         ]
 
     def hold(self, record: Record) -> bool:
         """Whether an address may have been written through a descriptor before."""
         address = record.address
         return address is not None and any(
-            begin <= record.position and argument.holds(address)
+            begin <= record.position and holds(argument, address)
             for begin, argument in self._written
         )
 
 
-def is_scratch(record: Record, launch: Launch | None, site: Site) -> bool:
+def is_scratch(record: Record, launch: LogEntry | None, site: Site) -> bool:
     """Whether an access is the compiler's own, to memory that is no argument's."""
     if launch is None or record.address is None or not site.is_compilers:
         return False
-    return not any(argument.holds(record.address) for argument in launch.arguments)
+    return not any(holds(argument, record.address) for argument in launch.spec.arguments)
 
 
 _NOUNS = {"read": "load", "write": "store", "atomic": "atomic access"}
@@ -63,7 +64,7 @@ _OOB = {"read": "oob_load", "write": "oob_store", "atomic": "oob_atomic"}
 
 def gpu_findings(
     records: Sequence[Record],
-    launches: Sequence[Launch],
+    launches: Sequence[LogEntry],
     tool: GpuTool,
     folder: Path,
     only: Callable[[str], bool],
@@ -75,7 +76,7 @@ def gpu_findings(
         folder: of the run, which holds the kernels' TTIR.
         only: the names of the kernels to speak of.
     """
-    index = Launches(launches)
+    index = Attribution(launches)
     unseen = UnseenWrites(launches, folder) if tool.name == "initcheck" else None
     groups: dict[tuple[object, ...], _Group] = {}
     for record in records:
@@ -110,7 +111,7 @@ class _Group:
         return replace(self.first, count=self.count, programs=len(self.blocks))
 
 
-def _site(record: Record, launch: Launch | None, folder: Path) -> Site:
+def _site(record: Record, launch: LogEntry | None, folder: Path) -> Site:
     frame = record.frame
     if frame is None:
         return Site()
@@ -119,7 +120,7 @@ def _site(record: Record, launch: Launch | None, folder: Path) -> Site:
     return find_site(_source(launch, folder), access, frame.file, frame.line)
 
 
-def _source(launch: Launch | None, folder: Path) -> Path | None:
+def _source(launch: LogEntry | None, folder: Path) -> Path | None:
     return folder / launch.source if launch is not None and launch.source else None
 
 
@@ -136,7 +137,7 @@ def _unsupported(finding: Finding) -> Finding:
 
 
 def _finding(
-    record: Record, launch: Launch | None, site: Site, tool: GpuTool, folder: Path
+    record: Record, launch: LogEntry | None, site: Site, tool: GpuTool, folder: Path
 ) -> Finding:
     """An error as a finding of its own."""
     frame = record.frame
@@ -155,15 +156,15 @@ def _finding(
         check=check,
         severity=severity if launch else "warning",
         message=message,
-        kernel=launch.kernel if launch else (frame.function if frame else ""),
-        argument=argument.description if argument else None,
+        kernel=launch.spec.kernel if launch else (frame.function if frame else ""),
+        argument=argument,
         location=site.location,
         program=_program(record, launch),
         variables=_numbers(launch),
         notes=tuple(_notes(record, launch, argument)),
         related=tuple(_related(record, _source(launch, folder))),
-        launch=launch.line if launch else None,
-        config=launch.config if launch else None,
+        launch=launch.spec.site.line if launch else None,
+        config=launch.spec.site.config if launch else None,
         help=known.help if known else None,
     )
 
@@ -226,36 +227,36 @@ def _plain(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _where(record: Record, argument: LoggedArgument | None) -> str:
+def _where(record: Record, argument: ArgumentSpec | None) -> str:
     if argument is None:
         return ""
-    return f" {'from' if record.access == 'read' else 'to'} `{argument.description.name}`"
+    return f" {'from' if record.access == 'read' else 'to'} `{argument.name}`"
 
 
-def _argument(record: Record, launch: Launch | None, site: Site) -> LoggedArgument | None:
+def _argument(record: Record, launch: LogEntry | None, site: Site) -> ArgumentSpec | None:
     if launch is None or record.address is None or record.space != "global":
         return None
-    return argument_at(launch.arguments, record.address, site.parameters)
+    return argument_at(launch.spec.arguments, record.address, site.parameters)
 
 
-def _program(record: Record, launch: Launch | None) -> Coordinates | None:
+def _program(record: Record, launch: LogEntry | None) -> Coordinates | None:
     if record.block is None:
         return None
     x, y, z = record.block
-    return x // (launch.ctas if launch else 1), y, z
+    return x // (launch.spec.options.blocks if launch else 1), y, z
 
 
-def _numbers(launch: Launch | None) -> tuple[tuple[str, str], ...]:
+def _numbers(launch: LogEntry | None) -> tuple[tuple[str, str], ...]:
     """The numbers among the arguments: what masks are made of."""
-    values = launch.arguments if launch else ()
+    values = launch.spec.arguments if launch else ()
     return tuple(
-        (each.description.name, str(each.value))
+        (each.name, str(each.value))
         for each in values
         if isinstance(each.value, int) and not isinstance(each.value, bool)
     )
 
 
-def _notes(record: Record, launch: Launch | None, argument: LoggedArgument | None) -> Iterator[str]:
+def _notes(record: Record, launch: LogEntry | None, argument: ArgumentSpec | None) -> Iterator[str]:
     if argument is not None and record.address is not None:
         yield _position(record.address, max(record.size, 1), argument)
     elif record.address is not None and record.space == "global" and launch is not None:
@@ -266,10 +267,10 @@ def _notes(record: Record, launch: Launch | None, argument: LoggedArgument | Non
         yield "the kernel was not launched by Triton in the process of the script"
 
 
-def _position(address: int, size: int, argument: LoggedArgument) -> str:
+def _position(address: int, size: int, argument: ArgumentSpec) -> str:
     """Where an address is from an argument's storage."""
-    start, end = argument.start, argument.end
-    if start is None or end is None:
+    start, end = memory_of(argument) or (0, None)
+    if end is None:
         return f"address {address:#x}"
     return distance(address, size, (start, end)) or f"byte {address - start:,} of its storage"
 

@@ -17,7 +17,7 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.script import Target
 from ttools.sanitizer.gpu.device_output import read_device_output
 from ttools.sanitizer.gpu.instrumentation import TritonTool
-from ttools.sanitizer.gpu.launch_log import LOG, Launch, LaunchLog, read_log
+from ttools.sanitizer.gpu.launch_log import LOG, LogEntry, RunLog, read_log
 from ttools.sanitizer.gpu.process import run
 from ttools.sanitizer.gpu.tool_run import STDIN, STREAMS, ToolRun, environment
 
@@ -80,14 +80,14 @@ def _show(streams: Path) -> None:
     buffer.flush()
 
 
-def _require_run(tool: TritonTool, folder: Path, log: LaunchLog, status: int) -> None:
+def _require_run(tool: TritonTool, folder: Path, log: RunLog, status: int) -> None:
     if log.refusal is not None:
         raise (UsageError if log.misuse else TtoolsError)(log.refusal)
     if not (folder / LOG).exists():
         raise TtoolsError(f"`{tool.name}` did not start the program: it ended with status {status}")
 
 
-def _failed(launches: Sequence[Launch]) -> list[Launch]:
+def _failed(launches: Sequence[LogEntry]) -> list[LogEntry]:
     """The launches, with positions by which all errors are those of the one that failed."""
     first = next((n for n, each in enumerate(launches) if each.end is None), len(launches) - 1)
     before, during, after = (-2, -1), (0, sys.maxsize), (sys.maxsize, None)
@@ -100,7 +100,7 @@ def _failed(launches: Sequence[Launch]) -> list[Launch]:
     ]
 
 
-def _status(log: LaunchLog, why: str, status: int) -> int:
+def _status(log: RunLog, why: str, status: int) -> int:
     if why == "interrupt":
         return _INTERRUPTED
     if log.status is not None:

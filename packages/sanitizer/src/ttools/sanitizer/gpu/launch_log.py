@@ -13,72 +13,69 @@ import json
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from ttools.core.findings.findings import Argument
-from ttools.core.spec import storage_extent
+from ttools.core.reports.json import argument_data
+from ttools.core.reports.reading import argument_of
+from ttools.core.spec import (
+    ArgumentSpec,
+    CallSite,
+    CompileOptions,
+    LaunchSpec,
+    ObjectSpec,
+    grid_of,
+    memory_spec,
+    object_spec,
+)
 from ttools.core.triton_versions import CompiledKernelFacts
-from ttools.sanitizer.launch.subject import describe
 
 #: In the folder of a run.
 LOG = "launches.jsonl"
 REPORT = "report.txt"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoggedArgument:
-    """An argument of a launch.
-
-    Attributes:
-        description: as findings show it.
-        start: first address of the storage of a tensor; None of what is no memory.
-        end: the address past that storage.
-        value: of a number.
-    """
-
-    description: Argument
-    start: int | None = None
-    end: int | None = None
-    value: int | float | bool | None = None
-
-    def holds(self, address: int) -> bool:
-        return self.start is not None and self.end is not None and self.start <= address < self.end
-
-
 @dataclass(kw_only=True)
-class Launch:
-    """A launch of a kernel.
+class LogEntry:
+    """A launch in the log of a program.
 
     Attributes:
-        kernel: its Python name.
-        function: the name it was compiled under.
-        ctas: thread blocks of a program.
-        line: `file:line` of the launch in host code.
-        config: of the autotuner, if one made the launch.
-        source: file of its TTIR, in the folder of the run.
-        arguments: of the parameters, tuples flattened.
-        begin: position of the launch.
-        end: position when it had run; None if that was not waited for.
+        spec: The launch; storages of its tensors are addresses, tuples are flattened.
+        function: Name that the kernel was compiled under.
+        source: File of its TTIR, in the folder of the run.
+        begin: Position of the launch.
+        end: Position when it had run; None if that was not waited for.
     """
 
-    kernel: str
+    spec: LaunchSpec
     function: str
-    grid: tuple[int, int, int]
-    ctas: int = 1
-    line: str | None = None
-    config: Mapping[str, Any] | None = None
     source: str | None = None
-    arguments: tuple[LoggedArgument, ...] = ()
     begin: int = 0
     end: int | None = None
 
 
+def memory_of(argument: ArgumentSpec) -> tuple[int, int | None] | None:
+    """Return the first address of an argument's storage and the one past it, if that is known."""
+    if isinstance(argument.value, ObjectSpec) and argument.value.address is not None:
+        return argument.value.address, None
+    tensor = argument.tensor
+    if tensor is None:
+        return None
+    size = tensor.storage_bytes
+    return tensor.storage, None if size is None else tensor.storage + size
+
+
+def holds(argument: ArgumentSpec, address: int) -> bool:
+    """Return whether an address is known to be in an argument's storage."""
+    start, end = memory_of(argument) or (0, None)
+    return end is not None and start <= address < end
+
+
 @dataclass(kw_only=True)
-class LaunchLog:
+class RunLog:
     """What a program did.
 
     Attributes:
@@ -88,7 +85,7 @@ class LaunchLog:
         misuse: whether that is the user's mistake.
     """
 
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[LogEntry] = field(default_factory=list)
     status: int | None = None
     failures: list[str] = field(default_factory=list)
     refusal: str | None = None
@@ -98,7 +95,7 @@ class LaunchLog:
 # --- writing ----------------------------------------------------------------------------------
 
 
-class LaunchLogWriter:
+class LogWriter:
     """Writes the log of this process.
 
     Args:
@@ -202,24 +199,21 @@ def _describe(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, (bool, int, float)):
         known = not isinstance(value, float) or math.isfinite(value)
         return {"name": name, "dtype": type(value).__name__, "value": value if known else None}
-    # A descriptor is described by the tensor behind it.
-    tensor = value if hasattr(value, "data_ptr") else getattr(value, "base", value)
-    if not hasattr(tensor, "data_ptr"):
-        return {"name": name, "dtype": type(value).__name__}
-    described = asdict(describe(name, tensor))
-    extent = storage_extent(tensor)
-    if extent is None:
-        return {**described, "start": int(tensor.data_ptr())}
-    return {**described, "start": extent[0], "end": extent[1]}
+    argument = ArgumentSpec(name=name, value=memory_spec(value) or object_spec(value))
+    memory = memory_of(argument)
+    if memory is None:
+        return {"name": name, "dtype": argument.dtype}
+    start, end = memory
+    return {**argument_data(argument), "start": start, **({} if end is None else {"end": end})}
 
 
 # --- reading ----------------------------------------------------------------------------------
 
 
-def read_log(folder: Path) -> LaunchLog:
+def read_log(folder: Path) -> RunLog:
     """The log in the folder of a run; a last line that was cut off is left out."""
-    log = LaunchLog()
-    by_number: dict[int, Launch] = {}
+    log = RunLog()
+    by_number: dict[int, LogEntry] = {}
     path = folder / LOG
     for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         try:
@@ -240,15 +234,23 @@ def read_log(folder: Path) -> LaunchLog:
     return log
 
 
-def _launch(entry: dict[str, Any]) -> Launch:
-    launch = msgspec.convert({**entry, "begin": entry["position"], "arguments": ()}, Launch)
-    return replace(launch, arguments=tuple(map(_argument, entry["arguments"])))
-
-
-def _argument(entry: dict[str, Any]) -> LoggedArgument:
-    return LoggedArgument(
-        description=msgspec.convert(entry, Argument),
-        start=entry.get("start"),
-        end=entry.get("end"),
-        value=entry.get("value"),
+def _launch(entry: dict[str, Any]) -> LogEntry:
+    spec = LaunchSpec(
+        kernel=entry["kernel"],
+        grid=grid_of(entry["grid"]),
+        arguments=tuple(map(_argument, entry["arguments"])),
+        options=CompileOptions(blocks=entry["ctas"]),
+        site=CallSite(line=entry["line"], config=entry["config"]),
     )
+    return LogEntry(
+        spec=spec, function=entry["function"], source=entry["source"], begin=entry["position"]
+    )
+
+
+def _argument(entry: dict[str, Any]) -> ArgumentSpec:
+    if (value := entry.get("value")) is not None:
+        return ArgumentSpec(name=entry["name"], value=value)
+    argument = argument_of(entry)
+    if argument.tensor is not None:
+        return replace(argument, value=replace(argument.tensor, storage=entry["start"]))
+    return replace(argument, value=ObjectSpec(type=argument.dtype, address=entry.get("start")))

@@ -25,17 +25,17 @@ from ttools.core.launch_path import (
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 from ttools.interpreter.backend.tuned_config import autotuner_config, follow_configs, trying
-from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
+from ttools.sanitizer.gpu.launch_log import LogWriter
 
 
-class LaunchWatch:
+class RunLogger:
     """Sees the launches of this process.
 
     Args:
         log: where they are written.
     """
 
-    def __init__(self, log: LaunchLogWriter) -> None:
+    def __init__(self, log: LogWriter) -> None:
         self._log = log
         self._under_way: dict[int, int] = {}  # by thread
 

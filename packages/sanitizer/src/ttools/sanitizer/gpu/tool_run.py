@@ -16,7 +16,7 @@ from typing import Literal
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.process.script import Target
-from ttools.sanitizer.gpu.launch_log import LOG, REPORT, LaunchLog, read_log
+from ttools.sanitizer.gpu.launch_log import LOG, REPORT, RunLog, read_log
 from ttools.sanitizer.gpu.output import Output, read_output
 from ttools.sanitizer.gpu.process import run
 from ttools.sanitizer.gpu.tool import Tool
@@ -49,7 +49,7 @@ class ToolRun:
     """
 
     output: Output
-    log: LaunchLog
+    log: RunLog
     status: int
     why: Literal["itself", "timeout", "interrupt"]
 
@@ -111,7 +111,7 @@ def environment(ours: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **_ENVIRONMENT}
 
 
-def _require_run(tool: GpuTool, folder: Path, output: Output, log: LaunchLog, status: int) -> None:
+def _require_run(tool: GpuTool, folder: Path, output: Output, log: RunLog, status: int) -> None:
     """Refuses a run in which nothing was checked."""
     hopeless = [remark for remark in output.remarks if _HOPELESS.search(remark)]
     if hopeless:
@@ -123,7 +123,7 @@ def _require_run(tool: GpuTool, folder: Path, output: Output, log: LaunchLog, st
         raise TtoolsError(f"compute-sanitizer {tool.name} did not start the program: {said}")
 
 
-def _status(log: LaunchLog, output: Output, why: str, status: int) -> int:
+def _status(log: RunLog, output: Output, why: str, status: int) -> int:
     if why == "interrupt":
         return _INTERRUPTED
     if log.status is not None:

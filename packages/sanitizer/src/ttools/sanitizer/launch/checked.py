@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 
 from ttools.core.device_map.memory import on_host
 from ttools.core.findings.findings import Finding, Unfinished
+from ttools.core.spec import LaunchSpec
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
 from ttools.interpreter.abi.rereads import Rereads
@@ -20,7 +21,6 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.sanitizer.analysis.known_kernel import KnownKernel
 from ttools.sanitizer.launch.options import SanitizeOptions
-from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.memory.foreign import foreign_memory
 from ttools.sanitizer.memory.launch_state import tensors_among
@@ -95,8 +95,9 @@ class CheckedLaunch:
 
     # Few launches have findings: what describes them is not made for each.
     @cached_property
-    def subject(self) -> Subject:
-        return Subject.of(self.launch)
+    def spec(self) -> LaunchSpec:
+        """The launch as findings describe it."""
+        return self.launch.spec
 
     @cached_property
     def addresses(self) -> Addresses:

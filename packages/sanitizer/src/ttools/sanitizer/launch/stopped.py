@@ -32,7 +32,7 @@ def stopped(checked: CheckedLaunch) -> list[Finding]:
     stop = None if monitor is None else monitor.stop
     if stop is None:
         return []
-    subject = checked.subject
+    spec = checked.spec
     kind = "timeout" if stop.reason == "timeout" else "interrupted"
     known = SHARED_KINDS[kind]
     return [
@@ -41,12 +41,12 @@ def stopped(checked: CheckedLaunch) -> list[Finding]:
             check="launch",
             severity=known.severity,
             message=f"the launch was stopped after {stop.seconds:.3g} s {_WHY[stop.reason]}",
-            kernel=subject.kernel,
+            kernel=spec.kernel,
             location=stop.location or checked.kernel.module.kernel.location,
             program=stop.program,
             notes=(_where(stop), stop.progress, *_UNFINISHED),
-            launch=subject.host_line,
-            config=subject.config,
+            launch=spec.site.line,
+            config=spec.site.config,
             help=known.help,
         )
     ]
@@ -94,14 +94,14 @@ def cut_short(checked: CheckedLaunch, record: Unfinished, missing: Sequence[str]
         record: what was stopped.
         missing: sentences on what was not done, for example "races in it were not looked for".
     """
-    subject = checked.subject
+    spec = checked.spec
     return phase_finding(
-        subject.kernel,
+        spec.kernel,
         record,
         missing,
         location=checked.kernel.module.kernel.location,
-        launch=subject.host_line,
-        config=subject.config,
+        launch=spec.site.line,
+        config=spec.site.config,
     )
 
 

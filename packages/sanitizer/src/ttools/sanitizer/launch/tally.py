@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ttools.core.findings.findings import Finding, LaunchEntry, Unfinished, merge_in_launch
+from ttools.core.findings.findings import Finding, TallyEntry, Unfinished, merge_in_launch
 from ttools.core.process.phases import Work
+from ttools.core.spec import CallSite, LaunchSpec
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.stopped import unfinished
-from ttools.sanitizer.launch.subject import Subject
 
 #: Extents of the grid of a launch whose kernel was not compiled.
 _NO_GRID = 0, 0, 0
@@ -29,7 +29,7 @@ class Tally:
         self._checks = checks
         self._lock = threading.Lock()
         #: By what equal launches have in common: how many there were, and their seconds.
-        self._counts: dict[object, tuple[LaunchEntry, int, float]] = {}
+        self._counts: dict[object, tuple[TallyEntry, int, float]] = {}
         #: By the same: why some of them were not checked to their end.
         self._unfinished: defaultdict[object, list[Unfinished]] = defaultdict(list)
         #: Works that have not ended, and their launches unless a kernel is still being compiled.
@@ -64,7 +64,11 @@ class Tally:
         config = None if launch.site.config is None else repr(launch.site.config)
         key = (launch.kernel.name, tuple(launch.grid), launch.site.line, config)
         with self._lock:
-            entry, count, seconds = self._counts.get(key) or (_entry(launch), 0, 0.0)
+            entry, count, seconds = self._counts.get(key) or (
+                TallyEntry(spec=launch.signature),
+                0,
+                0.0,
+            )
             self._counts[key] = entry, count + 1, seconds + checked.report.seconds
             if checked.unfinished is not None:
                 self._unfinished[key].append(checked.unfinished)
@@ -74,13 +78,14 @@ class Tally:
         self._begun[kernel] += 1
         key = kernel, _NO_GRID, line
         with self._lock:
-            entry = LaunchEntry(kernel=kernel, grid=_NO_GRID, location=line)
+            spec = LaunchSpec(kernel=kernel, grid=_NO_GRID, site=CallSite(line=line))
+            entry = TallyEntry(spec=spec)
             _, count, seconds = self._counts.get(key) or (entry, 0, 0.0)
             self._counts[key] = entry, count + 1, seconds
             self._unfinished[key].append(why)
 
     @property
-    def entries(self) -> list[LaunchEntry]:
+    def entries(self) -> list[TallyEntry]:
         """The launches, those that have not ended last."""
         with self._lock:
             entries = [
@@ -90,10 +95,10 @@ class Tally:
         for work, checked in list(self._running.values()):
             pending = self._checks if checked is None else checked.pending
             record = unfinished(work, None, pending)
-            entry = LaunchEntry(kernel=work.kernel, grid=_NO_GRID)
+            spec = LaunchSpec(kernel=work.kernel, grid=_NO_GRID)
             if checked is not None:
-                entry = _entry(checked.launch)
-            entries.append(replace(entry, unfinished=(record,)))
+                spec = checked.launch.signature
+            entries.append(TallyEntry(spec=spec, unfinished=(record,)))
         return entries
 
     @property
@@ -103,11 +108,11 @@ class Tally:
         return [each for checked in running for each in merge_in_launch(list(checked.findings))]
 
 
-def united(entries: Sequence[LaunchEntry]) -> list[LaunchEntry]:
+def united(entries: Sequence[TallyEntry]) -> list[TallyEntry]:
     """Equal launches of several processes together."""
-    together: dict[object, LaunchEntry] = {}
+    together: dict[object, TallyEntry] = {}
     for each in entries:
-        key = (each.kernel, each.grid, each.location, repr(each.config))
+        key = (each.spec.kernel, each.spec.grid, each.spec.site.line, repr(each.spec.site.config))
         first = together.setdefault(key, each)
         if first is not each:
             together[key] = replace(
@@ -117,15 +122,3 @@ def united(entries: Sequence[LaunchEntry]) -> list[LaunchEntry]:
                 unfinished=(*first.unfinished, *each.unfinished),
             )
     return list(together.values())
-
-
-def _entry(launch: KernelLaunch) -> LaunchEntry:
-    """What equal launches have in common; it must not keep the arguments of any alive."""
-    known = Subject.of(launch)
-    return LaunchEntry(
-        kernel=known.kernel,
-        grid=known.grid,
-        location=known.host_line,
-        config=known.config,
-        choices=launch.site.choices,
-    )

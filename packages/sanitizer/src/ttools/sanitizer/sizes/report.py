@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related, Severity
+from ttools.core.findings.findings import Finding, Related, Severity, TallyEntry
 from ttools.core.gpus.launch_rules import RULES
 from ttools.core.reports.report import Report
 from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved, point_text
+from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec, TensorSpec
 from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import shape_of
 from ttools.interpreter.ir.combining import combined_by
@@ -45,7 +46,7 @@ def make_report(result: Result, *, target: str = "", fail_on: Severity = "error"
     return Report(
         findings=findings,
         launches=tuple(
-            LaunchEntry(kernel=kernel, grid=(0, 0, 0), count=count, location=line)
+            TallyEntry(spec=_spec(kernel, line), count=count)
             for (kernel, line), count in entries.items()
         ),
         target=target,
@@ -204,17 +205,24 @@ def _shape(defect: Defect) -> tuple[int, ...]:
     return shape if len(shape) == len(defect.event.lane) else ()
 
 
-def _argument(defect: Defect) -> Argument | None:
+def _spec(kernel: str, line: str | None) -> LaunchSpec:
+    """Return a launch whose grid differs with the sizes."""
+    return LaunchSpec(kernel=kernel, grid=(0, 0, 0), site=CallSite(line=line))
+
+
+def _argument(defect: Defect) -> ArgumentSpec | None:
     launch, index = defect.launch, defect.event.argument
     memory = launch.arguments[index] if 0 <= index < len(launch.arguments) else None
     if not isinstance(memory, Memory):
         return None
-    sizes = defect.sizes
-    return Argument(
-        name=launch.names[index],
-        dtype=str(memory.dtype).removeprefix("torch."),
+    sizes, item = defect.sizes, memory.dtype.itemsize
+    tensor = TensorSpec(
+        storage=0,
+        offset=memory.offset.at(sizes) * item,
         shape=tuple(e.at(sizes) for e in memory.shape),
         strides=tuple(s.at(sizes) for s in memory.strides),
-        offset=memory.offset.at(sizes),
-        storage_bytes=memory.elements.at(sizes) * memory.dtype.itemsize,
+        dtype=str(memory.dtype).removeprefix("torch."),
+        itemsize=item,
+        storage_bytes=memory.elements.at(sizes) * item,
     )
+    return ArgumentSpec(name=launch.names[index], value=tensor)

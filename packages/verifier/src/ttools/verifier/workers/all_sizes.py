@@ -98,6 +98,7 @@ class AllSizes:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     location = finding.location
+    tensor = None if finding.argument is None else finding.argument.tensor
     assert finding.sizes is not None
     return {
         "kind": finding.kind,
@@ -106,7 +107,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "kernel": finding.kernel,
         "where": "" if location is None else f"{Path(location.file).name}:{location.line}",
         "sizes": dict(finding.sizes),
-        "bytes": 0 if finding.argument is None else finding.argument.storage_bytes,
+        "bytes": 0 if tensor is None else tensor.storage_bytes,
     }
 
 
