@@ -238,8 +238,9 @@ def test_a_trace_holds_everything(tmp_path: Path) -> None:
     assert set(recording.names) >= {"n", "pid", "offs", "inside", "acc", "ptrs", "x", "total"}
     launch = recording.launches[0]
     assert (launch.kernel, launch.grid) == ("accumulate", (PROGRAMS, 1, 1))
-    x_ptr, n = launch.arguments[1:3]
-    assert (x_ptr.name, x_ptr.shape, x_ptr.strides) == ("x_ptr", (160,), (1,))
+    x_ptr, n = launch.spec.arguments[1:3]
+    assert x_ptr.tensor is not None
+    assert (x_ptr.name, x_ptr.shape, x_ptr.tensor.strides) == ("x_ptr", (160,), (1,))
     assert (n.name, n.value) == ("n", N)
     assert "def accumulate" in recording.sources[recording.assignments[0].file]
     (offs,) = recording["offs"]

@@ -226,7 +226,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
 def itemsize(dtype: str) -> int:
     """Return the bytes of an element, by the first number in a dtype's name: `float8_e5m2`."""
     bits = re.search(r"\d+", dtype)
-    return int(bits[0]) // 8 if bits else 1
+    return max(1, int(bits[0]) // 8) if bits else 1
 
 
 def grid_of(extents: Sequence[Any]) -> Grid:

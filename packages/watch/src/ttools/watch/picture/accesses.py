@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.reports.access_map import KINDS, AccessMap
+from ttools.core.spec import TensorSpec
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of
 from ttools.interpreter.run.kernel_launch import KernelLaunch
@@ -41,7 +42,7 @@ class AccessBook:
     """
 
     def __init__(self) -> None:
-        self.launches: dict[int, LaunchAccesses] = {}
+        self.launches: dict[int, AccessMaps] = {}
         self.left_out: Counter[str] = Counter()
         self._drawn: Counter[str] = Counter()
 
@@ -51,12 +52,12 @@ class AccessBook:
         (self.left_out if enough else self._drawn)[kernel] += 1
         return not enough
 
-    def begin(self, launch: KernelLaunch, index: int, followed: Sequence[int]) -> LaunchAccesses:
-        self.launches[index] = LaunchAccesses(launch, followed)
+    def begin(self, launch: KernelLaunch, index: int, followed: Sequence[int]) -> AccessMaps:
+        self.launches[index] = AccessMaps(launch, followed)
         return self.launches[index]
 
 
-class LaunchAccesses:
+class AccessMaps:
     """The accesses of one launch.
 
     Args:
@@ -84,7 +85,7 @@ class LaunchAccesses:
             for n, (argument, value) in enumerate(zip(launch.arguments, launch.values, strict=True))
         ]
         self.maps: dict[int, AccessMap] = {}
-        self._tensors: dict[int, tuple[int, int, tuple[int, int]]] = {}
+        self._tensors: dict[int, TensorSpec] = {}
         for n in sorted(launch.kernel.plan.pointers):
             self._add_tensor(n, followed[:MOST_FOLLOWED])
         self.elsewhere = 0
@@ -92,18 +93,10 @@ class LaunchAccesses:
         self._lock = threading.Lock()
 
     def _add_tensor(self, n: int, followed: Sequence[int]) -> None:
-        argument, region = self.launch.arguments[n], self.regions[n]
-        tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
-        try:
-            shape = tuple(int(extent) for extent in tensor.shape)
-            strides = tuple(int(tensor.stride(axis)) for axis in range(len(shape)))
-            item = int(tensor.element_size())
-        except (AttributeError, TypeError):
-            return
-        if 0 in shape or region is ANYWHERE:
-            return
-        self.maps[n] = AccessMap(shape, strides, followed)
-        self._tensors[n] = self.launch.raw_parameters[n], item, region.storage
+        tensor = self.launch.memory(n)
+        if tensor is not None and 0 not in tensor.shape and self.regions[n] is not ANYWHERE:
+            self.maps[n] = AccessMap(tensor.shape, tensor.strides, followed)
+            self._tensors[n] = tensor
 
     def take(self, log: NDArray[Any]) -> None:
         """Takes logged accesses, see `access_log.access_dtype`."""
@@ -116,14 +109,15 @@ class LaunchAccesses:
         parameter = np.array([each.parameter for each in sites], np.int64)[site]
         left = np.ones(len(records), np.bool_)
         with self._lock:
-            for n, (address, item, (low, high)) in self._tensors.items():
+            for n, tensor in self._tensors.items():
+                address, (low, high) = tensor.address, self.regions[n].storage
                 within = (records["start"] >= low) & (records["start"] < high)
                 own = left & within & ((parameter == n) | (parameter < 0))
                 if own.any():
                     left &= ~own
                     chosen = records[own]
-                    start = (chosen["start"] - address) // item
-                    stop = -((address - chosen["end"]) // item)
+                    start = (chosen["start"] - address) // tensor.itemsize
+                    stop = -((address - chosen["end"]) // tensor.itemsize)
                     self.maps[n].add(start, stop, chosen["program"], kind[own])
             rest = records[left]
             self.elsewhere += int((rest["end"] - rest["start"]).sum())

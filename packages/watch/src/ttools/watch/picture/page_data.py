@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
+from ttools.core.spec import ArgumentSpec
+from ttools.watch.picture.accesses import AccessBook, AccessMaps
 from ttools.watch.picture.value_cells import value_data
 from ttools.watch.report.summary import assignment_text
-from ttools.watch.trace.record import Argument, Assignment, Launch, Record
+from ttools.watch.trace.record import Assignment, Record, TraceEntry
 from ttools.watch.trace.recording import Recording
 
 
@@ -42,8 +43,8 @@ def page_data(recording: Recording, book: AccessBook, most_values: int) -> dict[
 
 def _launch(
     recording: Recording,
-    launch: Launch,
-    accesses: LaunchAccesses,
+    launch: TraceEntry,
+    accesses: AccessMaps,
     records: Sequence[Record],
     share: int,
 ) -> dict[str, Any]:
@@ -64,11 +65,11 @@ def _launch(
         "kernel": launch.kernel,
         "grid": list(launch.grid),
         "arguments": [
-            *(_argument(argument) for argument in launch.arguments),
+            *(_argument(argument) for argument in launch.spec.arguments),
             *(_constant(name, value) for name, value in accesses.launch.kernel.constants.items()),
         ],
         "maps": [
-            {"name": launch.arguments[n].name, **drawn.data()} for n, drawn in accesses.maps.items()
+            {"name": launch.spec.names[n], **drawn.data()} for n, drawn in accesses.maps.items()
         ],
         "notes": notes,
         "assignments": [_assignment(assignment) for assignment in assignments],
@@ -79,7 +80,7 @@ def _launch(
 
 def _is_parameter(recording: Recording, record: Record) -> bool:
     """Whether a value is an argument, which is listed anyway."""
-    if all(argument.name != record.name for argument in record.launch.arguments):
+    if all(argument.name != record.name for argument in record.launch.spec.arguments):
         return False
     lines = recording.source_lines(record.assignment.file)
     statement = "".join(lines[record.assignment.line - 1 : record.assignment.line]).lstrip()
@@ -95,17 +96,13 @@ def _first_iterations(records: Sequence[Record], share: int) -> list[Record]:
     return [record for own in programs.values() for record in own[:each]]
 
 
-def _argument(argument: Argument) -> dict[str, Any]:
-    if argument.value is not None:
+def _argument(argument: ArgumentSpec) -> dict[str, Any]:
+    tensor = argument.tensor
+    if tensor is None:
         return {"name": argument.name, "text": f"{argument.type} {argument.value}"}
-    shape = ", ".join(map(str, argument.shape))
-    text = f"{argument.type.removeprefix('*')}[{shape}]"
-    contiguous = 1
-    for extent, stride in zip(reversed(argument.shape), reversed(argument.strides), strict=True):
-        if extent > 1 and stride != contiguous:
-            text += f", strides {', '.join(map(str, argument.strides))}"
-            break
-        contiguous *= extent
+    text = f"{argument.type.removeprefix('*')}[{', '.join(map(str, tensor.shape))}]"
+    if not tensor.is_dense:
+        text += f", strides {', '.join(map(str, tensor.strides))}"
     return {"name": argument.name, "text": text}
 
 

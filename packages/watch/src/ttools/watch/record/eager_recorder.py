@@ -24,7 +24,7 @@ from ttools.interpreter.eager.session import Program, current
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.watch.record.eager_source import report_assignments
-from ttools.watch.trace.record import Assignment, Launch
+from ttools.watch.trace.record import Assignment, TraceEntry, stored
 from ttools.watch.trace.trace_format import TraceWriter
 
 
@@ -46,7 +46,7 @@ class EagerRecorder:
         self._kernel = ""
         self._parameters: dict[str, int] = {}
 
-    def run(self, launch: KernelLaunch, described: Launch, programs: Sequence[int]) -> None:
+    def run(self, launch: KernelLaunch, described: TraceEntry, programs: Sequence[int]) -> None:
         """Runs programs of a launch; memory is afterwards as before.
 
         Args:
@@ -67,7 +67,7 @@ class EagerRecorder:
                 f"comparing kernel `{launch.kernel.name}`, which stores through pointers from "
                 "memory"
             )
-        self.writer.describe("launch", described)
+        self.writer.describe("launch", stored(described))
         self._launch, self._kernel = described.index, launch.kernel.name
         self._parameters = {name: n for n, name in enumerate(launch.kernel.plan.names)}
         self._iterations.clear()

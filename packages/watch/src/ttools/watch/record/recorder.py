@@ -14,12 +14,12 @@ from math import prod
 from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
-import msgspec
+import msgspec.structs
 import numpy as np
 
 from ttools.core.location import SourceLocation, source_lines
 from ttools.core.sources import fingerprint
-from ttools.core.spec import storage_extent
+from ttools.core.spec import ArgumentSpec, LaunchSpec, storage_extent
 from ttools.interpreter.abi.module import Instruments, Site
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir import element_type as element_of
@@ -27,11 +27,11 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.selection import Grid, arrange
-from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
+from ttools.watch.picture.accesses import AccessBook, AccessMaps
 from ttools.watch.record.eager_recorder import EagerRecorder
 from ttools.watch.record.rewrite import insert_watches
 from ttools.watch.trace.elements import numpy_type
-from ttools.watch.trace.record import Argument, Assignment, Launch
+from ttools.watch.trace.record import Assignment, TraceEntry, pointer_argument, stored
 from ttools.watch.trace.trace_format import TraceWriter
 from ttools.watch.variables.selectors import (
     Selector,
@@ -126,7 +126,9 @@ class Recorder:
             accesses = self._book.begin(launch, described.index, programs)
         return self._execute(launch, described.index, table, accesses)
 
-    def _run_twin(self, launch: KernelLaunch, described: Launch, programs: Sequence[int]) -> None:
+    def _run_twin(
+        self, launch: KernelLaunch, described: TraceEntry, programs: Sequence[int]
+    ) -> None:
         assert self._twin is not None
         if launch.kernel.variants.synchronises:
             launch.run.warn(
@@ -136,12 +138,12 @@ class Recorder:
         self._twin.run(launch, described, programs)
 
     def _execute(
-        self, launch: KernelLaunch, index: int, table: Any, accesses: LaunchAccesses | None
+        self, launch: KernelLaunch, index: int, table: Any, accesses: AccessMaps | None
     ) -> LaunchReport:
         def rewrite(module: Module) -> None:
             insert_watches(module, choose(_watchable(module, launch).variables, self._selectors))
 
-        watch = _LaunchWatch(self, index, launch.kernel.name, table)
+        watch = _ValueTaker(self, index, launch.kernel.name, table)
         if accesses is None:
             return launch.execute(self.instruments, rewrite=rewrite, watch=watch)
         watch.takes_log = accesses.take
@@ -178,13 +180,14 @@ class Recorder:
             programs = f"0,last,random:{self._most - 2}"
         return arrange(grid, "natural", self._seed, programs)
 
-    def _describe(self, launch: KernelLaunch, grid: Grid) -> Launch:
+    def _describe(self, launch: KernelLaunch, grid: Grid) -> TraceEntry:
         with self._lock:
             index = self._launches
             self._launches += 1
         arguments = tuple(_argument(launch, n) for n in range(len(launch.values)))
-        described = Launch(index, launch.kernel.name, grid, arguments)
-        self.writer.describe("launch", described)
+        spec = LaunchSpec(kernel=launch.kernel.name, grid=grid, arguments=arguments)
+        described = TraceEntry(index, spec)
+        self.writer.describe("launch", stored(described))
         return described
 
     def number_of(self, kernel: str, site: Site) -> int:
@@ -250,7 +253,7 @@ def _watchable(module: Module, launch: KernelLaunch) -> Found:
     return Found(kept, found.unavailable)
 
 
-class _LaunchWatch:
+class _ValueTaker:
     """Takes the values of one launch, see `monitor.Watch`."""
 
     def __init__(self, recorder: Recorder, launch: int, kernel: str, table: Any) -> None:
@@ -292,13 +295,14 @@ def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
     return read
 
 
-def _argument(launch: KernelLaunch, n: int) -> Argument:
-    name, type, value = launch.kernel.plan.names[n], launch.kernel.plan.types[n], launch.values[n]
-    if n not in launch.kernel.plan.pointers:
-        return Argument(name, type, value if isinstance(value, (int, float)) else float(value))
-    argument, address = launch.arguments[n], launch.raw_parameters[n]
-    tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
-    shape = tuple(int(extent) for extent in getattr(tensor, "shape", ()))
-    strides = tuple(int(tensor.stride(axis)) for axis in range(len(shape)))
-    storage = storage_extent(value) or (address, address)
-    return Argument(name, type, None, shape, strides, address, storage)
+def _argument(launch: KernelLaunch, index: int) -> ArgumentSpec:
+    """Describe an argument where the kernel accesses it."""
+    argument = launch.spec.arguments[index]
+    if index not in launch.kernel.plan.pointers:
+        return argument
+    tensor = launch.memory(index)
+    if tensor is not None:
+        return msgspec.structs.replace(argument, value=tensor)
+    address = launch.raw_parameters[index]
+    storage = storage_extent(launch.values[index]) or (address, address)
+    return pointer_argument(argument.name, argument.type, address, storage)

@@ -21,7 +21,7 @@ from ttools.core.location import SourceLocation, excerpt
 from ttools.core.reports.shown import Code, Part, ShowsItself
 from ttools.watch.report.summary import launch_text, number_text, target_text
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.record import Assignment, Launch, Record
+from ttools.watch.trace.record import Assignment, Record, TraceEntry
 from ttools.watch.trace.recording import Recording
 
 #: Relative and absolute tolerance by type; those of torch.testing, integers are exact.
@@ -128,7 +128,7 @@ def compare(
 
 def _is_implied(record: Record) -> bool:
     """Whether a value is one that Python does not record: an argument, what is stored."""
-    arguments = {argument.name for argument in record.launch.arguments}
+    arguments = {argument.name for argument in record.launch.spec.arguments}
     return record.name.startswith("tl.") or record.name in arguments
 
 
@@ -161,8 +161,8 @@ def _pair_launches(one: Recording, other: Recording, found: Comparison) -> dict[
     return pairs
 
 
-def _by_kernel(recording: Recording) -> dict[str, list[Launch]]:
-    launches: dict[str, list[Launch]] = {}
+def _by_kernel(recording: Recording) -> dict[str, list[TraceEntry]]:
+    launches: dict[str, list[TraceEntry]] = {}
     for _, launch in sorted(recording.launches.items()):
         launches.setdefault(launch.kernel, []).append(launch)
     return launches

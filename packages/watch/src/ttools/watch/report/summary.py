@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ttools.core.reports.shown import Part, Table, Text
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.record import Assignment, Launch, Record
+from ttools.watch.trace.record import Assignment, Record, TraceEntry
 from ttools.watch.trace.recording import Recording
 
 #: Values shown; a trace keeps them all.
@@ -69,7 +69,7 @@ def _iterations(record: Record) -> str:
     return ", ".join(map(str, record.iteration))
 
 
-def launch_text(launch: Launch) -> str:
+def launch_text(launch: TraceEntry) -> str:
     """A launch in a line."""
     return f"{launch.kernel}, launch {launch.index}, grid {launch.grid}"
 

@@ -1,20 +1,20 @@
-"""What a trace holds: launches, assignments, and one value as a NumPy array.
-
-Must not know how traces are written or read.
-"""
+"""The contents of a trace: launches, assignments, and one value as a NumPy array."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ttools.core.errors import UsageError
+from ttools.core.spec import ArgumentSpec, LaunchSpec, TensorSpec, itemsize
 from ttools.watch.trace.elements import (
     Figures,
     figures,
@@ -28,16 +28,31 @@ Program = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Argument:
-    """A parameter of a launch, as it was passed.
+class TraceEntry:
+    """A launch of which something was recorded.
 
     Attributes:
-        type: as Triton calls it.
-        value: of a number; None for a pointer.
-        strides: of a tensor, in elements.
-        address: of a pointer: its first element's.
-        storage: of a pointer: first address of the storage and the one past its last.
+        index: Its number in the run.
+        spec: The launch. Storages are addresses, and each pointer is a tensor: one without
+            dimensions if its shape is unknown.
     """
+
+    index: int
+    spec: LaunchSpec
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel."""
+        return self.spec.kernel
+
+    @property
+    def grid(self) -> Program:
+        """Programs along each axis."""
+        return self.spec.grid
+
+
+class _StoredArgument(Struct, frozen=True):
+    """An argument as traces have it: a number with a value, or a pointer with the other fields."""
 
     name: str
     type: str
@@ -48,30 +63,84 @@ class Argument:
     storage: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True)
-class Launch:
-    """A launch of which something was recorded.
-
-    Attributes:
-        index: its number in the run.
-        arguments: one per parameter.
-    """
-
+class _StoredLaunch(Struct, frozen=True):
     index: int
     kernel: str
     grid: Program
-    arguments: tuple[Argument, ...]
+    arguments: tuple[_StoredArgument, ...]
 
-    def coordinates(self, program: int) -> Program:
-        """The ids of a program along the grid's dimensions."""
-        x, y, _ = self.grid
-        return program % x, program // x % y, program // (x * y)
 
-    def linear(self, program: int | Sequence[int]) -> int:
-        if isinstance(program, int):
-            return program
-        px, py, pz = (*program, 0, 0)[:3]
-        return int(px + self.grid[0] * (py + self.grid[1] * pz))
+def stored(entry: TraceEntry) -> object:
+    """Return a launch as traces have it."""
+    spec = entry.spec
+    arguments = tuple(map(_stored_argument, spec.arguments))
+    return _StoredLaunch(entry.index, spec.kernel, spec.grid, arguments)
+
+
+def _stored_argument(argument: ArgumentSpec) -> _StoredArgument:
+    tensor, value = argument.tensor, argument.value
+    if tensor is None:
+        assert isinstance(value, (bool, int, float))
+        return _StoredArgument(argument.name, argument.type, value)
+    layout = tensor.shape, tensor.strides, tensor.address, tensor.extent
+    return _StoredArgument(argument.name, argument.type, None, *layout)
+
+
+def traced(data: Mapping[str, Any]) -> TraceEntry:
+    """Return the launch that `stored` described.
+
+    Raises:
+        ValueError: The description makes no sense.
+    """
+    launch = msgspec.convert(data, _StoredLaunch)
+    arguments = tuple(map(_argument, launch.arguments))
+    spec = LaunchSpec(kernel=launch.kernel, grid=launch.grid, arguments=arguments)
+    return TraceEntry(launch.index, spec)
+
+
+def _argument(argument: _StoredArgument) -> ArgumentSpec:
+    if argument.value is not None:
+        return ArgumentSpec(name=argument.name, type=argument.type, value=argument.value)
+    return pointer_argument(
+        argument.name,
+        argument.type,
+        argument.address,
+        argument.storage,
+        argument.shape,
+        argument.strides,
+    )
+
+
+def pointer_argument(
+    name: str,
+    kind: str,
+    address: int,
+    storage: tuple[int, int],
+    shape: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> ArgumentSpec:
+    """Describe a pointer as a tensor.
+
+    Args:
+        name: Name of the parameter.
+        kind: Triton's type of it.
+        address: Address of the first element.
+        storage: First address of the storage and the one past its last.
+        shape: Extents, if they are known.
+        strides: Strides in elements.
+    """
+    start, end = storage
+    dtype = kind.removeprefix("*")
+    tensor = TensorSpec(
+        storage=start,
+        offset=address - start,
+        shape=shape,
+        strides=strides,
+        dtype=dtype,
+        itemsize=itemsize(dtype),
+        storage_bytes=end - start,
+    )
+    return ArgumentSpec(name=name, type=kind, value=tensor)
 
 
 @dataclass(frozen=True)
@@ -120,7 +189,7 @@ class Record:
     """
 
     assignment: Assignment
-    launch: Launch
+    launch: TraceEntry
     linear_program: int
     iteration: tuple[int, ...]
     _raw: memoryview = field(repr=False)
@@ -128,7 +197,7 @@ class Record:
     @property
     def program(self) -> Program:
         """The program's ids along the grid's dimensions."""
-        return self.launch.coordinates(self.linear_program)
+        return self.launch.spec.coordinates(self.linear_program)
 
     @property
     def name(self) -> str:
@@ -175,15 +244,18 @@ class Record:
         addresses = self.values.reshape(-1)
         item = pointee_bytes(self.assignment.element)
         names, offsets = [""] * addresses.size, addresses.copy()
-        pointers = [a for a in self.launch.arguments if a.value is None]
+        arguments: Sequence[ArgumentSpec] = self.launch.spec.arguments
         if self.assignment.parameter >= 0:
-            pointers = [self.launch.arguments[self.assignment.parameter]]
-        for argument in pointers:
-            low, high = argument.storage
+            arguments = [arguments[self.assignment.parameter]]
+        for argument in arguments:
+            tensor = argument.tensor
+            if tensor is None:
+                continue
+            low, high = tensor.extent
             inside = (addresses >= low) & (addresses < high)
             if self.assignment.parameter >= 0:
                 inside[:] = True
-            offsets[inside] = (addresses[inside] - argument.address) // item
+            offsets[inside] = (addresses[inside] - tensor.address) // item
             for lane in np.flatnonzero(inside):
                 names[lane] = argument.name
         return names, offsets.reshape(self.assignment.shape)

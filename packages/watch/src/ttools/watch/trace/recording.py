@@ -17,7 +17,7 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.watch.trace.elements import numpy_type
-from ttools.watch.trace.record import Assignment, Launch, Record
+from ttools.watch.trace.record import Assignment, Record, TraceEntry, traced
 from ttools.watch.trace.trace_format import ValueBlock, read_blocks
 
 
@@ -42,7 +42,7 @@ class Recording(Sequence[Record]):
     def __init__(self, data: Any, name: str = "the recording") -> None:
         self._data = memoryview(data)
         self._name = name
-        self.launches: dict[int, Launch] = {}
+        self.launches: dict[int, TraceEntry] = {}
         self.assignments: dict[int, Assignment] = {}
         self.sources: dict[str, str] = {}
         self.complete = False
@@ -67,7 +67,7 @@ class Recording(Sequence[Record]):
             raise UsageError(f"`{self._name}` is damaged: a description makes no sense") from None
 
     def _launch(self, data: Mapping[str, Any]) -> None:
-        launch = msgspec.convert(data, Launch)
+        launch = traced(data)
         if min(launch.grid) < 1:
             raise ValueError(launch)
         self.launches[launch.index] = launch
@@ -91,8 +91,8 @@ class Recording(Sequence[Record]):
         if assignment is None or launch is None or kind is None:
             raise UsageError(f"`{self._name}` is damaged: a value of nothing that was described")
         expected = 8 * block.loops + assignment.lanes * (kind.itemsize + assignment.masked)
-        pointers = [a for a in launch.arguments[assignment.parameter :][:1] if a.value is None]
-        ok = assignment.parameter < 0 or bool(pointers)
+        derived = launch.spec.argument(assignment.parameter)
+        ok = assignment.parameter < 0 or (derived is not None and derived.tensor is not None)
         if block.size != expected or not 0 <= block.program < prod(launch.grid) or not ok:
             raise UsageError(f"`{self._name}` is damaged: a value does not fit its description")
 
@@ -163,7 +163,9 @@ class Recording(Sequence[Record]):
             and _is(self.assignments[block.assignment].line, line)
             and _is(self.launches[block.launch].kernel, kernel)
             and _is(block.launch, launch)
-            and (program is None or block.program == self.launches[block.launch].linear(program))
+            and (
+                program is None or block.program == self.launches[block.launch].spec.linear(program)
+            )
             and (iteration is None or self._record(block).iteration == tuple(iteration))
         ]
 
