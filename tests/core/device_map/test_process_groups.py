@@ -59,9 +59,9 @@ def test_collectives_release_python_s_lock(name: str, monkeypatch: pytest.Monkey
     """
     taken: list[str] = []
     monkeypatch.setattr(kernels, "own_kernel", lambda name, key="CPU": taken.append(name))
-    kernels._Computation(f"c10d::{name}", "CPU", None)
+    kernels.Computation(f"c10d::{name}", "CPU", None)
     assert taken == []
-    kernels._Computation("aten::mm", "CPU", None)
+    kernels.Computation("aten::mm", "CPU", None)
     assert taken == ["aten::mm"]
 
 

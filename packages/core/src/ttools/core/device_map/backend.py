@@ -16,7 +16,7 @@ import torch
 
 from ttools.core.device_map import hooks, memory
 from ttools.core.device_map.aliases import check_capsules
-from ttools.core.device_map.operators.kernels import computed_on_cpu
+from ttools.core.device_map.operators.recorded import computed_on_cpu
 from ttools.core.device_map.operators.registry import BACKENDS, kernels
 from ttools.core.device_map.tensors import is_marked, pinned_copy
 from ttools.core.errors import UnsupportedError

@@ -63,7 +63,7 @@ def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
 
     That kernel is a composite, which may call CUDA's functions directly.
     """
-    from ttools.core.device_map.operators.kernels import computed_on_cpu
+    from ttools.core.device_map.operators.recorded import computed_on_cpu
     from ttools.core.device_map.operators.registry import is_computed
 
     # `CompositeExplicitAutograd` is an alias, which leaves the set empty.

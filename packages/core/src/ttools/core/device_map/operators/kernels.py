@@ -17,7 +17,6 @@ import torch
 from ttools.core import replaced_kernels
 from ttools.core.device_map.aliases import dispatch_keys, own_kernel, to_cuda, to_host
 from ttools.core.device_map.generators import default_generator, drawing
-from ttools.core.device_map.graphs.capture import capturing
 from ttools.core.device_map.memory import ask_for_device
 from ttools.core.device_map.operators.sizes import resize, set_storage
 from ttools.core.errors import StandInError, UnsupportedError
@@ -200,41 +199,6 @@ def operator(name: str) -> Any:
         return None
 
 
-def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = None) -> Kernel:
-    """The kernel of an operator that computes with CPU tensors.
-
-    Args:
-        name: of the operator, with namespace and overload.
-        key: whose kernel computes, if it has one: `CPU`, `SparseCPU`, `SparseCsrCPU`.
-        function: what computes instead.
-    """
-    computation: _Computation | None = None
-    recorded: Any = None
-
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        nonlocal computation, recorded
-        if computation is None:
-            computation = _Computation(name, key, function)
-        capture = capturing()
-        try:
-            # A script's own subclasses and modes have been asked already.
-            with torch._C.DisableTorchFunction():
-                if capture is None:
-                    return computation(args, kwargs)
-                if recorded is None:
-                    from ttools.core.device_map.operators.recorded import Recorded
-
-                    recorded = Recorded(name, computation, function)
-                return recorded.record(capture, args, kwargs)
-        except RuntimeError as error:
-            if "DefaultCPUAllocator" not in str(error):
-                raise
-            # What scripts catch to try a smaller batch, and the words that they look for.
-            raise torch.OutOfMemoryError(f"CUDA out of memory. {error}") from error
-
-    return kernel
-
-
 def _drawing(compute: Kernel) -> Kernel:
     def computed(*args: Any, **kwargs: Any) -> Any:
         with drawing():
@@ -247,7 +211,7 @@ def _takes_tensors(schema: Any) -> bool:
     return any("Tensor" in str(each.type) for each in schema.arguments)
 
 
-class _Computation:
+class Computation:
     """How an operator is computed with CPU tensors, by what its schema says of its operands."""
 
     def __init__(self, name: str, key: str, function: Kernel | None) -> None:

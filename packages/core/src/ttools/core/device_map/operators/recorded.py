@@ -3,7 +3,8 @@
 torch's meta kernels tell their sizes, without values, so that nothing is computed, as on a GPU.
 Memory for them is taken, once; each replay computes on the operands' memory as it then is, and
 writes the results there. What a GPU's operator reads on the host is refused as CUDA refuses it.
-Must not know what a graph is beyond its nodes, nor how an operator is computed.
+`computed_on_cpu` makes the kernel of an operator, which computes, or records while a graph is
+captured.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 import torch
 
 from ttools.core.device_map.aliases import own_kernel, to_cuda, to_host
-from ttools.core.device_map.graphs.capture import Capture
+from ttools.core.device_map.graphs.capture import Capture, capturing
 from ttools.core.device_map.operators.kernels import (
     ON_EITHER,
+    Computation,
     Kernel,
     aliased,
     operator,
@@ -41,6 +43,39 @@ _SPARE = (
 _COMMUNICATING = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
 _BOOLS = (torch.bool, torch.uint8)
 _conjugated, _negated = own_kernel("aten::_conj"), own_kernel("aten::_neg_view")
+
+
+def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = None) -> Kernel:
+    """Return the kernel of an operator that computes with CPU tensors.
+
+    Args:
+        name: The name of the operator, with namespace and overload.
+        key: The backend whose kernel computes, if it has one: `CPU`, `SparseCPU`, `SparseCsrCPU`.
+        function: Computes in the place of that kernel.
+    """
+    computation: Computation | None = None
+    recorded: Recorded | None = None
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        nonlocal computation, recorded
+        if computation is None:
+            computation = Computation(name, key, function)
+        capture = capturing()
+        try:
+            # A script's own subclasses and modes have been asked already.
+            with torch._C.DisableTorchFunction():
+                if capture is None:
+                    return computation(args, kwargs)
+                if recorded is None:
+                    recorded = Recorded(name, computation, function)
+                return recorded.record(capture, args, kwargs)
+        except RuntimeError as error:
+            if "DefaultCPUAllocator" not in str(error):
+                raise
+            # What scripts catch to try a smaller batch, and the words that they look for.
+            raise torch.OutOfMemoryError(f"CUDA out of memory. {error}") from error
+
+    return kernel
 
 
 class Recorded:

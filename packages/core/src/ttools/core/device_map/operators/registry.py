@@ -16,7 +16,8 @@ import torch
 
 from ttools.core.device_map.aliases import copy_nested, own_kernel
 from ttools.core.device_map.operators import numerics
-from ttools.core.device_map.operators.kernels import Kernel, computed_on_cpu
+from ttools.core.device_map.operators.kernels import Kernel
+from ttools.core.device_map.operators.recorded import computed_on_cpu
 from ttools.core.device_map.operators.sizes import SET, resize, set_to
 
 _registrations = torch._C._dispatch_get_registrations_for_dispatch_key
