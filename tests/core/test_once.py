@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.source_trees import nodes
 
-from ttools.core.once import once
+from ttools.core.once import computed_once, once
 
 #: What must not be freed while somebody uses it: loaded code, and what MLIR's objects belong to.
 _RESOURCES = ("NativeCode", "NativeRuntime", "context")
@@ -54,3 +54,22 @@ def test_no_cache_of_functools_holds_a_resource() -> None:
         and any(name in (ast.unparse(node.returns or node), node.name) for name in _RESOURCES)
     ]
     assert not cached
+
+
+def test_objects_compute_their_properties_at_the_same_time() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    class Slow:
+        calls = 0
+
+        @computed_once
+        def value(self) -> int:
+            self.calls += 1
+            both.wait()
+            return id(self)
+
+    slow = [Slow(), Slow()]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda each: each.value, slow)) == list(map(id, slow))
+    assert [(each.value, each.calls) for each in slow] == [(id(each), 1) for each in slow]
+    assert isinstance(Slow.value, computed_once)

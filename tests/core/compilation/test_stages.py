@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import triton
 from tests.core.compilation.compiled_kernels import copy_kernel, inspected, line_of, matmul_kernel
 
+from ttools.core.compilation import stages
 from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.inspection import Inspection
-from ttools.core.compilation.kernel_source import source_of_signature
+from ttools.core.compilation.kernel_source import KernelSource, source_of_signature
 from ttools.core.compilation.launched import source_by_kernel
 from ttools.core.compilation.resources import Resources, occupancy
-from ttools.core.compilation.stages import CompilationError, compile_for, read_stages
+from ttools.core.compilation.stages import (
+    Assembled,
+    Compilation,
+    CompilationError,
+    compile_for,
+    read_stages,
+)
 from ttools.core.errors import UsageError
 from ttools.core.gpus.targets import ARCHITECTURES, read_target
 
@@ -192,3 +201,24 @@ def test_a_kernel_that_was_launched_is_not_compiled_again_for_its_own_target(
 def test_signatures_that_cannot_be_read(signature: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=re.escape(sentence)):
         source_of_signature(copy_kernel, signature, {})
+
+
+def test_kernels_are_assembled_and_disassembled_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def assemble() -> Assembled:
+        both.wait()
+        return Assembled(b"", "")
+
+    def disassemble(_: bytes) -> str:
+        both.wait()
+        return "code"
+
+    monkeypatch.setattr(stages, "disassemble", disassemble)
+    monkeypatch.setattr(stages, "same_code", lambda *_: True)
+    source, target = KernelSource(name="k"), read_target("sm_90")
+    compiled = [Compilation(source, target, {}, b"", assemble, {}) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda each: each.sass, compiled)) == ["code", "code"]

@@ -31,6 +31,7 @@ from ttools.core.errors import TtoolsError
 from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
+from ttools.core.once import computed_once
 from ttools.core.reports.shown import Part, ShowsItself
 
 
@@ -58,7 +59,7 @@ class Inspection(ShowsItself):
     def target(self) -> Target:
         return self.compilation.target
 
-    @cached_property
+    @computed_once
     def resources(self) -> Resources:
         return resources_of(self.compilation)
 

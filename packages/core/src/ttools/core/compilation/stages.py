@@ -20,6 +20,7 @@ from ttools.core.compilation.disassembly import code_sections, disassemble
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.targets import Target
+from ttools.core.once import computed_once
 from ttools.core.triton_versions import AllocatedMemory, allocate_memory, assembler_output
 
 #: Stages by backend, in the order of compilation; the last is the disassembled binary.
@@ -86,12 +87,12 @@ class Compilation:
             return self.sass
         return self.syntax_tree if stage == "ast" else self.texts[stage]
 
-    @cached_property
+    @computed_once
     def assembled(self) -> Assembled:
         """The same kernel, assembled from PTX whose lines are repaired."""
         return self.assemble()
 
-    @cached_property
+    @computed_once
     def sass(self) -> str:
         """The machine code of NVIDIA's, disassembled, with source lines."""
         again = self.assembled.binary

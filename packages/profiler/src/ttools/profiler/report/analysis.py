@@ -7,7 +7,9 @@ projections, accesses and advice. All of it happens in `analyse`; reading the re
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -160,18 +162,41 @@ class Compiler:
     def __init__(self) -> None:
         self._known: dict[tuple[KernelSource, Target], Inspection | str] = {}
 
-    def inspect(self, source: KernelSource, target: Target) -> Inspection | str:
-        """Return what the target's compiler makes of a kernel, or why it cannot be read."""
-        key = source, target
-        if key not in self._known:
+    def inspect(
+        self,
+        sources: Sequence[KernelSource],
+        target: Target,
+        compiling: Callable[[int], object] = lambda _: None,
+    ) -> Iterator[tuple[KernelSource, Inspection | str]]:
+        """Yield what the target's compiler makes of kernels, or why it cannot be read.
+
+        NVIDIA's tools read the machine code in several processes at once.
+
+        Args:
+            compiling: Is called with the number of each kernel when it is about to be compiled.
+        """
+        reading: dict[KernelSource, tuple[Inspection, Future[Any]]] = {}
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+            for number, source in enumerate(sources):
+                compiling(number)
+                if (source, target) in self._known:
+                    continue
+                try:
+                    inspection = Inspection(compile_for(source, target))
+                except TtoolsError as error:
+                    self._known[source, target] = str(error)
+                else:
+                    future = pool.submit(getattr, inspection, "resources")
+                    reading[source] = inspection, future
+        for source, (inspection, future) in reading.items():
             try:
-                inspection = Inspection(compile_for(source, target))
-                _ = inspection.resources  # reads the machine code
+                future.result()
             except TtoolsError as error:
-                self._known[key] = str(error)
+                self._known[source, target] = str(error)
             else:
-                self._known[key] = inspection
-        return self._known[key]
+                self._known[source, target] = inspection
+        for source in sources:
+            yield source, self._known[source, target]
 
 
 def analyse(
@@ -199,9 +224,11 @@ def analyse(
     variants = session.variants if target is not None else {}
     if target is not None and complete:
         sources = list(dict.fromkeys(variants.values()))
-        for done, source in enumerate(sources):
-            progress(Progress(stage="analysing", done=done, total=len(sources)))
-            found = compiler.inspect(source, target)
+        for source, found in compiler.inspect(
+            sources,
+            target,
+            lambda done: progress(Progress(stage="analysing", done=done, total=len(sources))),
+        ):
             if isinstance(found, str):
                 notes.setdefault(source.name, found)
             else:
