@@ -28,7 +28,7 @@ from workloads import gpu_launches
 from ttools.core.gpus.devices import Device, device_called
 from ttools.core.location import SourceLocation
 from ttools.profiler import profile
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.counting.counts import LineCounts, WorkCounts
 from ttools.profiler.gpu_time.work import Access, Blocks
 
 LAUNCHES = 20
@@ -162,7 +162,7 @@ class Point:
     shape: str
     seconds: float
     device: Device
-    counts: LaunchCounts
+    counts: WorkCounts
     sass: str
     blocks: Blocks
     accesses: list[Access]
@@ -205,7 +205,7 @@ def _point(point: Mapping[str, Any], device: Device) -> Point:
     )
 
 
-def _counts(point: Mapping[str, Any]) -> LaunchCounts:
+def _counts(point: Mapping[str, Any]) -> WorkCounts:
     lines, total = [], LineCounts(None)
     for each in point["lines"]:
         known = {name: value for name, value in each.items() if name not in ("line", "operations")}
@@ -213,7 +213,7 @@ def _counts(point: Mapping[str, Any]) -> LaunchCounts:
         place = SourceLocation(file, number, 0) if file else None
         lines.append(LineCounts(place, **known, operations=Counter(each["operations"])))
         total.add(lines[-1])
-    return LaunchCounts(
+    return WorkCounts(
         programs=point["programs"],
         total=total,
         lines=tuple(lines),

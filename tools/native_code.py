@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ttools.interpreter.abi import probe_layout
-from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, Launch
+from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, NativeLaunch
 from ttools.interpreter.abi.module import CallbackKind
 from ttools.interpreter.runtime import support
 from ttools.interpreter.runtime.support import (
@@ -66,7 +66,7 @@ _DROPPED = re.compile(
 def words() -> Mapping[str, int]:
     """Return the numbers that the C files take from Python, by macro."""
     structures: Mapping[str, type[ctypes.Structure]] = {
-        "LAUNCH": Launch,
+        "LAUNCH": NativeLaunch,
         "BOX": native_runtime.Mailbox,
         "RUN": native_runtime.Runner,
         "NOTE": native_runtime.Note,

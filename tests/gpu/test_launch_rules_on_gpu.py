@@ -24,7 +24,7 @@ import triton.language as tl  # noqa: E402
 from ttools.core.gpus.launch_rules import (  # noqa: E402
     ANY_CUDA,
     RULES,
-    LaunchNeeds,
+    GpuNeeds,
     broken_rules,
     limits_of,
 )
@@ -86,7 +86,7 @@ def refusal(launch: Callable[[], Any]) -> str:
     return ""
 
 
-def rules_broken(needs: LaunchNeeds) -> set[str]:
+def rules_broken(needs: GpuNeeds) -> set[str]:
     return {violation.rule for violation in broken_rules(needs, LIMITS)}
 
 
@@ -125,7 +125,7 @@ GRIDS = [
 def test_a_grid(grid: Sequence[int], expected: Sequence[str]) -> None:
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
     said = refusal(lambda: mark_kernel[tuple(grid)](out, num_warps=1))
-    assert rules_broken(LaunchNeeds(grid=grid, threads=32)) == set(expected)
+    assert rules_broken(GpuNeeds(grid=grid, threads=32)) == set(expected)
     assert bool(out.item()) is not bool(expected), said
     # What only the number of all programs is too large for is skipped without a word.
     assert bool(said) is ("grid" in expected), said
@@ -142,7 +142,7 @@ def test_an_empty_grid_launches_nothing(grid: tuple[int, int, int]) -> None:
 def test_threads(warps: int) -> None:
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
     said = refusal(lambda: mark_kernel[(1,)](out, num_warps=warps))
-    assert rules_broken(LaunchNeeds(threads=32 * warps)) == ({"threads"} if warps > 32 else set())
+    assert rules_broken(GpuNeeds(threads=32 * warps)) == ({"threads"} if warps > 32 else set())
     assert bool(out.item()) is (warps <= 32), said
     assert bool(said) is (warps > 32), said
 
@@ -151,7 +151,7 @@ def test_threads(warps: int) -> None:
 def test_clusters(blocks: int) -> None:
     x, out = torch.arange(1024.0, device="cuda"), torch.zeros(1024, device="cuda")
     said = refusal(lambda: copy_kernel[(1,)](x, out, BLOCK=1024, num_ctas=blocks))
-    refuses = rules_broken(LaunchNeeds(grid=(1, 1, 1), cluster=blocks)) != set()
+    refuses = rules_broken(GpuNeeds(grid=(1, 1, 1), cluster=blocks)) != set()
     assert refuses is (blocks > (LIMITS.cluster or 1))
     assert torch.equal(out, x) is not refuses, said
     assert bool(said) is refuses, said
@@ -162,7 +162,7 @@ def test_clusters(blocks: int) -> None:
 def test_axis_0_counts_blocks_of_clusters(programs: int, refuses: bool) -> None:
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
     said = refusal(lambda: mark_kernel[(programs,)](out, num_warps=1, num_ctas=2))
-    needs = LaunchNeeds(grid=(programs, 1, 1), threads=32, cluster=2)
+    needs = GpuNeeds(grid=(programs, 1, 1), threads=32, cluster=2)
     assert rules_broken(needs) == ({"grid"} if refuses else set())
     assert bool(out.item()) is not refuses, said
 
@@ -176,7 +176,7 @@ def test_shared_memory() -> None:
         options = {"B": 128, "BK": 64, "num_stages": stages, "num_warps": 8}
         compiled = product_kernel.warmup(a, b, c, 1024, grid=(1,), **options)
         shared = int(compiled.metadata.shared)
-        refuses = rules_broken(LaunchNeeds(shared=shared)) == {"shared_memory"}
+        refuses = rules_broken(GpuNeeds(shared=shared)) == {"shared_memory"}
         said = refusal(partial(product_kernel[(1,)], a, b, c, 1024, **options))
         assert ("shared memory" in said) is refuses, (shared, said)
         assert bool(said) is refuses, (shared, said)

@@ -16,7 +16,7 @@ from ttools.core.errors import UsageError
 from ttools.core.gpus.devices import Device, read_device
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.profiler import ProfileAnalysis, profile
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.counting.counts import LineCounts, WorkCounts
 from ttools.profiler.gpu_time.roofline import assumptions_of, bound, condition_of
 from ttools.profiler.report.html import write_page
 
@@ -202,10 +202,10 @@ def test_an_empty_run_has_empty_frames() -> None:
     assert "limited_by" in analysis.frame.columns
 
 
-def counts(operations: dict[str, int], unique: int) -> LaunchCounts:
+def counts(operations: dict[str, int], unique: int) -> WorkCounts:
     total = LineCounts(None)
     total.operations.update(operations)
-    return LaunchCounts(1, total, (), unique_loaded=unique)
+    return WorkCounts(1, total, (), unique_loaded=unique)
 
 
 def test_the_roofline_takes_the_longest_part() -> None:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner import TuneOptions, TuningRun, run
 from ttools.tuner.space.candidate import candidates
 from ttools.tuner.store.problem import problem_of
@@ -24,10 +24,10 @@ def nothing_kernel(n, BLOCK: tl.constexpr):
     pass
 
 
-def launch_of(launched: list[int]) -> TunedLaunch:
+def launch_of(launched: list[int]) -> TunedCall:
     configs = [triton.Config({"BLOCK": block}) for block in (8, 16)]
     tuner: Any = triton.autotune(configs, key=["n"])(nothing_kernel)
-    return TunedLaunch(
+    return TunedCall(
         kernel="nothing_kernel",
         tuner=tuner,
         configs=configs,

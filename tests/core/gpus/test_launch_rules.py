@@ -11,13 +11,13 @@ from ttools.core.gpus.launch_rules import (
     ANY_CUDA,
     CUDA_GRID,
     RULES,
-    LaunchNeeds,
+    GpuNeeds,
     broken_rules,
     limits_of,
 )
 from ttools.core.gpus.targets import ARCHITECTURES, read_target
 
-FEW = LaunchNeeds(grid=(1, 1, 1), threads=128, cluster=1, shared=0, registers=32, tensor_memory=0)
+FEW = GpuNeeds(grid=(1, 1, 1), threads=128, cluster=1, shared=0, registers=32, tensor_memory=0)
 
 
 def broken(gpu: str, **needs: Any) -> dict[str, str]:

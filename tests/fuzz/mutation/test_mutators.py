@@ -8,22 +8,22 @@ import random
 import pytest
 from tests.fuzz.mutation import mutated_kernels as kernels
 
-from ttools.fuzz.mutation.capture import CapturedLaunch, View, capture
+from ttools.fuzz.mutation.capture import CapturedCall, View, capture
 from ttools.fuzz.mutation.mutators import MUTATORS
 from ttools.fuzz.mutation.source import KernelText, NotMutableError
 from ttools.fuzz.mutation.trial import halved_block, split_grid
 
 
 @pytest.fixture(scope="module")
-def launches() -> dict[str, CapturedLaunch]:
+def launches() -> dict[str, CapturedCall]:
     return {launch.name: launch for launch in capture(kernels.launch).launches}
 
 
-def text_of(launch: CapturedLaunch) -> KernelText:
+def text_of(launch: CapturedCall) -> KernelText:
     return KernelText(launch.function, launch.arguments)
 
 
-def test_launches_are_captured_as_they_are(launches: dict[str, CapturedLaunch]) -> None:
+def test_launches_are_captured_as_they_are(launches: dict[str, CapturedCall]) -> None:
     launch = launches["elementwise_kernel"]
     assert launch.grid == (5, 1, 1)
     assert (launch.arguments["n"], launch.arguments["BLOCK"]) == (300, 64)
@@ -37,7 +37,7 @@ def test_launches_are_captured_as_they_are(launches: dict[str, CapturedLaunch]) 
 
 
 @pytest.mark.parametrize("name", MUTATORS)
-def test_every_mutator_finds_a_place(name: str, launches: dict[str, CapturedLaunch]) -> None:
+def test_every_mutator_finds_a_place(name: str, launches: dict[str, CapturedCall]) -> None:
     changed = []
     for launch in launches.values():
         text = text_of(launch)
@@ -50,7 +50,7 @@ def test_every_mutator_finds_a_place(name: str, launches: dict[str, CapturedLaun
     assert changed
 
 
-def test_what_is_known_of_names(launches: dict[str, CapturedLaunch]) -> None:
+def test_what_is_known_of_names(launches: dict[str, CapturedCall]) -> None:
     text = text_of(launches["rows_kernel"])
     assert {"row", "columns", "at", "start", "stride"} <= text.integers
     assert not text.integers & {"total", "x_ptr", "out_ptr"}
@@ -60,7 +60,7 @@ def test_what_is_known_of_names(launches: dict[str, CapturedLaunch]) -> None:
     assert not text.is_integer(ast.parse("total + 1", mode="eval").body)
 
 
-def test_floats_are_never_reordered(launches: dict[str, CapturedLaunch]) -> None:
+def test_floats_are_never_reordered(launches: dict[str, CapturedCall]) -> None:
     for launch in launches.values():
         for seed in range(20):
             text = text_of(launch)
@@ -69,7 +69,7 @@ def test_floats_are_never_reordered(launches: dict[str, CapturedLaunch]) -> None
                 assert "factor + " not in text.text()
 
 
-def test_launches_that_may_be_changed(launches: dict[str, CapturedLaunch]) -> None:
+def test_launches_that_may_be_changed(launches: dict[str, CapturedCall]) -> None:
     lanes, rows = launches["elementwise_kernel"], launches["rows_kernel"]
     (halved,) = halved_block(text_of(lanes), lanes) or []
     assert (halved.grid, halved.more) == ((10, 1, 1), {"BLOCK": 32})
@@ -78,7 +78,7 @@ def test_launches_that_may_be_changed(launches: dict[str, CapturedLaunch]) -> No
     assert first.grid[0] + second.grid[0] == 7
 
 
-def test_a_closure_is_not_mutable(launches: dict[str, CapturedLaunch]) -> None:
+def test_a_closure_is_not_mutable(launches: dict[str, CapturedCall]) -> None:
     outside = 3
 
     class Closed:

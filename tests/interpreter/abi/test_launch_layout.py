@@ -10,26 +10,26 @@ from ttools.interpreter.abi.launch_layout import (
     FORMAT,
     KERNEL_BYTES,
     PARAMETERS,
-    Launch,
+    NativeLaunch,
     offset,
 )
 from ttools.interpreter.runtime.support.native_runtime import Runner
 
-_FIELDS = [name for name, *_ in Launch._fields_ if offset(name) < FILLED_BYTES]
+_FIELDS = [name for name, *_ in NativeLaunch._fields_ if offset(name) < FILLED_BYTES]
 
 
 def test_what_is_packed_is_what_fields_hold() -> None:
     numbers = list(range(11, 11 + len(_FIELDS)))
     packed = ctypes.create_string_buffer(PARAMETERS + 8)
     struct.pack_into(f"{FORMAT}Q", packed, 0, *numbers, 99)
-    launch = Launch.from_buffer(packed)
+    launch = NativeLaunch.from_buffer(packed)
     assert [getattr(launch, name) for name in _FIELDS] == numbers
     assert struct.unpack_from("<Q", packed, PARAMETERS) == (99,)
     assert launch.pending == launch.contended == launch.stopped == 0
 
 
 def test_fields_that_atomics_change_are_aligned() -> None:
-    for name, kind, *_ in Launch._fields_:
+    for name, kind, *_ in NativeLaunch._fields_:
         assert offset(name) % ctypes.alignment(kind) == 0, name
     assert offset("pending") % 64 == 0, "threads that finish must not disturb those that begin"
 

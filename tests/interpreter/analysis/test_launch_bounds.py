@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ttools.core.spec import storage_extent
 from ttools.interpreter import interpret
 from ttools.interpreter.analysis.accesses import accesses
-from ttools.interpreter.run.bounds import GUARDS, LaunchGuards
+from ttools.interpreter.run.bounds import GUARDS, GuardChooser
 
 NUMBERS = ("a", "b", "c", "d")
 _jit = triton.jit(do_not_specialize=NUMBERS)
@@ -98,7 +98,7 @@ class Compared:
             storage_extent(launch.values[n]) for n in sorted(launch.kernel.plan.pointers)
         )
         # Those of the kernel guard a few sets of accesses only.
-        guards = LaunchGuards(launch.kernel.variants, launch.kernel.plan)
+        guards = GuardChooser(launch.kernel.variants, launch.kernel.plan)
         chosen = guards.choose(extents, launch.raw_parameters, launch.grid).instruments
         found = accesses(launch.kernel.variants.module)
         places = range(len(found)) if chosen is None else chosen.proved

@@ -30,7 +30,7 @@ from ttools.core.launch_path import INDUCTOR, LAUNCHER, METADATA, observe, take_
 from ttools.core.patches import Patches
 from ttools.interpreter import interpret
 from ttools.interpreter.records.launch_recorder import record
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
 
@@ -387,7 +387,7 @@ def test_tuners_choose_configurations() -> None:
     """Also of kernels that Inductor wrote: Triton's own autotuner launches them then."""
     launches: dict[str, int] = {}
 
-    def last(launch: TunedLaunch) -> Any:
+    def last(launch: TunedCall) -> Any:
         launches[launch.kernel] = len(launch.configs)
         results = [launch.run(config) for config in launch.configs]
         return results[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ttools.interpreter.abi.module import EmitOptions, Facts
-from ttools.interpreter.analysis.launch_bounds import LaunchBounds, Memory
+from ttools.interpreter.analysis.launch_bounds import AccessBounds, Memory
 from ttools.interpreter.analysis.strides import memory_order, static_strides
 from ttools.interpreter.dialects import OPERATIONS, Op
 from ttools.interpreter.dialects.coordinates import Lanes, ViewShapes
@@ -164,7 +164,7 @@ def test_axis_info() -> None:
 def test_bounds_of_a_launch(n: int, size: int, inside: bool) -> None:
     module = _module()
     (store,) = (op for op in module.kernel.walk() if op.name == "tt.store")
-    bounds = LaunchBounds(module.kernel, (1,), {1: n}, {0: Memory(0, size, 0)})
+    bounds = AccessBounds(module.kernel, (1,), {1: n}, {0: Memory(0, size, 0)})
     assert bounds.is_inside(store) is inside
 
 

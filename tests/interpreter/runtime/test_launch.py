@@ -12,7 +12,7 @@ import pytest
 from handmade_kernels import ADD, COUNT, LOG, WORK, Counters, kernel
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.abi.launch_layout import Launch
+from ttools.interpreter.abi.launch_layout import NativeLaunch
 from ttools.interpreter.runtime import launch
 from ttools.interpreter.runtime.launch import run
 from ttools.interpreter.runtime.launch_options import LaunchOptions
@@ -181,7 +181,7 @@ def test_launches_without_loops_are_watched_if_their_limit_is_near(
     watched: list[float | None] = []
 
     class Noting(Running):
-        def __init__(self, address: int, of: Launch, seconds: float | None) -> None:
+        def __init__(self, address: int, of: NativeLaunch, seconds: float | None) -> None:
             watched.append(seconds)
             super().__init__(address, of, seconds)
 

@@ -21,7 +21,7 @@ from tests.forked_python import PYTHON
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.interpreter import interpret
-from ttools.interpreter.abi.launch_layout import Launch
+from ttools.interpreter.abi.launch_layout import NativeLaunch
 from ttools.interpreter.runtime import stopping
 
 
@@ -123,7 +123,7 @@ def test_a_launch_that_may_take_less_than_one_before_is_stopped_in_time() -> Non
 
 
 def test_ctrl_c_just_before_native_code_stops_it() -> None:
-    launch = Launch()
+    launch = NativeLaunch()
     with stopping.Running(1, launch, None) as running:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
@@ -138,7 +138,7 @@ def test_ctrl_c_just_before_native_code_stops_it() -> None:
 def test_ctrl_c_that_is_seen_late_stops_no_later_launch() -> None:
     with interpret(timeout=600):  # what watches has begun
         nested[(1,)](torch.zeros(1, 16, dtype=torch.int32), 5, 5, 16, False)
-    launch, later = Launch(), Launch()
+    launch, later = NativeLaunch(), NativeLaunch()
     with stopping.Running(1, launch, None) as running:
         running.holds_main = True
         with pytest.raises(KeyboardInterrupt):
@@ -151,7 +151,7 @@ def test_ctrl_c_that_is_seen_late_stops_no_later_launch() -> None:
 
 def test_a_stop_that_comes_late_meets_no_other_launch() -> None:
     """The memory of a launch is the next one's."""
-    launch = Launch()
+    launch = NativeLaunch()
     first = stopping.Running(1, launch, None)
     with first:
         pass

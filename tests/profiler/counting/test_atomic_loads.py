@@ -9,8 +9,8 @@ import triton.language as tl
 
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import Instruments
-from ttools.profiler.counting.counter import LaunchCounter
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counter import WorkCounter
+from ttools.profiler.counting.counts import WorkCounts
 
 pytestmark = pytest.mark.skipif(
     not hasattr(tl, "atomic_poll"), reason="this Triton has no atomic loads"
@@ -21,8 +21,8 @@ class _Counting:
     """Counts each launch, then runs it."""
 
     def __init__(self) -> None:
-        self.counter = LaunchCounter()
-        self.counts: list[LaunchCounts] = []
+        self.counter = WorkCounter()
+        self.counts: list[WorkCounts] = []
 
     def launch(self, launch):
         self.counts.append(self.counter.count(launch))

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import Instruments
-from ttools.profiler.counting.counter import LaunchCounter
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.counting.counter import WorkCounter
+from ttools.profiler.counting.counts import LineCounts, WorkCounts
 
 
 class Counting:
     """Counts each launch, then runs it."""
 
     def __init__(self) -> None:
-        self.counter = LaunchCounter()
-        self.counts: list[LaunchCounts] = []
+        self.counter = WorkCounter()
+        self.counts: list[WorkCounts] = []
 
     def launch(self, launch):
         self.counts.append(self.counter.count(launch))
@@ -37,7 +37,7 @@ def counting():
         yield observer
 
 
-def lines_by_text(kernel, counts: LaunchCounts) -> dict[str, LineCounts]:
+def lines_by_text(kernel, counts: WorkCounts) -> dict[str, LineCounts]:
     """Counts by the stripped text of their line."""
     first, source = kernel.starting_line_number, kernel.raw_src
     return {

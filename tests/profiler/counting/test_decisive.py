@@ -11,8 +11,8 @@ import triton.language as tl
 
 from ttools.profiler import profile
 from ttools.profiler.counting.decisive import Decisive, decisive_of
-from ttools.profiler.gpu.counted_launches import CountedLaunches
-from ttools.profiler.gpu.equal_launches import MadeLaunch
+from ttools.profiler.gpu.counted_launches import GpuCounting
+from ttools.profiler.gpu.equal_launches import MadeCall
 from ttools.profiler.run.origin import Origin
 
 
@@ -73,9 +73,9 @@ def test_what_cannot_be_read_is_not_known() -> None:
     assert decisive_of("no module") is None
 
 
-def made(*launches: tuple[Any, ...]) -> list[MadeLaunch]:
+def made(*launches: tuple[Any, ...]) -> list[MadeCall]:
     """What a session on a GPU knows of launches, without their times."""
-    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         for kernel, *arguments in launches:
             kernel[(1,)](*arguments)
@@ -102,7 +102,7 @@ def test_launches_are_counted_by_what_decides() -> None:
 
 def test_launches_that_leave_out_constants_are_not_noted() -> None:
     compiled = add_kernel[(1,)](X, Y, OUT, 60, 2.0, 64)
-    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         compiled[(1, 1, 1)](X, Y, OUT, 60, 2.0)
         assert watch.launches == []
@@ -112,7 +112,7 @@ def test_launches_that_leave_out_constants_are_not_noted() -> None:
 
 def test_what_depends_on_memory_is_counted_with_what_memory_held() -> None:
     index, length = torch.arange(64), torch.tensor([10])
-    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         gather_kernel[(1,)](index, X, OUT, 64)
         length_kernel[(1,)](length, X, OUT, 64)

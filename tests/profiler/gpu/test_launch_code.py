@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.profiler.gpu.launch_code import LaunchCode, key_of
+from ttools.profiler.gpu.launch_code import CallCode, key_of
 
 
 @dataclass
@@ -49,7 +49,7 @@ def test_launches_are_equal_if_numbers_and_overlaps_are(
     drawn: tuple[list[int], list[int], list[list[Any]]],
 ) -> None:
     numbers, pointers, many = drawn
-    key = LaunchCode(len(many[0]), key=key_of(numbers, pointers)).key()
+    key = CallCode(len(many[0]), key=key_of(numbers, pointers)).key()
     for one in many:
         for other in many:
             same = seen(numbers, pointers, one) == seen(numbers, pointers, other)
@@ -76,7 +76,7 @@ def test_new_kinds_are_made_once_and_every_launch_is_noted_and_made() -> None:
         calls.append(words)
         return len(calls)
 
-    code = LaunchCode(3, key=key_of([0, 1], []), optional=1)
+    code = CallCode(3, key=key_of([0, 1], []), optional=1)
     launch = code.noting(get=known.get, first=first, watch=watch, call=call)
     assert [launch(1, 2, "c"), launch(1, 2, "c"), launch(2, 2, "c")] == [1, 2, 3]
     assert watch.noted == ["kind 0", "kind 0", "kind 1"]
@@ -92,7 +92,7 @@ def test_new_kinds_are_made_once_and_every_launch_is_noted_and_made() -> None:
 
 
 def test_what_the_launcher_refuses_is_refused() -> None:
-    code = LaunchCode(2, key=key_of([0], []))
+    code = CallCode(2, key=key_of([0], []))
     known: dict[Hashable, int] = {}
     launch = code.noting(get=known.get, first=lambda words: 0, watch=Watch(), call=lambda *words: 0)
     with pytest.raises(TypeError):

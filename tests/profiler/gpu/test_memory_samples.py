@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ttools.core.gpus.devices import read_device
 from ttools.core.gpus.targets import read_target
 from ttools.profiler.gpu import equal_launches
-from ttools.profiler.gpu.counted_launches import CountedLaunches
-from ttools.profiler.gpu.equal_launches import MadeLaunch
+from ttools.profiler.gpu.counted_launches import GpuCounting
+from ttools.profiler.gpu.equal_launches import MadeCall
 from ttools.profiler.gpu.memory_samples import MOST, StratifiedSample, copied, span_of
 from ttools.profiler.gpu.proton_file import KernelTime
 from ttools.profiler.gpu.session import join
@@ -106,7 +106,7 @@ def test_of_large_storages_only_the_part_of_the_tensor_is_copied() -> None:
     assert torch.equal(copy.content.view(torch.int32)[::2], part)
 
 
-def rows(watch: CountedLaunches) -> tuple[list[MadeLaunch], pd.Series, ProfileAnalysis]:
+def rows(watch: GpuCounting) -> tuple[list[MadeCall], pd.Series, ProfileAnalysis]:
     watch.count()
     made = watch.launches
     times = [KernelTime(m.launch.kernel, float(n), 1e-6) for n, m in enumerate(made)]
@@ -123,7 +123,7 @@ class Session:
     overheads: dict[tuple[str, str], list[float]] = {}  # noqa: RUF012
     trials = Trials()
 
-    def __init__(self, watch: CountedLaunches, samples: Sequence[Sample]) -> None:
+    def __init__(self, watch: GpuCounting, samples: Sequence[Sample]) -> None:
         self.samples, self.notes = list(samples), watch.notes
         self.variants, self.seen, self.recorded = watch.variants, watch.made, watch.made
         self.scopes: list[tuple[tuple[str, ...], dict[str, float]]] = []
@@ -135,10 +135,10 @@ class Session:
         return nullcontext()
 
 
-def grown(lengths: Sequence[int]) -> CountedLaunches:
+def grown(lengths: Sequence[int]) -> GpuCounting:
     x, out = torch.ones(ROWS, WIDTH), torch.empty(WIDTH)
     length = torch.zeros(1, dtype=torch.int32)
-    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         for each in lengths:
             length.fill_(each)
@@ -194,7 +194,7 @@ def test_advice_rests_on_launches_that_were_counted(launches: int) -> None:
     """The first launch masks nearly everything, the others mask nothing."""
     x, out = torch.ones(1024), torch.empty(1024)
     length = torch.full((1,), 8, dtype=torch.int32)
-    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         for _ in range(launches):
             masked_kernel[(1,)](x, length, out, BLOCK=1024)
@@ -213,7 +213,7 @@ def test_replays_of_a_graph_are_estimated_by_memory_before_them(
     x, out = torch.ones(ROWS, WIDTH), torch.empty(WIDTH)
     length = torch.zeros(1, dtype=torch.int32)
     graph = Graph()
-    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         graph.capture_begin()
         grow_kernel[(1,)](x, length, out, BLOCK=WIDTH)
@@ -235,7 +235,7 @@ def test_pointers_from_memory_are_not_followed() -> None:
     x, out = torch.ones(64), torch.empty(64)
     length = torch.tensor([10], dtype=torch.int32)
     table = torch.tensor([length.data_ptr()])
-    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         for n in (10, 20, 30):
             length.fill_(n)

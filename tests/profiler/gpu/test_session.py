@@ -18,11 +18,11 @@ import triton.profiler as proton
 
 from ttools.core.errors import UsageError
 from ttools.profiler import profile
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.counting.counts import LineCounts, WorkCounts
 from ttools.profiler.gpu.copies import CopyRecorder
-from ttools.profiler.gpu.counted_launches import CountedLaunches
-from ttools.profiler.gpu.equal_launches import GpuLaunch, MadeLaunch
-from ttools.profiler.gpu.graphs import GraphLaunches
+from ttools.profiler.gpu.counted_launches import GpuCounting
+from ttools.profiler.gpu.equal_launches import CountedWork, MadeCall
+from ttools.profiler.gpu.graphs import GraphCalls
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
 from ttools.profiler.gpu.session import GpuSession, join, join_sums, said_of_copies
@@ -32,9 +32,9 @@ from ttools.profiler.run.repetition import Repetition
 from ttools.profiler.run.trials import Trials
 
 
-def launch(kernel: str, programs: int, stack: tuple[str, ...] = ()) -> MadeLaunch:
-    counts = LaunchCounts(programs, LineCounts(None), ())
-    return MadeLaunch(GpuLaunch(kernel=kernel, grid=(programs,), counts=counts), stack=stack)
+def launch(kernel: str, programs: int, stack: tuple[str, ...] = ()) -> MadeCall:
+    counts = WorkCounts(programs, LineCounts(None), ())
+    return MadeCall(CountedWork(kernel=kernel, grid=(programs,), counts=counts), stack=stack)
 
 
 def times(*kernels: str) -> list[KernelTime]:
@@ -93,7 +93,7 @@ def test_counts_that_cannot_be_joined_are_left_out() -> None:
     assert notes == {"a": "2 launches but 3 times, so counts are left out"}
 
 
-def trial(kernel: str) -> MadeLaunch:
+def trial(kernel: str) -> MadeCall:
     return launch(kernel, 1)._replace(trial=True)
 
 
@@ -212,7 +212,7 @@ def test_replays_of_graphs_are_launches(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("torch.cuda.CUDAGraph", Graph)
     graph = Graph()
-    kept: GraphLaunches[str] = GraphLaunches()
+    kept: GraphCalls[str] = GraphCalls()
     with kept.watching():
         kept.add("before")
         graph.capture_begin()
@@ -262,7 +262,7 @@ def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
 
 def test_what_is_known_of_a_launch_without_its_time() -> None:
     x = torch.zeros(100)
-    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"))
     with watch.watching():
         tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
         with proton.scope("outer"):
@@ -430,7 +430,7 @@ def plain_kernel(x_ptr, BLOCK: tl.constexpr):
 
 def test_a_watch_inside_another_sees_launches_too_and_leaves_nothing_behind() -> None:
     x = torch.zeros(16)
-    outer, inner = (CountedLaunches(None, counts=True, origin=Origin("shadow")) for _ in range(2))
+    outer, inner = (GpuCounting(None, counts=True, origin=Origin("shadow")) for _ in range(2))
     compiled = plain_kernel[(1,)](x, BLOCK=16)
     with outer.watching():
         plain_kernel[(1,)](x, BLOCK=16)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ttools.core.compilation.machine_code import MachineCode, read_machine_code
 from ttools.core.location import SourceLocation
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.counting.counts import LineCounts, WorkCounts
 from ttools.profiler.gpu_time.loop_turns import loop_turns
 
 
@@ -20,10 +20,10 @@ def loop(*body: str, before: str = "MOV R1, RZ") -> MachineCode:
     return read_machine_code("\n".join([*lines, "        /*0ff0*/   EXIT ;"]))
 
 
-def counted(programs: int, executions: int, **counts: Any) -> LaunchCounts:
+def counted(programs: int, executions: int, **counts: Any) -> WorkCounts:
     place = SourceLocation("/somewhere/kernel.py", 7, 0)
     line = LineCounts(place, executions, **counts)
-    return LaunchCounts(programs, line, (line,))
+    return WorkCounts(programs, line, (line,))
 
 
 def test_constants_win_over_counts() -> None:
@@ -77,4 +77,4 @@ def test_loads_tell_copies_too() -> None:
 
 def test_a_loop_that_nothing_tells_of_turns_once() -> None:
     code = loop("FADD R2, R3, R4", "@P0 BRA `(.L_x_1)")
-    assert loop_turns(code, LaunchCounts(4, LineCounts(None), ()), warps=4) == [1]
+    assert loop_turns(code, WorkCounts(4, LineCounts(None), ()), warps=4) == [1]

@@ -19,7 +19,7 @@ from ttools.core.compilation.machine_code import read_machine_code
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import read_device
 from ttools.profiler import Profile, ProfileAnalysis, profile
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.counting.counts import LineCounts, WorkCounts
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.projection import AT_MOST, WITHIN, is_projected, project
 from ttools.profiler.gpu_time.work import Access, Blocks, Work, work_of
@@ -90,7 +90,7 @@ def test_spilled_registers_cross_to_the_last_cache_where_the_first_is_full(
     text = ["LDG.E R4, desc[UR4][R2.64]", "STL.64 [R1], R4", "LDL.LU R6, [R1]", "EXIT"]
     body = "\n".join(f"        /*{16 * n:04x}*/   {each} ;" for n, each in enumerate(text))
     total = LineCounts(None, 1, loaded=4 * 128)
-    counts, device = LaunchCounts(132, total, (total,), 512), read_device("h100")
+    counts, device = WorkCounts(132, total, (total,), 512), read_device("h100")
     blocks = Blocks(warps=4, resident=1, shared=shared, spilled=spilled)
     found = work_of(counts, read_machine_code(body), blocks, [], device)
     local = 132 * 4 * 32 * (8 + 4)
@@ -118,7 +118,7 @@ def test_atomics_contend_on_what_they_touch_whatever_is_stored(
     stored: int, unique: int, slices: int, contended: float
 ) -> None:
     total = LineCounts(None, stored=stored, atomic=65536)
-    counts = LaunchCounts(programs=16, total=total, lines=(total,), unique_stored=unique)
+    counts = WorkCounts(programs=16, total=total, lines=(total,), unique_stored=unique)
     own = work_of(counts, None, Blocks(warps=4, resident=16), [], read_device("h100"))
     assert own.changed == 65536 / 32 / slices
     assert own.contended == contended

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from ttools.core.errors import UsageError
 from ttools.profiler import profile
-from ttools.profiler.gpu.counted_launches import CountedLaunches
+from ttools.profiler.gpu.counted_launches import GpuCounting
 from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.repetition import Repetition
 
@@ -76,7 +76,7 @@ def test_what_writes_who_knows_where_is_made_once() -> None:
 
 def test_launches_for_a_gpu_are_repeated_where_they_are_made() -> None:
     x, total = torch.zeros(64), torch.zeros(1, dtype=torch.int32)
-    watch = CountedLaunches(
+    watch = GpuCounting(
         None,
         counts=True,
         origin=Origin("shadow"),

@@ -19,7 +19,7 @@ from ttools.sanitizer.memory import launch_state
 from ttools.tuner.measure import gpu_bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.gpu_bench import GpuBench
-from ttools.tuner.measure.gpu_launch import GpuTunedLaunch
+from ttools.tuner.measure.gpu_launch import GpuTunedCall
 from ttools.tuner.space.candidate import Candidate, candidates
 
 SPACE = candidates([triton.Config({"BLOCK": 16 << n}) for n in range(3)])
@@ -40,7 +40,7 @@ def bench_of(work: Work, checks: Checks | None = None, **tensors: Any) -> GpuBen
         work(tensors, config.kwargs["BLOCK"])
         return SimpleNamespace()
 
-    launch: Any = object.__new__(GpuTunedLaunch)
+    launch: Any = object.__new__(GpuTunedCall)
     for name, value in {
         "kernel": "k",
         "tuner": SimpleNamespace(),

@@ -21,7 +21,7 @@ from ttools.core import triton_versions
 from ttools.core.gpus.targets import read_target
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.gpu_bench import GpuBench
-from ttools.tuner.measure.gpu_launch import GpuTunedLaunch, gpu_launch
+from ttools.tuner.measure.gpu_launch import GpuTunedCall, gpu_launch
 from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.space.candidate import candidates
 from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
@@ -63,7 +63,7 @@ def descriptor_kernel(x_desc, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + offs, block)
 
 
-def launch_of(kernel: Any, block: int, **arguments: Any) -> GpuTunedLaunch:
+def launch_of(kernel: Any, block: int, **arguments: Any) -> GpuTunedCall:
     def set_block(arguments: dict[str, Any]) -> None:
         arguments["out_ptr"].zero_()
         if "x_desc" in arguments:
@@ -74,23 +74,23 @@ def launch_of(kernel: Any, block: int, **arguments: Any) -> GpuTunedLaunch:
     return gpu_launch(triton.autotune([config], key=[])(kernel), (), arguments)
 
 
-def aligned() -> GpuTunedLaunch:
+def aligned() -> GpuTunedCall:
     return launch_of(
         scale_kernel, 64, x_ptr=torch.ones(256).half(), out_ptr=torch.ones(256), n=256, factor=0.5
     )
 
 
-def misaligned() -> GpuTunedLaunch:
+def misaligned() -> GpuTunedCall:
     x, out = torch.ones(255), torch.ones(255, dtype=torch.bfloat16)
     return launch_of(scale_kernel, 64, x_ptr=x[1:], out_ptr=out, n=254, factor=1)
 
 
-def described() -> GpuTunedLaunch:
+def described() -> GpuTunedCall:
     x = TensorDescriptor.from_tensor(torch.ones(4, 128), [1, 16])
     return launch_of(descriptor_kernel, 128, x_desc=x, out_ptr=torch.ones(128))
 
 
-def asking_torch() -> GpuTunedLaunch:
+def asking_torch() -> GpuTunedCall:
     x = torch.ones(64).half()
     return launch_of(torch_kernel, 64, x_ptr=x, out_ptr=x.clone())
 
@@ -109,7 +109,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def compiled(slot: WorkerSlot, launch: GpuTunedLaunch) -> Answer:
+def compiled(slot: WorkerSlot, launch: GpuTunedCall) -> Answer:
     """What a worker answers that is to compile the only configuration."""
     opening = Opening(
         launch=serialize(launch).without_contents(),
@@ -139,7 +139,7 @@ def has_torch(slot: WorkerSlot) -> bool:
     ids=["aligned", "misaligned", "described", "asking_torch"],
 )
 def test_binaries_are_those_that_a_process_with_torch_makes(
-    cache: Path, make: Callable[[], GpuTunedLaunch], wants_torch: bool
+    cache: Path, make: Callable[[], GpuTunedCall], wants_torch: bool
 ) -> None:
     server = ForkServer(kind="compile")  # it knows the folder
     try:

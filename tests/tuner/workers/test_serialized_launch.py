@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.forked_python import PYTHON
 
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.workers.serialized_launch import (
     CannotSendError,
-    SerializedLaunch,
+    SerializedCall,
     deserialize,
     serialize,
 )
@@ -31,7 +31,7 @@ def nothing_kernel(x_ptr, BLOCK: tl.constexpr):
 
 def launch_of(arguments: dict[str, Any], kernel: Any = nothing_kernel, **options: Any) -> Any:
     tuner = triton.autotune([triton.Config({"BLOCK": 8})], key=[], **options)(kernel)
-    return TunedLaunch(
+    return TunedCall(
         kernel="nothing_kernel",
         tuner=tuner,
         configs=tuner.configs,
@@ -45,7 +45,7 @@ def launch_of(arguments: dict[str, Any], kernel: Any = nothing_kernel, **options
 
 def again(arguments: dict[str, Any]) -> dict[str, Any]:
     serialized = pickle.loads(pickle.dumps(serialize(launch_of(arguments))))
-    assert isinstance(serialized, SerializedLaunch)
+    assert isinstance(serialized, SerializedCall)
     return dict(deserialize(serialized).arguments)
 
 

@@ -26,8 +26,8 @@ _COUNT = re.compile(r"\s*[0-9]{1,18}\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
-    """One launch of the kernel of a file.
+class KernelFile:
+    """A `.ttir` file, with the grid and the arguments to launch its kernel with.
 
     Attributes:
         grid: Programs along x, y, z.
@@ -73,17 +73,17 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, str]:
     return arguments
 
 
-def read_launch(path: str, grid: str | None, arguments: Sequence[str]) -> Launch:
+def read_launch(path: str, grid: str | None, arguments: Sequence[str]) -> KernelFile:
     """What the options say to launch.
 
     Raises:
         UsageError: One of them does not read.
     """
-    return Launch(path=path, grid=parse_grid(grid), arguments=parse_arguments(arguments))
+    return KernelFile(path=path, grid=parse_grid(grid), arguments=parse_arguments(arguments))
 
 
 def run_launch(
-    launch: Launch, dump: Path | None = None, quiet: bool = False, timeout: float | None = None
+    launch: KernelFile, dump: Path | None = None, quiet: bool = False, timeout: float | None = None
 ) -> int:
     """Launches the kernel of a file and saves or shows its tensors; returns the exit status.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ttools.cli.console import say, show_error
 from ttools.cli.replay import Replay, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
-from ttools.cli.ttir import Launch, read_launch, run_launch
+from ttools.cli.ttir import KernelFile, read_launch, run_launch
 from ttools.core.configuration import read
 from ttools.core.device_map.mapping import VARIABLE, devices_by_default
 from ttools.core.environment import gpu_usable
@@ -32,7 +32,7 @@ from ttools.core.process.script import OnError, Target, run_target, user_locatio
 if TYPE_CHECKING:
     from ttools.sanitizer import Sanitization
 
-Work = Launch | Replay | Target
+Work = KernelFile | Replay | Target
 ADVICE = "`ttools sanitize` finds accesses out of bounds, and survives them"
 #: Of torch's errors that a kernel's access to memory causes, whichever call meets them.
 _WILD = ("illegal memory access", "misaligned address", "address space", "unspecified launch fail")
@@ -108,7 +108,7 @@ def run_work(
     """
     if advice is not None:
         write_crash_notes(advice)
-    if isinstance(work, Launch):
+    if isinstance(work, KernelFile):
         return run_launch(work, dump_outputs, quiet, timeout)
     if isinstance(work, Replay):
         return run_replay(work, dump_outputs, quiet, timeout)

@@ -142,6 +142,8 @@ class KernelError(_LocatedError):
 class LaunchRefusedError(KernelError, RuntimeError, ValueError):
     """A GPU would refuse the launch, as the one does that the CPU stands in for.
 
+    An error, which names the kernel and no more of the launch.
+
     Triton raises RuntimeError or ValueError, which scripts may catch.
     """
 

@@ -20,7 +20,7 @@ from ttools.interpreter.run.beginning import Beginning
 from ttools.interpreter.run.interpretation import CompileKernel, Run, enter, leave
 from ttools.interpreter.run.skipped import SkippedAccess
 from ttools.interpreter.run.stats import KernelStats
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 
@@ -153,7 +153,7 @@ def interpret(
     first_config: bool = False,
     schedule: Literal["fused", "materialised"] = "fused",
     observer: Observer | None = None,
-    tune: Callable[[TunedLaunch], Any] | None = None,
+    tune: Callable[[TunedCall], Any] | None = None,
     compile_kernel: CompileKernel | None = None,
     engine: Literal["native", "eager"] = "native",
     dot: DotMode | None = None,

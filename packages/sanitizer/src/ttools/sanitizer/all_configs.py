@@ -16,15 +16,15 @@ from ttools.core.findings.findings import Finding, Severity
 from ttools.core.process.host_line import host_line
 from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.kernel_launch import KernelLaunch
-from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.sanitizer.memory.launch_state import LaunchState
+from ttools.interpreter.run.tuned_launch import TunedCall
+from ttools.sanitizer.memory.launch_state import SavedMemory
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 #: What Triton's own tuner takes for a configuration that does not suit the machine.
 _SKIPPED_BY_TRITON = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
 
 #: What the configuration being run will be taken back to.
-_before: ContextVar[LaunchState | None] = ContextVar("ttools_state_before_config", default=None)
+_before: ContextVar[SavedMemory | None] = ContextVar("ttools_state_before_config", default=None)
 
 
 class AllConfigs:
@@ -45,7 +45,7 @@ class AllConfigs:
         self._book, self._memory, self._report = book, memory, report
         self._seen: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
 
-    def tune(self, launch: TunedLaunch) -> Any:
+    def tune(self, launch: TunedCall) -> Any:
         """Runs a launch; what it leaves is what the first configuration that runs leaves.
 
         Raises:
@@ -53,8 +53,8 @@ class AllConfigs:
         """
         if len(launch.configs) <= 1 or not self._is_new(launch):
             return launch.run(launch.configs[0])
-        before = LaunchState(launch.arguments.values(), self._memory)
-        after: LaunchState | None = None
+        before = SavedMemory(launch.arguments.values(), self._memory)
+        after: SavedMemory | None = None
         result, first_error = None, None
         for config in launch.configs:
             if config is not launch.configs[0]:
@@ -82,7 +82,7 @@ class AllConfigs:
             state.add(self._book.on_host())
 
     def _run(
-        self, launch: TunedLaunch, config: Any, before: LaunchState
+        self, launch: TunedCall, config: Any, before: SavedMemory
     ) -> tuple[Exception | None, Any]:
         """What a configuration raised, what it returned."""
         with bound(_before, before):
@@ -92,7 +92,7 @@ class AllConfigs:
                 self._report(_failure(launch, config, error))
                 return error, None
 
-    def _is_new(self, launch: TunedLaunch) -> bool:
+    def _is_new(self, launch: TunedCall) -> bool:
         signature = tuple((name, _layout(value)) for name, value in launch.arguments.items())
         seen = self._seen.setdefault(launch.tuner, set())
         is_new = signature not in seen
@@ -120,7 +120,7 @@ def _layout(value: Any) -> object:
 _DESCRIBED = ("shape", "strides", "block_shape")
 
 
-def _failure(launch: TunedLaunch, config: Any, error: Exception) -> Finding:
+def _failure(launch: TunedCall, config: Any, error: Exception) -> Finding:
     name, text = type(error).__name__, str(error).strip()
     severity: Severity = "note" if name in _SKIPPED_BY_TRITON else "warning"
     last = text.splitlines()[-1].strip() if text else "no message"

@@ -20,7 +20,7 @@ from ttools.interpreter.eager.debugging.stopping import StoppingDebugger, StopPo
 from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
-from ttools.sanitizer.memory.launch_state import LaunchState
+from ttools.sanitizer.memory.launch_state import SavedMemory
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 _GUARDED = Instruments(guards=True)
@@ -51,16 +51,16 @@ class PostMortem:
 
     def before(
         self, launch: KernelLaunch, memory: UninitialisedMemory, book: AddressBook
-    ) -> LaunchState | None:
+    ) -> SavedMemory | None:
         """What the launch is about to find, unless a finding was looked at already."""
         if self.done:
             return None
-        state = LaunchState(launch.values, memory)
+        state = SavedMemory(launch.values, memory)
         if launch.written_storages is None:
             state.add(book.on_host())
         return state
 
-    def look(self, checked: CheckedLaunch, before: LaunchState | None) -> None:
+    def look(self, checked: CheckedLaunch, before: SavedMemory | None) -> None:
         """Debugs the first of a launch's findings that counts.
 
         Raises:
@@ -74,7 +74,7 @@ class PostMortem:
         self._debug(checked, before, finding.program or (0, 0, 0), stop, text)
 
     def look_at_failure(
-        self, checked: CheckedLaunch, before: LaunchState | None, error: KernelError
+        self, checked: CheckedLaunch, before: SavedMemory | None, error: KernelError
     ) -> None:
         """Debugs a launch that ended in an error, such as a failed `device_assert`.
 
@@ -87,7 +87,7 @@ class PostMortem:
     def _debug(
         self,
         checked: CheckedLaunch,
-        before: LaunchState,
+        before: SavedMemory,
         program: tuple[int, int, int],
         stop: StopPoint | None,
         text: str,

@@ -27,14 +27,14 @@ from ttools.sanitizer.launch.replay import undoing
 from ttools.sanitizer.passes import undefined
 
 if TYPE_CHECKING:
-    from ttools.interpreter.run.tuned_launch import TunedLaunch
+    from ttools.interpreter.run.tuned_launch import TunedCall
 
 #: Storages larger than this, together, are not copied to be compared.
 _LARGEST = 1 << 30
 _KIND = "not_restored"
 
 #: The launch of an autotuner that is being made, until the first of its configurations has run.
-tuned_launch: ContextVar[TunedLaunch | None] = ContextVar("ttools_tuned_launch", default=None)
+tuned_launch: ContextVar[TunedCall | None] = ContextVar("ttools_tuned_launch", default=None)
 
 
 class Restoring:
@@ -44,7 +44,7 @@ class Restoring:
         self._seen: WeakKeyDictionary[Any, set[object]] = WeakKeyDictionary()
 
     @contextmanager
-    def tuning(self, launch: TunedLaunch) -> Iterator[None]:
+    def tuning(self, launch: TunedCall) -> Iterator[None]:
         """Meanwhile an autotuner's launch is made, in one configuration or all."""
         seen = self._seen.setdefault(launch.tuner, set())
         is_timed = len(launch.configs) > 1 and launch.key not in seen
@@ -55,7 +55,7 @@ class Restoring:
         finally:
             tuned_launch.reset(token)
 
-    def findings(self, checked: CheckedLaunch, tuned: TunedLaunch) -> list[Finding]:
+    def findings(self, checked: CheckedLaunch, tuned: TunedCall) -> list[Finding]:
         """What is found of a launch that has run, the first of those that a tuner makes."""
         tuned_launch.set(None)
         if checked.hung or checked.kernel.waits:

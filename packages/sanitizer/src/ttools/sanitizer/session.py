@@ -26,7 +26,7 @@ from ttools.core.reports.report import counted
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.kernel_launch import KernelLaunch
-from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
+from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.stopping import wait_for_the_end
 from ttools.sanitizer.all_configs import AllConfigs
@@ -250,7 +250,7 @@ class Session:
         finally:
             self._tally.end(work)
 
-    def tune(self, launch: TunedLaunch) -> Any:
+    def tune(self, launch: TunedCall) -> Any:
         """Runs an autotuned launch in the first of its configurations, or in all."""
         with self._outputs.launching(), self._restoring.tuning(launch):  # tuners save and put back
             return self._configs.tune(launch) if self.options.all_configs else run_first(launch)

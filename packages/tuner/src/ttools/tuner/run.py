@@ -23,7 +23,7 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import Device, read_gpu
 from ttools.core.reports.report import config_text
 from ttools.core.reports.shown import Part, ShowsItself, Text
-from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
+from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.measure.gpu_launch import being_captured, tuning_on_gpu
 from ttools.tuner.measure.measuring import Measuring
@@ -222,7 +222,7 @@ class TuningRun(ShowsItself):
             write_lock(merged(self._lock, found), self._lock_path)
 
     # ---- a launch
-    def tune(self, launch: TunedLaunch) -> Any:
+    def tune(self, launch: TunedCall) -> Any:
         """Launches a kernel in its winning configuration, found first if need be.
 
         Raises:
@@ -246,7 +246,7 @@ class TuningRun(ShowsItself):
         launch.choose(chosen.config)
         return launch.run(chosen.config)
 
-    def _candidates(self, launch: TunedLaunch) -> list[Candidate]:
+    def _candidates(self, launch: TunedCall) -> list[Candidate]:
         """The space of a launch; of a large one only listed if it is another than the last time."""
         configs, known = launch.configs, self._spaces.get(launch.kernel)
         same = known is not None and len(known[0]) == len(configs)
@@ -262,7 +262,7 @@ class TuningRun(ShowsItself):
         predicted = self._measuring.predicted
         return predicted_device(predicted) if predicted else host_device(self._measuring.threads)
 
-    def _winner(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str | None:
+    def _winner(self, problem: Problem, launch: TunedCall, space: list[Candidate]) -> str | None:
         if self.locked:
             return self._locked_winner(problem, space)
         if being_captured() if self._measuring.on_gpu else capturing() is not None:
@@ -297,7 +297,7 @@ class TuningRun(ShowsItself):
         return stored.winner
 
     # ---- a problem
-    def _find(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str | None:
+    def _find(self, problem: Problem, launch: TunedCall, space: list[Candidate]) -> str | None:
         result = TuningResult(problem=problem, space=len(space), location=where(launch))
         self.results.append(result)
         self._parameters.update(launch.tuner.arg_names)
@@ -373,7 +373,7 @@ class TuningRun(ShowsItself):
         return alike[-1][1] if alike else None
 
     def _bench(
-        self, launch: TunedLaunch, result: TuningResult, expected: Sequence[Candidate]
+        self, launch: TunedCall, result: TuningResult, expected: Sequence[Candidate]
     ) -> AnyBench:
         """A bench in worker processes, or in this one if no process can be started.
 
@@ -398,7 +398,7 @@ class TuningRun(ShowsItself):
 
     def _bench_of_this_process(
         self,
-        launch: TunedLaunch,
+        launch: TunedCall,
         result: TuningResult,
         expected: Sequence[Candidate],
         why: CannotSendError,
@@ -418,7 +418,7 @@ class TuningRun(ShowsItself):
         return bench_in_forks(make, launch.configs, self._measuring, self._options.timeout)
 
     def _opened(
-        self, launch: TunedLaunch, expected: Sequence[Candidate], replaces: bool = False
+        self, launch: TunedCall, expected: Sequence[Candidate], replaces: bool = False
     ) -> RemoteBench:
         """A bench whose workers have made the launch, on shared memory where that can be."""
         own = self._measuring.on_gpu and self._make_measuring is None

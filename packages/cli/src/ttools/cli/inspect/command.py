@@ -33,11 +33,11 @@ from ttools.core.errors import UsageError, file_errors
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.core.compilation.kernel_source import KernelSource
-    from ttools.core.compilation.lock import LaunchCosts
+    from ttools.core.compilation.lock import RunCosts
     from ttools.core.gpus.targets import Target
     from ttools.profiler import Profile
 
-    Costs = Callable[[Inspection], LaunchCosts | None]
+    Costs = Callable[[Inspection], RunCosts | None]
 
 
 _report = partial(typer.Option, rich_help_panel="Report")
@@ -276,7 +276,7 @@ class _Inspected:
     counted: bool = False
     profiles: list[Profile] = field(default_factory=list)
 
-    def costs(self, inspection: Inspection) -> LaunchCosts | None:
+    def costs(self, inspection: Inspection) -> RunCosts | None:
         """What a launch of a compiled kernel does, if launches were counted."""
         found = (each.costs_of(inspection) for each in self.profiles)
         return next((each for each in found if each is not None), None)

@@ -46,7 +46,7 @@ from ttools.core.process.hard_exit import before_hard_exit, flush_streams
 from ttools.core.process.interruptible import first_ctrl_c_ignored
 
 if TYPE_CHECKING:
-    from ttools.core.process.child_launches import ChildLaunches
+    from ttools.core.process.child_launches import ChildKernels
     from ttools.core.reports.report import Report
     from ttools.sanitizer import Sanitization
     from ttools.sanitizer.gpu import GpuSanitization
@@ -78,7 +78,7 @@ class SanitizeEnding:
     fail_on: Severity
     require_launches: bool
     new_baseline: Path | None
-    children: ChildLaunches | None = None
+    children: ChildKernels | None = None
     _writing: Any = field(default_factory=threading.Lock, init=False)
     _concluded: int | None = field(default=None, init=False)
     _owner: int = field(default_factory=os.getpid, init=False)

@@ -50,7 +50,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchCosts:
+class RunCosts:
     """What launches of a kernel do.
 
     Attributes:
@@ -107,7 +107,7 @@ class Lock:
     kernels: list[Entry]
 
 
-def entry_of(inspection: Inspection, costs: LaunchCosts | None = None) -> Entry:
+def entry_of(inspection: Inspection, costs: RunCosts | None = None) -> Entry:
     """The entry of a compiled kernel, and of a launch of it where one was counted."""
     figures = {name: float(n) for name, n in inspection.figures().items() if n is not None}
     if costs is not None:

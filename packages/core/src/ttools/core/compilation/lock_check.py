@@ -17,8 +17,8 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.lock import (
     PROJECTED,
     Entry,
-    LaunchCosts,
     Lock,
+    RunCosts,
     entry_of,
     instructions_by_line,
     text_of,
@@ -98,7 +98,7 @@ class _Pair:
     now: Sequence[Found]
 
 
-def found(inspection: Inspection, costs: LaunchCosts | None = None) -> Found:
+def found(inspection: Inspection, costs: RunCosts | None = None) -> Found:
     """A compiled kernel as it is compared, with its launches where they were counted."""
     by_line = instructions_by_line(inspection)
     return Found(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.stages import Compilation
-from ttools.core.gpus.launch_rules import LaunchNeeds
+from ttools.core.gpus.launch_rules import GpuNeeds
 from ttools.core.gpus.targets import Limits, Target
 from ttools.core.triton_versions import spill_traffic
 
@@ -40,14 +40,14 @@ class Resources:
     warps: int
     threads: int
 
-    def needs(self, *, cluster: int | None = None, tensor_memory: int | None = None) -> LaunchNeeds:
+    def needs(self, *, cluster: int | None = None, tensor_memory: int | None = None) -> GpuNeeds:
         """Return what a launch of the kernel needs, for the table of launch rules.
 
         Args:
             cluster: Blocks of a cluster.
             tensor_memory: Columns of tensor memory.
         """
-        return LaunchNeeds(
+        return GpuNeeds(
             threads=self.threads,
             cluster=cluster,
             shared=self.shared,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ttools.core.device_map.request import CAPABILITY, DeviceMap
 from ttools.core.environment import processors
 from ttools.core.gpus.devices import DEVICES, device_of
-from ttools.core.gpus.launch_rules import ANY_CUDA, LaunchLimits, limits_of
+from ttools.core.gpus.launch_rules import ANY_CUDA, GpuLimits, limits_of
 from ttools.core.gpus.targets import ARCHITECTURES, MAX_THREADS, read_target
 
 #: What scripts divide by is this one's, if no other has the capability that is asked for.
@@ -41,7 +41,7 @@ def capability(device: object = None) -> tuple[int, int]:
     return _described[-1].capability
 
 
-def launch_limits() -> LaunchLimits:
+def launch_limits() -> GpuLimits:
     """The limits of launches on the device.
 
     Those that no GPU exceeds, unless the map says which capability the device has: a script that

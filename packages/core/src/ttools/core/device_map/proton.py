@@ -25,7 +25,7 @@ BACKEND = "cpu"
 _QUIET_SOURCE = ("instrumentation", "cuda")
 
 
-class _Launches(threading.local):
+class _ThreadTimes(threading.local):
     """What this thread's launches have reported so far.
 
     Attributes:
@@ -40,7 +40,7 @@ class _Launches(threading.local):
         self.operations: list[int] = []
 
 
-_launches = _Launches()
+_launches = _ThreadTimes()
 
 
 def note_launch(seconds: float) -> None:
@@ -165,7 +165,7 @@ def _times(native: Any, hook: Any) -> Any:
     kernel's `launch_metadata` gives, the time belongs to that, else to one named as the kernel.
     """
 
-    class LaunchTimes(hook):  # type: ignore[misc]
+    class TimeHook(hook):  # type: ignore[misc]
         """Proton calls `enter` and `exit` while a session is active."""
 
         priority = -100  # after all others on the way in, before them on the way out
@@ -197,4 +197,4 @@ def _times(native: Any, hook: Any) -> Any:
             native.add_metrics(scope, metrics)
             native.exit_op(scope, name)
 
-    return LaunchTimes()
+    return TimeHook()

@@ -41,7 +41,7 @@ CheckedAt = Literal["launch", "compilation", "descriptor"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchLimits:
+class GpuLimits:
     """The limits that a launch is compared with.
 
     Attributes:
@@ -73,7 +73,7 @@ class LaunchLimits:
 _CLUSTERS = {"sm_90": 16, "sm_100": 16, "sm_103": 16, "sm_120": 8, "sm_121": 8}
 
 
-def limits_of(target: Target, warps: int = 1) -> LaunchLimits:
+def limits_of(target: Target, warps: int = 1) -> GpuLimits:
     """Return the limits of a GPU.
 
     Args:
@@ -85,7 +85,7 @@ def limits_of(target: Target, warps: int = 1) -> LaunchLimits:
     if target.backend == "hip":
         along_x = _HIP_THREADS // (max(1, warps) * target.threads)
         grid = (min(along_x, 2**31 - 1), 2**31 - 1, 2**31 - 1)
-    return LaunchLimits(
+    return GpuLimits(
         gpu=target.name,
         grid=grid,
         cluster=_CLUSTERS.get(target.name, 1) if target.backend == "cuda" else None,
@@ -97,13 +97,13 @@ def limits_of(target: Target, warps: int = 1) -> LaunchLimits:
     )
 
 
-def _any_cuda() -> LaunchLimits:
+def _any_cuda() -> GpuLimits:
     known = [
         limits_of(target)
         for target in map(read_target, ARCHITECTURES)
         if target.backend == "cuda" and target.limits is not None
     ]
-    return LaunchLimits(
+    return GpuLimits(
         gpu="CUDA",
         grid=CUDA_GRID,
         cluster=max(each.cluster or 1 for each in known),
@@ -118,7 +118,7 @@ ANY_CUDA = _any_cuda()
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchNeeds:
+class GpuNeeds:
     """What a launch asks a GPU for; None for what is not known yet.
 
     Attributes:
@@ -154,7 +154,7 @@ class Violation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchRule:
+class GpuRule:
     """A rule of the table.
 
     Attributes:
@@ -174,82 +174,82 @@ _INVALID = "`RuntimeError: Triton Error [CUDA]: invalid argument`"
 _OUT_OF = "`OutOfResources: out of resource: {}`"
 _DESCRIPTOR = "`AssertionError`, or `RuntimeError: Triton Error [CUDA]: invalid argument`"
 
-RULES: dict[str, LaunchRule] = {
-    "pointer_device": LaunchRule(
+RULES: dict[str, GpuRule] = {
+    "pointer_device": GpuRule(
         limit="tensors are on the current device, or in pinned memory of the host",
         says="`ValueError: Pointer argument cannot be accessed from Triton (cpu tensor?)`",
         checked_at="launch",
         help="move the tensor to the device of the others, as by `.cuda()`",
     ),
-    "grid": LaunchRule(
+    "grid": GpuRule(
         limit="2,147,483,647 programs along axis 0, divided by `num_ctas`; 65,535 along axes 1 "
         "and 2",
         says=_INVALID,
         checked_at="launch",
         help="put the long axis on axis 0 of the grid, or let a program do several of them",
     ),
-    "programs": LaunchRule(
+    "programs": GpuRule(
         limit="2,147,483,647 programs in all",
         says="nothing: Triton multiplies 32-bit integers, and launches nothing",
         checked_at="launch",
         help="make several launches, or let a program do more",
     ),
-    "threads": LaunchRule(
+    "threads": GpuRule(
         limit="1,024 threads in a block: `num_warps` of at most 32",
         says=_OUT_OF.format("threads"),
         checked_at="launch",
         help="use fewer warps: num_warps",
     ),
-    "cluster": LaunchRule(
+    "cluster": GpuRule(
         limit="`num_ctas` of 16 on sm_90, sm_100 and sm_103, of 8 on sm_120 and sm_121, else of 1",
         says="`ValueError: num_ctas > 1 requires NVIDIA SM90+`, or "
         "`RuntimeError: Triton Error [CUDA]: invalid cluster size`",
         checked_at="launch",
         help="use fewer blocks for each program: num_ctas",
     ),
-    "shared_memory": LaunchRule(
+    "shared_memory": GpuRule(
         limit="the shared memory of a block, as 232,448 bytes on sm_90, 166,912 on sm_80",
         says=_OUT_OF.format("shared memory"),
         checked_at="compilation",
         help="use smaller tiles, or fewer of them at a time: num_stages",
     ),
-    "registers": LaunchRule(
+    "registers": GpuRule(
         limit="65,536 registers in a block, 255 in a thread",
         says=_OUT_OF.format("threads"),
         checked_at="compilation",
         help="use smaller tiles, or fewer warps: num_warps",
     ),
-    "tensor_memory": LaunchRule(
+    "tensor_memory": GpuRule(
         limit="512 columns of tensor memory",
         says=_OUT_OF.format("tensor memory"),
         checked_at="compilation",
         help="use smaller tiles, or fewer accumulators at a time",
     ),
-    "descriptor_base": LaunchRule(
+    "descriptor_base": GpuRule(
         limit="the base of a tensor descriptor is a multiple of 16 bytes",
         says=_DESCRIPTOR,
         checked_at="descriptor",
         help="let the tensor begin at a multiple of 16 bytes, or load it through pointers",
     ),
-    "descriptor_stride": LaunchRule(
+    "descriptor_stride": GpuRule(
         limit="its strides but the last are multiples of 16 bytes, from 0 to 2^40 - 16",
         says=_DESCRIPTOR,
         checked_at="descriptor",
         help="pad the rows of the tensor to a multiple of 16 bytes, or load it through pointers",
     ),
-    "descriptor_last_stride": LaunchRule(
+    "descriptor_last_stride": GpuRule(
         limit="its last stride is 1",
         says=_DESCRIPTOR,
         checked_at="descriptor",
         help="a descriptor's last dimension is contiguous: transpose the tensor, or copy it",
     ),
-    "descriptor_shape": LaunchRule(
+    "descriptor_shape": GpuRule(
         limit="it has at most 5 dimensions, and extents from 1 to 2^32",
         says=_DESCRIPTOR,
         checked_at="descriptor",
         help="give the descriptor the tensor's own shape and strides",
     ),
-    "descriptor_block": LaunchRule(
+    "descriptor_block": GpuRule(
         limit="a row of its block is a multiple of 16 bytes",
         says="`ValueError: Descriptor block shape must have at least 16 bytes in the last "
         "dimension`",
@@ -259,7 +259,7 @@ RULES: dict[str, LaunchRule] = {
 }
 
 
-def broken_rules(needs: LaunchNeeds, limits: LaunchLimits) -> list[Violation]:
+def broken_rules(needs: GpuNeeds, limits: GpuLimits) -> list[Violation]:
     """Return the rules that a launch breaks, in the order of the table."""
     return [found for check in _CHECKS for found in check(needs, limits)]
 
@@ -291,7 +291,7 @@ def _violation(rule: str, message: str) -> Violation:
     return Violation(rule=rule, message=message, help=RULES[rule].help)
 
 
-def _grid(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
+def _grid(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
     if needs.grid is None or 0 in needs.grid:  # Triton launches nothing then
         return
     cluster, product = needs.cluster or 1, 1
@@ -311,7 +311,7 @@ def _grid(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
         )
 
 
-def _threads(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
+def _threads(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
     if needs.threads is not None and needs.threads > limits.threads:
         yield _violation(
             "threads",
@@ -319,7 +319,7 @@ def _threads(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
         )
 
 
-def _cluster(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
+def _cluster(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
     if limits.cluster is not None and (needs.cluster or 1) > limits.cluster:
         yield _violation(
             "cluster",
@@ -327,7 +327,7 @@ def _cluster(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
         )
 
 
-def _resources(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
+def _resources(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
     if limits.shared is not None and (needs.shared or 0) > limits.shared:
         yield _violation(
             "shared_memory",
@@ -352,7 +352,7 @@ def _resources(needs: LaunchNeeds, limits: LaunchLimits) -> Iterator[Violation]:
         )
 
 
-def _registers_taken(needs: LaunchNeeds, limits: LaunchLimits) -> int:
+def _registers_taken(needs: GpuNeeds, limits: GpuLimits) -> int:
     """The registers of a block, as they are given out: by eight for each thread of a warp.
 
     The parts of a multiprocessor get equal numbers of warps, or one more.
@@ -363,5 +363,5 @@ def _registers_taken(needs: LaunchNeeds, limits: LaunchLimits) -> int:
     return warps_in_part * limits.register_files * limits.warp * each
 
 
-_Check = Callable[[LaunchNeeds, LaunchLimits], Iterator[Violation]]
+_Check = Callable[[GpuNeeds, GpuLimits], Iterator[Violation]]
 _CHECKS: tuple[_Check, ...] = (_grid, _threads, _cluster, _resources)

@@ -61,7 +61,7 @@ def note_child_launch(kernel: str) -> None:
             os.close(file)
 
 
-class ChildLaunches:
+class ChildKernels:
     """The kernels that children of this process have launched so far."""
 
     def __init__(self, path: str) -> None:
@@ -102,11 +102,11 @@ class ChildLaunches:
 
 
 @contextmanager
-def child_launches() -> Iterator[ChildLaunches]:
+def child_launches() -> Iterator[ChildKernels]:
     """Has children of this process tell which kernels they launch."""
     handle, path = tempfile.mkstemp(prefix="ttools-children-")
     os.close(handle)
-    found = ChildLaunches(path)
+    found = ChildKernels(path)
     was, _child.log = _child.log, None  # this process has a report of its own
     try:
         with in_environment({_VARIABLE: f"{os.getpid()}:{path}"}):

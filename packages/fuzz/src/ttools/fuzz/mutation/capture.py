@@ -42,7 +42,7 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
-class CapturedLaunch:
+class CapturedCall:
     """One launch of a kernel.
 
     Attributes:
@@ -100,7 +100,7 @@ class Captured:
         left_out: why others were not captured, by the kernel's name.
     """
 
-    launches: list[CapturedLaunch] = field(default_factory=list)
+    launches: list[CapturedCall] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     _forms: dict[str, set[object]] = field(default_factory=dict)
 
@@ -143,7 +143,7 @@ def capture_script(path: str | Path) -> Captured:
     return capture(lambda: runpy.run_path(str(path), run_name="__main__"))
 
 
-def _captured(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CapturedLaunch:
+def _captured(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CapturedCall:
     names = list(function.arg_names)
     bound: dict[str, Any] = dict(zip(names, args, strict=False))
     bound |= {name: value for name, value in kwargs.items() if name in names}
@@ -157,7 +157,7 @@ def _captured(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     storages: dict[int, int] = {}
     held: list[Any] = []
     arguments = {name: _described(bound[name], storages, held) for name in names if name in bound}
-    return CapturedLaunch(function, arguments, tuple(held), grid, options)
+    return CapturedCall(function, arguments, tuple(held), grid, options)
 
 
 def _grid(grid: Any, bound: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.fuzz.execution import FindingsError, load_again, refuse_findings, running
-from ttools.fuzz.mutation.capture import Captured, CapturedLaunch, View
+from ttools.fuzz.mutation.capture import Captured, CapturedCall, View
 from ttools.fuzz.mutation.mutators import MUTATORS
 from ttools.fuzz.mutation.source import KernelText, NotMutableError, calls, make_function
 from ttools.fuzz.passes import fewest_passes
@@ -47,7 +47,7 @@ class Part:
     more: Mapping[str, Any]
 
 
-def split_grid(text: KernelText, launch: CapturedLaunch, rng: random.Random) -> list[Part] | None:
+def split_grid(text: KernelText, launch: CapturedCall, rng: random.Random) -> list[Part] | None:
     """Two launches of a part of the programs each; None for kernels that cannot be split."""
     x, y, z = launch.grid
     words = ("atomic", "volatile", "cache_modifier")
@@ -87,7 +87,7 @@ class _Moved(ast.NodeTransformer):
         return node
 
 
-def halved_block(text: KernelText, launch: CapturedLaunch) -> list[Part] | None:
+def halved_block(text: KernelText, launch: CapturedCall) -> list[Part] | None:
     """Twice as many programs with blocks of half the size, of a kernel that goes lane by lane."""
     tree = text.kernel
     loops = any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree))
@@ -166,7 +166,7 @@ def _is_literal(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and _axis(node) is not None
 
 
-def _called_sources(launch: CapturedLaunch) -> Iterator[str]:
+def _called_sources(launch: CapturedCall) -> Iterator[str]:
     """The sources of Triton's functions that a kernel may call by name, directly or not."""
     import textwrap
 
@@ -183,7 +183,7 @@ def _called_sources(launch: CapturedLaunch) -> Iterator[str]:
                 yield textwrap.dedent(found.src)
 
 
-def _sources(launch: CapturedLaunch, text: KernelText) -> str:
+def _sources(launch: CapturedCall, text: KernelText) -> str:
     return "\n".join([ast.unparse(text.kernel), *_called_sources(launch)])
 
 
@@ -222,7 +222,7 @@ class _Mutant:
 class _Runner:
     """Runs one function in any variant, each time on the memory that was captured."""
 
-    def __init__(self, launch: CapturedLaunch, function: Any, parts: Sequence[Part], cpu: str):
+    def __init__(self, launch: CapturedCall, function: Any, parts: Sequence[Part], cpu: str):
         self._launch, self._function, self._parts, self._cpu = launch, function, parts, cpu
         self._compiled: dict[object, Any] = {}
 
@@ -252,7 +252,7 @@ class _Runner:
 class _Base:
     """A captured launch, what it gives by variant, and why it cannot be mutated."""
 
-    launch: CapturedLaunch
+    launch: CapturedCall
     cpu: str
     results: dict[str, Any] = field(default_factory=dict)
     unfit: str | None = None
@@ -428,7 +428,7 @@ def _mutations(rng: random.Random) -> list[Mutation]:
     return [Mutation(name, rng.getrandbits(32)) for name in names]
 
 
-def difference(launch: CapturedLaunch, expected: Any, actual: Any) -> str:
+def difference(launch: CapturedCall, expected: Any, actual: Any) -> str:
     """The first element that differs, in words; empty if no bit does."""
     import torch
 

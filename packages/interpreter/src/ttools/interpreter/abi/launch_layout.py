@@ -24,8 +24,10 @@ _LLVM_TYPES: dict[Any, str] = {
 }
 
 
-class Launch(ctypes.Structure):
-    """A launch; the parameters, 64 bits each, lie behind it.
+class NativeLaunch(ctypes.Structure):
+    """The structure in memory that native code has of a launch, a layout rather than data.
+
+    The parameters, 64 bits each, lie behind it.
 
     The fields up to `stopped_site` are for kernels and stand at its beginning, so that a `Runner`
     can have a copy of them for a single program. The others are the runtime's. All from `stopped`
@@ -60,26 +62,28 @@ class Launch(ctypes.Structure):
 @lru_cache(maxsize=64)
 def offset(field: str) -> int:
     """Where a field lies in the structure, in bytes."""
-    found: int = getattr(Launch, field).offset
+    found: int = getattr(NativeLaunch, field).offset
     return found
 
 
 @lru_cache(maxsize=64)
 def size_and_type(field: str) -> tuple[int, str]:
     """The bytes of a field, and its type in LLVM."""
-    kind = next(kind for name, kind, *_ in Launch._fields_ if name == field)
+    kind = next(kind for name, kind, *_ in NativeLaunch._fields_ if name == field)
     return ctypes.sizeof(kind), _LLVM_TYPES[kind]
 
 
 #: Bytes that a kernel may look at.
 KERNEL_BYTES = offset("pending")
 #: Where the parameters begin.
-PARAMETERS = ctypes.sizeof(Launch)
+PARAMETERS = ctypes.sizeof(NativeLaunch)
 
 #: Bytes that are filled in with other numbers than zeros.
 FILLED_BYTES = offset("stopped")
 _FILLED = [
-    kind for name, kind, *_ in Launch._fields_ if getattr(Launch, name).offset < FILLED_BYTES
+    kind
+    for name, kind, *_ in NativeLaunch._fields_
+    if getattr(NativeLaunch, name).offset < FILLED_BYTES
 ]
 #: What fills it in at once; formats of parameters may follow.
 FORMAT = f"={''.join(_FORMATS[kind] for kind in _FILLED)}{PARAMETERS - FILLED_BYTES}x"

@@ -13,8 +13,8 @@ from typing import Literal, get_args
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 
-#: Bump when the layout of `Launch`, a callback or an emitted function changes: it is part of the
-#: object cache's key.
+#: Bump when the layout of `NativeLaunch`, a callback or an emitted function changes: it is part of
+#: the object cache's key.
 ABI_VERSION = 6
 
 #: How matrix products are computed: with the `input_precision` they are written with, which rounds

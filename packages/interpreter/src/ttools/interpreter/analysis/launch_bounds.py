@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from ttools.interpreter.analysis.launch_values import LaunchValues, Pointer
+from ttools.interpreter.analysis.launch_values import KernelValues, Pointer
 from ttools.interpreter.analysis.linear import Linear
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type
 from ttools.interpreter.ir.dataflow import reachable
@@ -40,7 +40,7 @@ class Memory(NamedTuple):
     address: int
 
 
-class LaunchBounds:
+class AccessBounds:
     """The analysis of the kernel function for one launch.
 
     Args:
@@ -59,7 +59,7 @@ class LaunchBounds:
         memory: Mapping[int, Memory | None],
     ) -> None:
         self._memory = memory
-        self._values = LaunchValues(kernel, grid, scalars)
+        self._values = KernelValues(kernel, grid, scalars)
         self._bounds = self._values.bounds
         self._paths: dict[Block, list[Linear]] = {}
 

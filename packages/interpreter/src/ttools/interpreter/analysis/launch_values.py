@@ -176,7 +176,7 @@ class LinearDomain(Integers[Linear]):
             self._bounds.rules[atom] = list(rules)
 
 
-class LaunchValues(OnDemand["Linear | Pointer | None"]):
+class KernelValues(OnDemand["Linear | Pointer | None"]):
     """What integers and pointers of the kernel function are in one launch; None of anything else.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any
 from ttools.core import triton_versions
 from ttools.interpreter.backend.tuned_config import choosing_among, tuning
 from ttools.interpreter.run.interpretation import Run, selecting_run
-from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
+from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 
 Routed = Callable[[bool], Any]
 
@@ -99,9 +99,9 @@ class _Choice:
         self._resets = self._is_new()
         self.config: Any = None
 
-    def launch(self, tuner: Any) -> TunedLaunch:
+    def launch(self, tuner: Any) -> TunedCall:
         """The call as whoever chooses configurations sees it."""
-        return TunedLaunch(
+        return TunedCall(
             kernel=triton_versions.kernel_name(tuner),
             tuner=tuner,
             configs=self._configs,

@@ -37,7 +37,7 @@ from ttools.interpreter.run.variants import Variants
 
 
 class CPULauncher:
-    """The launcher of one compiled kernel.
+    """The launcher of one compiled kernel, named as Triton names it; it makes `KernelLaunch`es.
 
     Args:
         src: what Triton compiled: it has the signature, and the function if made from Python.

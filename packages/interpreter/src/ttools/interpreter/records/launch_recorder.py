@@ -51,6 +51,8 @@ _looking: ContextVar[bool] = ContextVar("ttools_recorder_looks", default=False)
 class LaunchRecorder(ShowsItself):
     """A run that is recorded, as a context manager; made by `record`. Leaving it writes the file.
 
+    It writes each launch as a `LaunchSpec`.
+
     Args:
         only: names of the kernels to record; all by default.
         launches: which of their launches, counted from 0, as in `0,3:5`; the first of each kernel

@@ -58,7 +58,7 @@ class Guards(NamedTuple):
 UNGUARDED = Guards(None, ())
 
 
-class LaunchGuards:
+class GuardChooser:
     """Chooses which accesses of the launches of one kernel are guarded.
 
     Args:

@@ -22,7 +22,7 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.kernel_launch import Observer
-    from ttools.interpreter.run.tuned_launch import TunedLaunch
+    from ttools.interpreter.run.tuned_launch import TunedCall
 
 
 #: Takes the name of a kernel and what compiles it; returns what that returns, or None.
@@ -62,7 +62,7 @@ class Run:
         schedule: Literal["fused", "materialised"],
         first_config: bool,
         observer: Observer | None = None,
-        tune: Callable[[TunedLaunch], Any] | None = None,
+        tune: Callable[[TunedCall], Any] | None = None,
         compile_kernel: CompileKernel | None = None,
         engine: Literal["native", "eager"] = "native",
         dot: DotMode | None = None,

@@ -40,8 +40,8 @@ from ttools.interpreter.abi.region import NOWHERE, Region
 from ttools.interpreter.native import jit
 from ttools.interpreter.run.bounds import (
     GUARDS,
+    GuardChooser,
     Guarded,
-    LaunchGuards,
     guarding_monitor,
     storage_regions,
 )
@@ -125,12 +125,12 @@ class ExecutableKernel:
     eager_twin: EagerTwin | None = None
     record: Path | None = None
     finder: FactFinder = field(init=False, repr=False)
-    guards: LaunchGuards = field(init=False, repr=False)
+    guards: GuardChooser = field(init=False, repr=False)
     _emit_options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.finder = FactFinder(self.variants.effects, self.plan.pointers)
-        self.guards = LaunchGuards(self.variants, self.plan)
+        self.guards = GuardChooser(self.variants, self.plan)
 
     def emit_options(self, run: OwningRun | None) -> EmitOptions:
         """Return how the kernel is emitted for a run."""
@@ -161,6 +161,8 @@ class ExecutableKernel:
 @dataclass(eq=False)
 class KernelLaunch:
     """One launch of a kernel in this process: its live arguments, and how to run its programs.
+
+    It holds tensors and native code, which a `LaunchSpec` does not; `spec` describes it as one.
 
     Attributes:
         kernel: The kernel.

@@ -17,8 +17,8 @@ from ttools.core.gpus.launch_rules import (
     ANY_CUDA,
     CUDA_GRID,
     MOST_PROGRAMS,
-    LaunchLimits,
-    LaunchNeeds,
+    GpuLimits,
+    GpuNeeds,
     Violation,
     broken_rules,
     limits_of,
@@ -44,11 +44,11 @@ def violations_of_grid(grid: Sequence[int], warps: int, blocks: int) -> list[Vio
     if small and warps <= _MOST_WARPS and blocks == 1:
         return []
     limits = limits_in_force()
-    needs = LaunchNeeds(grid=(x, y, z), threads=warps * limits.warp, cluster=blocks)
+    needs = GpuNeeds(grid=(x, y, z), threads=warps * limits.warp, cluster=blocks)
     return broken_rules(needs, limits)
 
 
-def limits_in_force() -> LaunchLimits:
+def limits_in_force() -> GpuLimits:
     """Return the limits of the GPU that the CPU stands in for, or of the one of this machine.
 
     Without any they are those of CUDA that no GPU exceeds.

@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class TunedLaunch:
+class TunedCall:
     """One call of an autotuned kernel; at least one configuration is to run.
 
     Attributes:
@@ -36,6 +36,6 @@ class TunedLaunch:
     key: tuple[Any, ...]
 
 
-def run_first(launch: TunedLaunch) -> Any:
+def run_first(launch: TunedCall) -> Any:
     """Runs the first configuration only."""
     return launch.run(launch.configs[0])

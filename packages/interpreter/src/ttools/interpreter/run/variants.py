@@ -24,7 +24,7 @@ from ttools.interpreter.abi.module import (
 from ttools.interpreter.analysis.accesses import accesses, mark_proved
 from ttools.interpreter.analysis.address_sources import address_sources
 from ttools.interpreter.analysis.effects import memory_effects
-from ttools.interpreter.analysis.launch_bounds import LaunchBounds, Memory
+from ttools.interpreter.analysis.launch_bounds import AccessBounds, Memory
 from ttools.interpreter.emit.instruments.synchronisation import synchronises_programs
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.ir import Module
@@ -142,11 +142,11 @@ class Variants:
         Args:
             grid: How many programs there are along each axis.
             scalars: Values of integer parameters by index.
-            memory: See `LaunchBounds`.
+            memory: See `AccessBounds`.
         """
         with self._lock:
             found = accesses(self.module)
-            bounds = LaunchBounds(self.module.kernel, grid, scalars, memory)
+            bounds = AccessBounds(self.module.kernel, grid, scalars, memory)
             return len(found), tuple(n for n, op in enumerate(found) if bounds.is_inside(op))
 
     def parse(self) -> Module:

@@ -10,7 +10,7 @@ import ctypes
 import threading
 
 from ttools.core.errors import KernelError
-from ttools.interpreter.abi.launch_layout import Launch
+from ttools.interpreter.abi.launch_layout import NativeLaunch
 from ttools.interpreter.abi.module import CallbackKind, EmittedModule, Site
 from ttools.interpreter.runtime import printing
 from ttools.interpreter.runtime.monitor import Monitor
@@ -50,7 +50,7 @@ class Callbacks:
 
     def abort(self) -> None:
         """Stops the launch: no more programs start, running ones end at their next check."""
-        Launch.from_address(self.launch).abort = 1
+        NativeLaunch.from_address(self.launch).abort = 1
 
     def handle(self, program: int, kind: int, site: int, payload: int) -> int:
         """Answers one callback; non-zero makes the program return at once."""
@@ -142,5 +142,5 @@ _TYPE = ctypes.CFUNCTYPE(
 )
 _function = _TYPE(_on_callback)
 
-#: Address of the callback, for `Launch`.
+#: Address of the callback, for `NativeLaunch`.
 CALLBACK = ctypes.cast(_function, ctypes.c_void_p).value or 0

@@ -1,6 +1,6 @@
 """Runs a compiled kernel over its grid.
 
-Owns the `Launch` structure that native code reads, the grid's checks, and the choice between
+Owns the `NativeLaunch` structure that native code reads, the grid's checks, and the choice between
 this thread and the pool. It must not know how code was made nor what the parameters mean; what
 happens in kernels whose programs wait for each other is `parking`'s.
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
-from ttools.interpreter.abi.launch_layout import FORMAT, PARAMETERS, Launch, offset
+from ttools.interpreter.abi.launch_layout import FORMAT, PARAMETERS, NativeLaunch, offset
 from ttools.interpreter.abi.module import CallbackKind, EmittedModule
 from ttools.interpreter.native.jit import NativeCode
 from ttools.interpreter.native.line_table import LineTable
@@ -100,6 +100,8 @@ class Kernel:
 class LaunchReport(NamedTuple):
     """What a launch did.
 
+    The outcome of a launch, not the launch, which is a `LaunchSpec`.
+
     Attributes:
         programs: how many ran.
         seconds: from the first start to the last end.
@@ -110,11 +112,11 @@ class LaunchReport(NamedTuple):
     programs: int
     seconds: float
     threads: int = 1
-    warnings: tuple[parking.LaunchWarning, ...] = ()
+    warnings: tuple[parking.CompletionWarning, ...] = ()
 
 
 class _Scratch:
-    """Memory of one launch at a time: the `Launch` structure with its parameters, an arena."""
+    """Memory of one launch at a time: a `NativeLaunch` with its parameters, and an arena."""
 
     __slots__ = ("_memory", "address", "arena", "buffer", "launch")
 
@@ -126,7 +128,7 @@ class _Scratch:
         self._memory = Arena()
         self.address = self._memory.reserve(size)
         self.buffer = (ctypes.c_char * self._memory.size).from_address(self.address)
-        self.launch = Launch.from_address(self.address)
+        self.launch = NativeLaunch.from_address(self.address)
 
     def reserve(self, launch_bytes: int) -> None:
         if launch_bytes > self._memory.size:
@@ -300,7 +302,7 @@ def _fill(
     count: int,
     order: int,
 ) -> None:
-    """Writes the `Launch` structure and the parameters behind it."""
+    """Writes the `NativeLaunch` structure and the parameters behind it."""
     address = scratch.address
     head = 0, count, order, *extents, 0, address + PARAMETERS
     fields = (*head, CALLBACK, 1, kernel.note_stop)

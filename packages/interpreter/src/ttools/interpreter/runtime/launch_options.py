@@ -12,6 +12,8 @@ from ttools.interpreter.runtime.selection import Order
 class LaunchOptions:
     """How to run the programs of a launch.
 
+    They are the run's; those that a kernel is compiled with are the `LaunchSpec`'s.
+
     Attributes:
         threads: how many threads run programs; by default as many as torch uses.
         seed: of the random order and of `random:N` in `programs`.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
-from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, Launch, offset
+from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, NativeLaunch, offset
 from ttools.interpreter.abi.module import EmittedModule
 from ttools.interpreter.dialects.ttools import TIMED
 from ttools.interpreter.runtime.callbacks import Callbacks
@@ -52,7 +52,7 @@ _COLUMN = {name: getattr(Runner, name).offset // 8 for name, *_ in Runner._field
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchWarning:
+class CompletionWarning:
     """Something about a launch that completed.
 
     Attributes:
@@ -86,12 +86,12 @@ def max_parked() -> int:
 
 def run_waiting(
     entry: int, emitted: EmittedModule, launch: int, callbacks: Callbacks, threads: int
-) -> tuple[LaunchWarning, ...]:
+) -> tuple[CompletionWarning, ...]:
     """Runs a launch whose programs may wait for each other.
 
     Args:
         entry: address of the kernel's `ttools_run`.
-        launch: address of the filled `Launch`, followed by the count of unfinished jobs.
+        launch: address of the filled `NativeLaunch`, followed by the count of unfinished jobs.
         threads: how many programs should make progress at once.
 
     Raises:
@@ -118,7 +118,7 @@ class _Crew:
         self._entry = entry
         self._arena_bytes = arena_bytes
         self._launch = launch
-        self._launch_structure = Launch.from_address(launch)
+        self._launch_structure = NativeLaunch.from_address(launch)
         self._workers: list[Worker] = []
         self._chunks: list[NDArray[np.int64]] = []
         self.count = self._launch_structure.count
@@ -214,7 +214,9 @@ class _Crew:
                 self.abort()
         launch = self._launch_structure
         if launch.abort and not launch.stopped:
-            runs = [Launch.from_address(row.ctypes.data) for rows in self._chunks for row in rows]
+            runs = [
+                NativeLaunch.from_address(row.ctypes.data) for rows in self._chunks for row in rows
+            ]
             note_stop(launch, ((r.stopped_program, r.stopped_site) for r in runs if r.stopped))
         pool().take_back(self._workers, keep=keep)
 
@@ -385,10 +387,10 @@ class _Supervisor:
         location = self._emitted.sites[site].location
         return f"{noun} {shown}{more} at {location if location else 'an unknown line'}"
 
-    def warnings(self) -> tuple[LaunchWarning, ...]:
+    def warnings(self) -> tuple[CompletionWarning, ...]:
         """What to say of a launch that has completed."""
         return tuple(
-            LaunchWarning(
+            CompletionWarning(
                 "deadlock",
                 f"requires co-residency: program {self._callbacks.coordinates(program)} of kernel "
                 f"`{self._emitted.name}` waits for a program that starts after it; with fewer "

@@ -29,7 +29,7 @@ from typing import Any, Literal, NoReturn
 from ttools.core.location import SourceLocation
 from ttools.core.process.interruptible import at_interrupt
 from ttools.core.process.thread_limit import ThreadLimitError, starting_thread
-from ttools.interpreter.abi.launch_layout import Launch
+from ttools.interpreter.abi.launch_layout import NativeLaunch
 from ttools.interpreter.runtime.signals import SignalPipe
 from ttools.interpreter.runtime.support.native_runtime import native_runtime
 
@@ -74,7 +74,7 @@ class Stop:
         return f"{self.begun:,} {of} had begun"
 
 
-def note_stop(launch: Launch, stopped: Iterable[tuple[int, int]]) -> None:
+def note_stop(launch: NativeLaunch, stopped: Iterable[tuple[int, int]]) -> None:
     """Notes the first of the programs that were stopped, as native code does for its own launch.
 
     Args:
@@ -102,7 +102,7 @@ class Running:
         *("_hook", "address", "began", "deadline", "holds_main", "launch", "reason", "signals"),
     )
 
-    def __init__(self, address: int, launch: Launch, seconds: float | None) -> None:
+    def __init__(self, address: int, launch: NativeLaunch, seconds: float | None) -> None:
         self.address, self.launch = address, launch
         self.began = time.monotonic()
         self.deadline = math.inf if seconds is None else self.began + seconds

@@ -19,7 +19,7 @@ from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.profiler.access.trace import traffic
-from ttools.profiler.counting.counts import LaunchCounts, evaluate
+from ttools.profiler.counting.counts import WorkCounts, evaluate
 from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.counting.rewrite import (
     CountingPlan,
@@ -41,20 +41,20 @@ class _Kernel:
     def __init__(self, variants: Variants) -> None:
         self._ttir = variants.ttir
         self.decides: Decisive | None = decisive_of(variants.ttir)
-        self.counts: dict[object, LaunchCounts] = {}
+        self.counts: dict[object, WorkCounts] = {}
 
     @cached_property
     def plan(self) -> CountingPlan:
         return _plan(parse_module(self._ttir), whole=False)
 
 
-class LaunchCounter:
+class WorkCounter:
     """Counts what launches do, before they do it."""
 
     def __init__(self) -> None:
         self._kernels: WeakKeyDictionary[Variants, _Kernel] = WeakKeyDictionary()
 
-    def count(self, launch: KernelLaunch) -> LaunchCounts:
+    def count(self, launch: KernelLaunch) -> WorkCounts:
         """The counts of a launch; memory is read, if at all, and left as it is.
 
         What a launch does is remembered, see `kind`, unless it depends on what is in memory.
@@ -92,7 +92,7 @@ class LaunchCounter:
         return known
 
 
-def _reduced(launch: KernelLaunch, plan: CountingPlan) -> LaunchCounts:
+def _reduced(launch: KernelLaunch, plan: CountingPlan) -> WorkCounts:
     """Run a kernel that only counts and reads, which leaves memory as it is."""
     rewritten: list[StandIns] = []
 
@@ -110,7 +110,7 @@ def _reduced(launch: KernelLaunch, plan: CountingPlan) -> LaunchCounts:
     return evaluate(plan, counters, traffic(monitor, *rewritten[0]))
 
 
-def _whole(launch: KernelLaunch) -> LaunchCounts:
+def _whole(launch: KernelLaunch) -> WorkCounts:
     """Run the whole kernel on memory that is put back."""
     written = launch.written_storages
     if written is None:

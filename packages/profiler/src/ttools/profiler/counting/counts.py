@@ -68,7 +68,7 @@ class LineCounts:
 
 
 @dataclass(frozen=True)
-class LaunchCounts:
+class WorkCounts:
     """What a launch does.
 
     Attributes:
@@ -105,7 +105,7 @@ class LaunchCounts:
         return self.unique_loaded + self.unique_stored
 
 
-def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> LaunchCounts:
+def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> WorkCounts:
     """The counts of a launch.
 
     Args:
@@ -141,7 +141,7 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> L
         total.add(line)
     total.executions = counters[0]
     ordered = sorted(lines.values(), key=lambda line: line_of(line.location))
-    return LaunchCounts(
+    return WorkCounts(
         programs=counters[0],
         total=total,
         lines=tuple(ordered),

@@ -23,17 +23,17 @@ from ttools.core.patches import Patches
 from ttools.interpreter.backend.tuned_config import autotuner_config, is_trial
 from ttools.profiler.gpu.copies import OwnCopies
 from ttools.profiler.gpu.equal_launches import (
-    EqualLaunches,
-    MadeLaunch,
+    EqualCalls,
+    MadeCall,
     first_of_kind,
     launches_of,
 )
-from ttools.profiler.gpu.graphs import GraphLaunches
+from ttools.profiler.gpu.graphs import GraphCalls
 from ttools.profiler.gpu.host_count import HostCounter
 from ttools.profiler.gpu.launched_kernel import (
     FIRST_ARGUMENT,
     METADATA,
-    LaunchedKernel,
+    GpuKernel,
     Words,
     grid_of,
 )
@@ -42,18 +42,18 @@ from ttools.profiler.gpu.repeated import repeated
 from ttools.profiler.gpu.tuned_launches import TunedConfigs
 from ttools.profiler.run import launch_metrics
 from ttools.profiler.run.call_times import CallTimes
-from ttools.profiler.run.launch_metrics import LaunchMetadata
+from ttools.profiler.run.launch_metrics import KernelMetadata
 from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.repetition import ONCE, Repetition
 from ttools.profiler.run.session import OnCounted
 
 #: With configuration, scopes, what the kernel says, and whether it is an autotuner's trial.
-_Whole = tuple[EqualLaunches, Mapping[str, Any] | None, tuple[str, ...], LaunchMetadata, bool]
+_Whole = tuple[EqualCalls, Mapping[str, Any] | None, tuple[str, ...], KernelMetadata, bool]
 #: A launch as it is noted: whole where it has any of these.
-_Noted = EqualLaunches | _Whole
+_Noted = EqualCalls | _Whole
 
 
-class CountedLaunches:
+class GpuCounting:
     """Watches launches while its context lasts.
 
     Args:
@@ -83,7 +83,7 @@ class CountedLaunches:
         trials: bool = False,
     ) -> None:
         self._trials = trials
-        self._made: GraphLaunches[_Noted] = GraphLaunches(self._choose_note, self._replayed)
+        self._made: GraphCalls[_Noted] = GraphCalls(self._choose_note, self._replayed)
         self._copied = 0
         self.calls = CallTimes()
         self._configs = TunedConfigs(self.calls.leave_out, self._choose_note)
@@ -98,13 +98,13 @@ class CountedLaunches:
         self._launchers: dict[Any, Callable[..., Any]] = {}
         self._lock = threading.Lock()
         self._active = False
-        self.note: Callable[[EqualLaunches], None]
+        self.note: Callable[[EqualCalls], None]
         self._choose_note()
 
     @property
-    def launches(self) -> list[MadeLaunch]:
+    def launches(self) -> list[MadeCall]:
         """In their order; a replayed graph's are its."""
-        own: Counter[EqualLaunches] = Counter()
+        own: Counter[EqualCalls] = Counter()
         found = []
         every = [_complete(noted) for noted in self._made.launches]
         told = launches_of([each[0] for each in every])
@@ -112,7 +112,7 @@ class CountedLaunches:
             own[alike.kind] += not trial
             warmup = own[alike.kind] <= self._repetition.warmup
             known = launch, alike.kernel.compiled, config, stack, metadata.metrics
-            found.append(MadeLaunch(*known, warmup, trial, metadata.name))
+            found.append(MadeCall(*known, warmup, trial, metadata.name))
         return found
 
     @property
@@ -125,7 +125,7 @@ class CountedLaunches:
         compiled = {id(k): k for k in (each.kernel.compiled for each in self._alikes())}
         return source_by_kernel(compiled.values())
 
-    def _alikes(self) -> Iterator[EqualLaunches]:
+    def _alikes(self) -> Iterator[EqualCalls]:
         """Of each launch that is not left out."""
         every = (_complete(noted) for noted in self._made.launches)
         return (each[0] for each in every if not each[-1])
@@ -178,7 +178,7 @@ class CountedLaunches:
             if function is not None:
                 if not self._configs.tuners:
                     self.calls.begin(function, compiled)
-                kernel = LaunchedKernel(compiled)
+                kernel = GpuKernel(compiled)
                 if self._only is None or kernel.name in self._only:
                     launcher = self._beginning(kernel, launcher)
         self._let_stand(compiled, launcher)
@@ -194,9 +194,7 @@ class CountedLaunches:
         for compiled in self._launchers:
             vars(compiled).pop(_RUN, None)
 
-    def _beginning(
-        self, kernel: LaunchedKernel, launcher: Callable[..., Any]
-    ) -> Callable[..., Any]:
+    def _beginning(self, kernel: GpuKernel, launcher: Callable[..., Any]) -> Callable[..., Any]:
         """Stands for a launcher until the first launch; others may leave out constants."""
         noting = self._noting(kernel, launcher)
 
@@ -207,8 +205,8 @@ class CountedLaunches:
 
         return launch
 
-    def _noting(self, kernel: LaunchedKernel, launcher: Any) -> Callable[..., Any]:
-        known: dict[Hashable, EqualLaunches] = {}
+    def _noting(self, kernel: GpuKernel, launcher: Any) -> Callable[..., Any]:
+        known: dict[Hashable, EqualCalls] = {}
         by_memory = self._counts and kernel.needs_memory
         told = kernel.function.launch_metadata is not None
         if told or by_memory or self._repetition.iterations > 1:
@@ -222,7 +220,7 @@ class CountedLaunches:
             call=launcher.__call__,  # bound here, not at every launch
         )
 
-    def _note_origin(self, alike: EqualLaunches) -> None:
+    def _note_origin(self, alike: EqualCalls) -> None:
         self._made.add((alike, autotuner_config(), self._stack(), _NOTHING, self._is_left_out()))
 
     def _is_left_out(self) -> bool:
@@ -236,9 +234,9 @@ class CountedLaunches:
 
     def _telling(
         self,
-        kernel: LaunchedKernel,
+        kernel: GpuKernel,
         launcher: Callable[..., Any],
-        known: dict[Hashable, EqualLaunches],
+        known: dict[Hashable, EqualCalls],
     ) -> Callable[..., Any]:
         key = kernel.code(counts=self._distinguishes).key()
 
@@ -263,7 +261,7 @@ class CountedLaunches:
 
         return launch
 
-    def _sampled(self, alike: EqualLaunches, words: Words) -> EqualLaunches:
+    def _sampled(self, alike: EqualCalls, words: Words) -> EqualCalls:
         """Return what stands for a launch, with copies of the memory that decides what it does."""
         if alike.sample is None or not self._active:
             return alike
@@ -274,7 +272,7 @@ class CountedLaunches:
         self.calls.leave_out(time.perf_counter() - start)
         return found
 
-    def _copying(self, alike: EqualLaunches, copy: Callable[[], EqualLaunches]) -> EqualLaunches:
+    def _copying(self, alike: EqualCalls, copy: Callable[[], EqualCalls]) -> EqualCalls:
         """Return what `copy` makes of a launch, as long as there is room for copies."""
         with self._lock:
             if self._copied > _MOST_COPIED:
@@ -302,18 +300,18 @@ class CountedLaunches:
 
     def _first(
         self,
-        kernel: LaunchedKernel,
-        known: dict[Hashable, EqualLaunches],
+        kernel: GpuKernel,
+        known: dict[Hashable, EqualCalls],
         key_of: Callable[..., Hashable],
         words: Words,
-    ) -> EqualLaunches:
+    ) -> EqualCalls:
         """The first launch of its kind; counted now if only now memory holds what it reads."""
         key = key_of(*words)
         with self._lock:
             alike = known.get(key)
             if alike is not None:
                 return alike
-            alike = EqualLaunches(kernel, grid_of(words))
+            alike = EqualCalls(kernel, grid_of(words))
             if self._counts and self._active:
                 self.calls.discard()
                 capturing = self._made.capturing
@@ -341,11 +339,11 @@ class _Found:
 
 
 #: Those that watch now, the outermost first.
-_watching: list[CountedLaunches] = []
+_watching: list[GpuCounting] = []
 
 
 @contextmanager
-def _alone(watch: CountedLaunches) -> Iterator[None]:
+def _alone(watch: GpuCounting) -> Iterator[None]:
     """Shows one that begins inside another one the launches of kernels known to the outer."""
     for other in _watching:
         other._withdraw()
@@ -358,7 +356,7 @@ def _alone(watch: CountedLaunches) -> Iterator[None]:
 
 #: Of compiled kernels: what launches them.
 _RUN = "run"
-_NOTHING = LaunchMetadata(MappingProxyType({}))
+_NOTHING = KernelMetadata(MappingProxyType({}))
 #: Bytes that copies of memory may take on the GPU, together.
 _MOST_COPIED = 256 << 20
 _NO_ROOM = (

@@ -1,8 +1,8 @@
 """Launches that do the same, and those of them whose memory was copied because it decides.
 
-Launches are kept as one `EqualLaunches` for each kernel, grid and set of numbers that decide. Where
+Launches are kept as one `EqualCalls` for each kernel, grid and set of numbers that decide. Where
 memory decides, too, they are only one kind: each launch of it that was sampled is an
-`EqualLaunches` of its own, with copies of that memory, and what the others do is estimated from
+`EqualCalls` of its own, with copies of that memory, and what the others do is estimated from
 those that are nearest in time.
 """
 
@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu.host_count import HostCounter
-from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words, grid_of
+from ttools.profiler.gpu.launched_kernel import GpuKernel, Words, grid_of
 from ttools.profiler.gpu.memory_samples import (
     CopiedBytes,
     StratifiedSample,
@@ -33,7 +33,7 @@ MOST_SECONDS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuLaunch:
+class CountedWork:
     """A launch on the GPU.
 
     Attributes:
@@ -43,11 +43,11 @@ class GpuLaunch:
 
     kernel: str
     grid: tuple[int, ...]
-    counts: LaunchCounts | None
+    counts: WorkCounts | None
     source: tuple[str, int] | None = None
 
 
-class MadeLaunch(NamedTuple):
+class MadeCall(NamedTuple):
     """A launch with what is its own; others may do the same.
 
     Attributes:
@@ -60,7 +60,7 @@ class MadeLaunch(NamedTuple):
         alias: what Proton's hook calls it, if not by its kernel's name.
     """
 
-    launch: GpuLaunch
+    launch: CountedWork
     compiled: Any = None
     config: Mapping[str, Any] | None = None
     stack: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class MadeLaunch(NamedTuple):
     alias: str = ""
 
 
-class EqualLaunches:
+class EqualCalls:
     """Launches of a kernel that do the same, or a sampled one of a kind of them.
 
     Attributes:
@@ -91,34 +91,34 @@ class EqualLaunches:
         *("replayed", "sample"),
     )
 
-    def __init__(self, kernel: LaunchedKernel, grid: tuple[int, int, int]) -> None:
+    def __init__(self, kernel: GpuKernel, grid: tuple[int, int, int]) -> None:
         self.kernel, self.grid = kernel, grid
         self.forms: dict[str, Any] | None = None
-        self.later = GpuLaunch(
+        self.later = CountedWork(
             kernel=kernel.name, grid=self.grid, counts=None, source=kernel.source
         )
         self.first = self.later
         self.deciding: list[Any] | None = None
-        self.sample: StratifiedSample[EqualLaunches] | None = None
+        self.sample: StratifiedSample[EqualCalls] | None = None
         self.kind = self
         self.contents: dict[int, CopiedBytes] | None = None
         self.replayed = False
 
-    def made(self, words: Words) -> EqualLaunches:
+    def made(self, words: Words) -> EqualCalls:
         """Return what stands for a launch of this kind that is about to be made."""
         if self.sample is None or not self.sample.wants():
             return self
         return self._sampled(self.kernel.deciding(words) or [])
 
-    def captured(self, words: Words) -> EqualLaunches:
+    def captured(self, words: Words) -> EqualCalls:
         """Return what stands for a launch of this kind that is about to be captured."""
         if self.sample is None:
             return self
-        own = EqualLaunches(self.kernel, self.grid)
+        own = EqualCalls(self.kernel, self.grid)
         own.kind, own.deciding, own.forms = self, self.kernel.deciding(words), None
         return own
 
-    def again(self) -> EqualLaunches:
+    def again(self) -> EqualCalls:
         """Return what stands for a captured launch whose graph is about to be replayed."""
         sample = self.kind.sample
         if sample is None or self.deciding is None:
@@ -129,9 +129,9 @@ class EqualLaunches:
         own.replayed = True
         return own
 
-    def _sampled(self, deciding: Sequence[Any]) -> EqualLaunches:
+    def _sampled(self, deciding: Sequence[Any]) -> EqualCalls:
         assert self.sample is not None
-        own = EqualLaunches(self.kernel, self.grid)
+        own = EqualCalls(self.kernel, self.grid)
         own.kind, own.forms, own.contents = self, self.forms, copied(deciding)
         for dropped in self.sample.add(own):
             dropped.forms = dropped.contents = None
@@ -145,7 +145,7 @@ class EqualLaunches:
                 counts = counter.of_forms(self.kernel, self.grid, forms)
                 self.first = self.later = replace(self.later, counts=counts)
             return
-        known: dict[tuple[bytes, ...], LaunchCounts | None] = {}
+        known: dict[tuple[bytes, ...], WorkCounts | None] = {}
         began: float | None = None
         for each in halving(self.sample.kept):
             if each.forms is None or each.contents is None:
@@ -163,7 +163,7 @@ class EqualLaunches:
             each.forms = each.contents = None
 
 
-def halving(elements: Sequence[EqualLaunches]) -> list[EqualLaunches]:
+def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
     """Return the first and the last element, then those between, ever closer to each other."""
     last = len(elements) - 1
     places = {0: None, last: None} if elements else {}
@@ -175,15 +175,15 @@ def halving(elements: Sequence[EqualLaunches]) -> list[EqualLaunches]:
     return [elements[n] for n in places]
 
 
-def launches_of(made: Sequence[EqualLaunches]) -> list[GpuLaunch]:
+def launches_of(made: Sequence[EqualCalls]) -> list[CountedWork]:
     """Return what each launch does; of a kind that memory decides, by its nearest counted launch.
 
     Args:
         made: All launches in their order.
     """
-    seen: Counter[EqualLaunches] = Counter()
-    found: list[GpuLaunch] = []
-    places: defaultdict[EqualLaunches, list[int]] = defaultdict(list)
+    seen: Counter[EqualCalls] = Counter()
+    found: list[CountedWork] = []
+    places: defaultdict[EqualCalls, list[int]] = defaultdict(list)
     for place, each in enumerate(made):
         seen[each.kind] += 1
         found.append(each.first if seen[each.kind] == 1 else each.later)
@@ -201,7 +201,7 @@ def launches_of(made: Sequence[EqualLaunches]) -> list[GpuLaunch]:
     return found
 
 
-def estimated(launch: GpuLaunch) -> GpuLaunch:
+def estimated(launch: CountedWork) -> CountedWork:
     """Return the same for a launch that may do something else."""
     if launch.counts is None:
         return launch
@@ -209,14 +209,14 @@ def estimated(launch: GpuLaunch) -> GpuLaunch:
 
 
 def first_of_kind(
-    kernel: LaunchedKernel, words: Words, counter: HostCounter, *, capturing: bool
-) -> EqualLaunches | None:
+    kernel: GpuKernel, words: Words, counter: HostCounter, *, capturing: bool
+) -> EqualCalls | None:
     """Return what stands for launches of which this is the first, to be counted as far as possible.
 
     Returns:
         None if only copies of all its tensors would do, which would end the capture of a graph.
     """
-    found = EqualLaunches(kernel, grid_of(words))
+    found = EqualCalls(kernel, grid_of(words))
     if not kernel.needs_memory:
         found.forms = described(kernel.arguments(words))
     elif (deciding := kernel.deciding(words)) is not None and can_copy(deciding):

@@ -15,7 +15,7 @@ from ttools.core.patches import Patches
 L = TypeVar("L")
 
 
-class GraphLaunches(Generic[L]):
+class GraphCalls(Generic[L]):
     """Keeps a list of launches in which replays of graphs stand for what they hold.
 
     Args:

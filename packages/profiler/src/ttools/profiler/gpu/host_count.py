@@ -12,10 +12,10 @@ from ttools.core.patches import Patches
 from ttools.interpreter import interpret
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
-from ttools.profiler.counting.counter import LaunchCounter
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counter import WorkCounter
+from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu.copies import OwnCopies
-from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
+from ttools.profiler.gpu.launched_kernel import GpuKernel, Words
 from ttools.profiler.gpu.memory_samples import CopiedBytes
 from ttools.profiler.gpu.stand_ins import made
 
@@ -30,8 +30,8 @@ class HostCounter:
 
     def __init__(self, notes: dict[str, str], own_copies: OwnCopies) -> None:
         self._notes, self._own_copies = notes, own_copies
-        self._counter = LaunchCounter()
-        self._found: list[LaunchCounts] = []
+        self._counter = WorkCounter()
+        self._found: list[WorkCounts] = []
         self._thread: int | None = None
 
     @property
@@ -45,19 +45,19 @@ class HostCounter:
         return LaunchReport(0, 0.0)
 
     def of_launch(
-        self, kernel: LaunchedKernel, grid: tuple[int, ...], words: Words
-    ) -> LaunchCounts | None:
+        self, kernel: GpuKernel, grid: tuple[int, ...], words: Words
+    ) -> WorkCounts | None:
         """What a launch does that is about to be made; its memory is copied."""
         with self._own_copies.copying_to_host():
             return self._count(kernel, grid, kernel.arguments(words))
 
     def of_forms(
         self,
-        kernel: LaunchedKernel,
+        kernel: GpuKernel,
         grid: tuple[int, ...],
         forms: Mapping[str, Any],
         contents: Mapping[int, CopiedBytes] = MappingProxyType({}),
-    ) -> LaunchCounts | None:
+    ) -> WorkCounts | None:
         """Return what a launch did of which the forms of its arguments are known.
 
         Args:
@@ -71,8 +71,8 @@ class HostCounter:
         return self._count(kernel, grid, arguments)
 
     def _count(
-        self, kernel: LaunchedKernel, grid: tuple[int, ...], arguments: Mapping[str, Any]
-    ) -> LaunchCounts | None:
+        self, kernel: GpuKernel, grid: tuple[int, ...], arguments: Mapping[str, Any]
+    ) -> WorkCounts | None:
         self._thread, self._found = threading.get_ident(), []
         try:
             run = interpret(only=[kernel.name], observer=self).unshared()

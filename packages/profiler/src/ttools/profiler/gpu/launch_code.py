@@ -29,7 +29,7 @@ def launch({parameters}):
 _FEW = "if {last} is missing: return call(*(w for w in ({words},) if w is not missing))"
 
 
-class LaunchCode:
+class CallCode:
     """What runs at launches of one kernel.
 
     Args:

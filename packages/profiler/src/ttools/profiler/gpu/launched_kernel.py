@@ -14,7 +14,7 @@ from ttools.core.triton_versions import is_descriptor
 from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.parser import parse_module
 from ttools.profiler.counting.decisive import Decisive, decisive_of
-from ttools.profiler.gpu.launch_code import LaunchCode, key_of, word
+from ttools.profiler.gpu.launch_code import CallCode, key_of, word
 from ttools.profiler.run.origin import kernel_source
 
 Words = tuple[Any, ...]
@@ -27,7 +27,7 @@ FIRST_ARGUMENT = 9
 _OPTIONS = ("num_warps", "num_stages", "num_ctas")
 
 
-class LaunchedKernel:
+class GpuKernel:
     """A compiled kernel.
 
     Args:
@@ -67,7 +67,7 @@ class LaunchedKernel:
             return None
         return [words[self._places[n]] for n in self.decides.read]
 
-    def code(self, *, counts: bool) -> LaunchCode:
+    def code(self, *, counts: bool) -> CallCode:
         """What runs at its launches, which are equal if they do the same.
 
         Args:
@@ -79,11 +79,11 @@ class LaunchedKernel:
             words = ", ".join(map(word, range(self.words)))
             names = {"of_all": _of_all}
             key = f"of_all(({words},))"
-            return LaunchCode(self.words, key=key, names=names, optional=optional)
+            return CallCode(self.words, key=key, names=names, optional=optional)
         numbers = [self._places[n] for n in self.decides.numbers] if self.decides else []
         pointers = [self._places[n] for n in self.decides.alike] if self.decides else []
         key = key_of([*_GRID, *numbers], pointers) if counts else key_of(_GRID, ())
-        return LaunchCode(self.words, key=key, optional=optional)
+        return CallCode(self.words, key=key, optional=optional)
 
     def written(self, words: Words) -> list[Any] | None:
         """The tensors that a launch may write; None if that is unknown."""

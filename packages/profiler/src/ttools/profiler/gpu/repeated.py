@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ttools.profiler.gpu.copies import OwnCopies
-from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
+from ttools.profiler.gpu.launched_kernel import GpuKernel, Words
 from ttools.profiler.run.repetition import NOT_REPEATED
 
 
 def repeated(
-    kernel: LaunchedKernel,
+    kernel: GpuKernel,
     words: Words,
     times: int,
     notes: dict[str, str],

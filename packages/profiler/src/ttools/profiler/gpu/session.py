@@ -20,8 +20,8 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.reports.report import config_text
 from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.copies import CopyRecorder, OwnCopies
-from ttools.profiler.gpu.counted_launches import CountedLaunches
-from ttools.profiler.gpu.equal_launches import GpuLaunch, MadeLaunch
+from ttools.profiler.gpu.counted_launches import GpuCounting
+from ttools.profiler.gpu.equal_launches import CountedWork, MadeCall
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
 from ttools.profiler.run.origin import Origin, frames_of_proton
@@ -67,7 +67,7 @@ class GpuSession:
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
         self._own_copies = OwnCopies()
-        self._watch = CountedLaunches(
+        self._watch = GpuCounting(
             only,
             counts=counts,
             origin=origin,
@@ -213,9 +213,7 @@ def said_of_copies(times: Sequence[KernelTime], reason: str) -> str:
     )
 
 
-def under_own_names(
-    times: Sequence[KernelTime], launches: Sequence[MadeLaunch]
-) -> list[KernelTime]:
+def under_own_names(times: Sequence[KernelTime], launches: Sequence[MadeCall]) -> list[KernelTime]:
     """Times with the names of functions, where kernels or their launches are called otherwise.
 
     `@triton.jit(repr=...)` names what is compiled. What `launch_metadata` names a launch is in
@@ -235,7 +233,7 @@ def under_own_names(
 
 def join(
     times: Sequence[KernelTime],
-    launches: Sequence[MadeLaunch],
+    launches: Sequence[MadeCall],
     notes: dict[str, str],
     trials: Trials,
 ) -> list[Sample]:
@@ -250,7 +248,7 @@ def join(
         notes: takes a sentence for each kernel whose counts could not be joined.
         trials: takes what autotuners only tried, and what ran between that.
     """
-    by_name: defaultdict[str, list[MadeLaunch]] = defaultdict(list)
+    by_name: defaultdict[str, list[MadeCall]] = defaultdict(list)
     for made in launches:
         by_name[made.launch.kernel].append(made)
     numbers = Counter(each.kernel for each in times)
@@ -261,7 +259,7 @@ def join(
     between: defaultdict[str, list[Sample]] = defaultdict(list)
     for each in times:
         own = by_name.get(each.kernel, [])
-        made = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None))
+        made = MadeCall(CountedWork(kernel=each.kernel, grid=(), counts=None))
         if len(own) == numbers[each.kernel]:
             made = own[seen[each.kernel]]
         elif own and all(other.launch == own[0].launch for other in own):
@@ -303,7 +301,7 @@ _MIXED = (
 
 def join_sums(
     times: Sequence[KernelTime],
-    launches: Sequence[MadeLaunch],
+    launches: Sequence[MadeCall],
     notes: dict[str, str],
     trials: Trials,
 ) -> list[Sample]:
@@ -312,8 +310,8 @@ def join_sums(
     Where they do different things, or more of them were made than timed, counts are left out. Sums
     of trials only are left out, too.
     """
-    groups: defaultdict[tuple[str, tuple[str, ...]], list[MadeLaunch]] = defaultdict(list)
-    every: defaultdict[str, list[MadeLaunch]] = defaultdict(list)
+    groups: defaultdict[tuple[str, tuple[str, ...]], list[MadeCall]] = defaultdict(list)
+    every: defaultdict[str, list[MadeCall]] = defaultdict(list)
     for made in launches:
         groups[made.launch.kernel, made.stack].append(made)
         every[made.launch.kernel].append(made)
@@ -335,7 +333,7 @@ def join_sums(
                 "its launches differ and were timed together, so counts are left out; "
                 "data='trace' times them apart",
             )
-        plain = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None))
+        plain = MadeCall(CountedWork(kernel=each.kernel, grid=(), counts=None))
         made = own[0] if alike else plain
         metrics: Counter[str] = Counter()
         for other in own if len(own) == each.launches else ():
@@ -344,7 +342,7 @@ def join_sums(
     return samples
 
 
-def _sample(time: KernelTime, made: MadeLaunch) -> Sample:
+def _sample(time: KernelTime, made: MadeCall) -> Sample:
     return Sample(
         kernel=time.kernel,
         config=made.config,

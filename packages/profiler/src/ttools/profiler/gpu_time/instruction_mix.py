@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ttools.core.compilation.machine_code import Line, MachineCode
 from ttools.core.compilation.shared_banks import bank_turns, least_turns
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.loop_turns import loop_turns
 from ttools.profiler.gpu_time.units import unit_of
 
@@ -87,6 +87,6 @@ def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
     return Executed(units=units, shared=shared, conflicts=conflicts)
 
 
-def executed_by(code: MachineCode, counts: LaunchCounts, warps: int) -> Executed:
+def executed_by(code: MachineCode, counts: WorkCounts, warps: int) -> Executed:
     """What a warp of a counted launch executes; `warps` are those of a program."""
     return executed_of(code, loop_turns(code, counts, warps))

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from ttools.core.compilation.machine_code import Line, MachineCode, constant_turns
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.counting.counts import LineCounts, WorkCounts
 
 _WARP = 32
 _FLOPS = {"FFMA": 2, "FADD": 1, "FMUL": 1, "HFMA2": 4}
 
 
-def loop_turns(code: MachineCode, counts: LaunchCounts, warps: int) -> list[float]:
+def loop_turns(code: MachineCode, counts: WorkCounts, warps: int) -> list[float]:
     """Turns of a warp in each loop, over all turns of the loops around it.
 
     Args:

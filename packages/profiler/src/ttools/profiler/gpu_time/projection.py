@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.machine_code import MachineCode
 from ttools.core.gpus.devices import Device
-from ttools.core.gpus.launch_rules import LaunchNeeds, broken_rules, limits_of
+from ttools.core.gpus.launch_rules import GpuNeeds, broken_rules, limits_of
 from ttools.profiler.access.requests import AccessQuality
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.model import Constants, seconds_of
 from ttools.profiler.gpu_time.units import unit_of
 from ttools.profiler.gpu_time.work import Access, Blocks, Work, work_of
@@ -62,7 +62,7 @@ class Projection:
 
 
 def project(
-    counts: LaunchCounts,
+    counts: WorkCounts,
     inspection: Inspection,
     device: Device,
     accesses: Sequence[AccessQuality] = (),
@@ -98,13 +98,13 @@ def refusal(inspection: Inspection, grid: Sequence[int]) -> str | None:
     limits = limits_of(inspection.target, inspection.resources.warps)
     broken = [
         *inspection.broken_rules,
-        *broken_rules(LaunchNeeds(grid=grid, cluster=cluster), limits),
+        *broken_rules(GpuNeeds(grid=grid, cluster=cluster), limits),
     ]
     return "; ".join(dict.fromkeys(each.message for each in broken)) or None
 
 
 def asked_of(
-    counts: LaunchCounts,
+    counts: WorkCounts,
     inspection: Inspection,
     device: Device,
     accesses: Sequence[AccessQuality],

@@ -18,7 +18,7 @@ from typing import Any
 
 from ttools.core.gpus.devices import Device
 from ttools.profiler.counting.costs import OTHER_UNITS
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counts import WorkCounts
 
 ASSUMPTIONS = (
     "each byte crosses the memory bus once, at peak bandwidth; every unit works at its peak; "
@@ -85,7 +85,7 @@ class Bound:
     parts: dict[str, float]
 
 
-def bound(counts: LaunchCounts, device: Device) -> Bound:
+def bound(counts: WorkCounts, device: Device) -> Bound:
     """The roofline's bound."""
     parts = {"memory": counts.unique / device.bandwidth}
     for unit, count in counts.total.operations.items():
@@ -115,7 +115,7 @@ class Peaks:
     memory: float
 
 
-def peaks_of(counts: LaunchCounts, device: Device) -> Peaks:
+def peaks_of(counts: WorkCounts, device: Device) -> Peaks:
     """What a launch needs at least of each side."""
     parts = dict(bound(counts, device).parts)
     memory = parts.pop("memory")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ttools.core.compilation.machine_code import MachineCode
 from ttools.core.gpus.devices import Device
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.instruction_mix import executed_of
 from ttools.profiler.gpu_time.loop_turns import loop_turns
 from ttools.profiler.gpu_time.units import unit_of
@@ -120,7 +120,7 @@ class Work:
 
 
 def work_of(
-    counts: LaunchCounts,
+    counts: WorkCounts,
     code: MachineCode | None,
     blocks: Blocks,
     accesses: Sequence[Access],
@@ -172,7 +172,7 @@ def work_of(
     )
 
 
-def _updated(counts: LaunchCounts) -> int:
+def _updated(counts: WorkCounts) -> int:
     """Bytes that atomics touch: of all that are changed, those that stores beside them leave over.
 
     Where stores take all, as they do when they write the same place twice, the bytes of both.
@@ -219,9 +219,7 @@ def _cycles(executed: Counter[str], lanes: int) -> float:
     )
 
 
-def _estimated(
-    counts: LaunchCounts, threads: int
-) -> tuple[Counter[str], Mapping[str, float], float]:
+def _estimated(counts: WorkCounts, threads: int) -> tuple[Counter[str], Mapping[str, float], float]:
     """Instructions of a warp by unit, waits, and turns of shared memory, without machine code.
 
     Operations and accesses of 16 bytes, spread over threads.
@@ -237,6 +235,6 @@ def _estimated(
     return executed, {"load": turns, "issue": executed.total()}, 0.0
 
 
-def _matrix(counts: LaunchCounts, device: Device) -> float:
+def _matrix(counts: WorkCounts, device: Device) -> float:
     products = counts.total.operations.items()
     return sum(n / (device.peak(unit) or inf) for unit, n in products if unit.startswith("dot "))

@@ -9,11 +9,11 @@ from typing import Any
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.lock import PROJECTED, LaunchCosts
+from ttools.core.compilation.lock import PROJECTED, RunCosts
 from ttools.core.gpus.devices import device_of
 from ttools.core.location import SourceLocation
 from ttools.profiler.access.requests import AccessQuality, access_qualities
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.projection import is_projected, project
 from ttools.profiler.report.signatures import requested, signatures_of
 from ttools.profiler.run.session import Sample
@@ -21,7 +21,7 @@ from ttools.profiler.run.session import Sample
 
 def costs_of(
     inspection: Inspection, samples: Iterable[Sample], variants: Mapping[Any, KernelSource]
-) -> LaunchCosts | None:
+) -> RunCosts | None:
     """Return bytes, operations and sectors of the launch that requests most, and the time of all.
 
     The time is the one that a GPU of the target is projected to take; counts that depend on what is
@@ -47,12 +47,12 @@ def costs_of(
         return None
     time = _projected(own, inspection)
     if counts.depends_on_memory:
-        return LaunchCosts(figures=time, lines={}) if time else None
+        return RunCosts(figures=time, lines={}) if time else None
     known = _costs(counts, access_qualities(counts.accesses, inspection))
     return replace(known, figures={**time, **known.figures})
 
 
-def _is_repeatable(counts: LaunchCounts) -> bool:
+def _is_repeatable(counts: WorkCounts) -> bool:
     """Return whether another run on the same data counts the same."""
     return counts.exact and not counts.notes
 
@@ -73,7 +73,7 @@ def _projected(samples: Sequence[Sample], inspection: Inspection) -> dict[str, f
     return {PROJECTED: float(f"{seconds * 1e6:.5g}")}
 
 
-def _costs(counts: LaunchCounts, accesses: Sequence[AccessQuality]) -> LaunchCosts:
+def _costs(counts: WorkCounts, accesses: Sequence[AccessQuality]) -> RunCosts:
     figures = {
         "bytes": float(counts.total.bytes),
         "unique bytes": float(counts.unique),
@@ -88,7 +88,7 @@ def _costs(counts: LaunchCounts, accesses: Sequence[AccessQuality]) -> LaunchCos
     if requests:
         figures["sectors per request"] = sum(each.sectors for each in accesses) / requests
         lines["sectors per request"] = _sectors(accesses)
-    return LaunchCosts(figures=figures, lines=lines)
+    return RunCosts(figures=figures, lines=lines)
 
 
 def _sectors(accesses: Sequence[AccessQuality]) -> dict[SourceLocation, float]:

@@ -17,7 +17,7 @@ from ttools.core.gpus.devices import Device
 from ttools.core.reports.report import config_text
 from ttools.profiler.access.requests import AccessQuality
 from ttools.profiler.access.trace import line_of
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.counting.counts import LineCounts, WorkCounts
 from ttools.profiler.gpu_time.roofline import bound, peaks_of, waves_of
 from ttools.profiler.metrics import (
     ACCESSES,
@@ -134,7 +134,7 @@ def _quantiles(seconds: Sequence[float], wanted: Mapping[str, float]) -> dict[st
     return {name: float(series.quantile(q)) for name, q in wanted.items()} if seconds else {}
 
 
-def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) -> dict[str, Any]:
+def _work(counted: Sequence[tuple[WorkCounts, int]], device: Device | None) -> dict[str, Any]:
     """Return what launches do on average; each counts comes with how many launches have it."""
     # Divided, not multiplied by a reciprocal: equal counts have themselves for a mean.
     launches = sum(n for _, n in counted)

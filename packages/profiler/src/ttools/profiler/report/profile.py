@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from ttools.core.compilation.inspection import Inspection
-from ttools.core.compilation.lock import LaunchCosts
+from ttools.core.compilation.lock import RunCosts
 from ttools.core.gpus.devices import Device, read_device
 from ttools.core.gpus.targets import Target, read_target
 from ttools.profiler.report.analysis import Compiler, OnProgress, ProfileAnalysis, analyse
@@ -85,7 +85,7 @@ class Profile(ContextDecorator):
         """How many of Triton's kernels were launched so far, also while the run lasts."""
         return self._session.seen
 
-    def costs_of(self, inspection: Inspection) -> LaunchCosts | None:
+    def costs_of(self, inspection: Inspection) -> RunCosts | None:
         """Return what launches of a compiled kernel do, whatever it was compiled for.
 
         None where none was counted, or another run may count something else.

@@ -15,7 +15,7 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.reports.report import config_text
 from ttools.profiler.access.requests import AccessQuality, access_qualities
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.run.session import Sample
 
 #: Signatures of a kernel and configuration that are analysed for a target: those that request most.
@@ -80,7 +80,7 @@ class Evidence:
     signature: SignatureStats
     inspection: Inspection
     accesses: Sequence[AccessQuality]
-    counts: LaunchCounts | None
+    counts: WorkCounts | None
 
     @property
     def kernel(self) -> str:

@@ -36,7 +36,7 @@ def reported(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class LaunchMetadata:
+class KernelMetadata:
     """What a kernel says of a launch.
 
     Attributes:
@@ -50,7 +50,7 @@ class LaunchMetadata:
 
 def of_launch(
     compiled: Any, metadata: Any, grid: tuple[int, ...], arguments: Sequence[Any]
-) -> LaunchMetadata:
+) -> KernelMetadata:
     """What the kernel says of a launch.
 
     Args:
@@ -62,12 +62,12 @@ def of_launch(
     if metadata is not None:
         said = metadata.get()
     elif function.launch_metadata is None:
-        return LaunchMetadata({})
+        return KernelMetadata({})
     else:
         named = dict(zip(function.arg_names, arguments, strict=False))
         said = function.launch_metadata(grid, compiled.metadata, named)
     name = str(said.get("name") or "")
-    return LaunchMetadata(_known(said), name if name != function.__name__ else "")
+    return KernelMetadata(_known(said), name if name != function.__name__ else "")
 
 
 def _known(said: Mapping[str, Any]) -> dict[str, float]:

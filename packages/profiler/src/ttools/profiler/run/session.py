@@ -24,8 +24,8 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.line_samples import LINES
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.snapshot import Snapshot
-from ttools.profiler.counting.counter import LaunchCounter
-from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.counting.counter import WorkCounter
+from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.run import launch_metrics
 from ttools.profiler.run.call_times import CallTimes
 from ttools.profiler.run.line_times import LineTimes
@@ -60,7 +60,7 @@ class Sample:
     config: Mapping[str, Any] | None
     grid: tuple[int, ...]
     seconds: float
-    counts: LaunchCounts | None
+    counts: WorkCounts | None
     begin: float = 0.0
     lane: str = ""
     stack: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class CpuSession:
             dot=dot,
             timeout=timeout,
         )
-        self._counter = LaunchCounter()
+        self._counter = WorkCounter()
         self._lock = threading.Lock()
         self._told = threading.local()
         self._kernels: list[Any] = []
@@ -271,7 +271,7 @@ class CpuSession:
     def _sample(
         self,
         launch: KernelLaunch,
-        counts: LaunchCounts | None,
+        counts: WorkCounts | None,
         start: float,
         seconds: float,
         lines: Mapping[tuple[str, int], float],
@@ -293,7 +293,7 @@ class CpuSession:
         with self._lock:
             self.samples.append(sample)
 
-    def _count(self, launch: KernelLaunch) -> LaunchCounts | None:
+    def _count(self, launch: KernelLaunch) -> WorkCounts | None:
         try:
             counts = self._counter.count(launch)
         except TtoolsError as error:

@@ -17,7 +17,7 @@ from ttools.interpreter.analysis.unpadded_loads import unpadded_loads
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.unwritten_output import watch_outputs
-from ttools.sanitizer.memory.shadows import LaunchShadows
+from ttools.sanitizer.memory.shadows import ArgumentShadows
 from ttools.sanitizer.passes import bins, undefined
 from ttools.sanitizer.passes.rewrites import Pass
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
@@ -63,7 +63,7 @@ class Initcheck(Check):
         ),
     }
 
-    _shadows: LaunchShadows | None = None
+    _shadows: ArgumentShadows | None = None
 
     def passes(self) -> Sequence[Pass]:
         """The passes for undefined memory and lanes, and for histograms, where there may be any."""
@@ -74,7 +74,7 @@ class Initcheck(Check):
         """The pass for kernels that may read undefined memory or have undefined lanes."""
         checked = self.checked
         kernel = checked.kernel
-        shadows = LaunchShadows(
+        shadows = ArgumentShadows(
             checked.launch,
             checked.regions,
             checked.memory,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
-from ttools.core.gpus.launch_rules import LaunchNeeds, Violation, broken_rules
+from ttools.core.gpus.launch_rules import GpuNeeds, Violation, broken_rules
 from ttools.core.gpus.targets import ARCHITECTURES, read_target
 from ttools.interpreter.run.launch_rules import limits_in_force
 from ttools.interpreter.runtime.launch_options import LaunchOptions
@@ -17,7 +17,7 @@ from ttools.sanitizer.checks.check import Check, Kind, Kinds
 _LARGEST = "sm_90"
 
 
-class LaunchRules(Check):
+class GpuRules(Check):
     """The rules of CUDA and Triton for a launch: its grid, options, devices of its tensors, memory.
 
     They are those of the table in `ttools.core.gpus.launch_rules`, for the GPU that a device map
@@ -43,7 +43,7 @@ class LaunchRules(Check):
         launch = self.checked.launch
         if not launch.on_gpu or launch.kernel.source is None:
             return ()
-        return map(self._refused, self.checked.kernel.remember(LaunchRules, self._of_memory))
+        return map(self._refused, self.checked.kernel.remember(GpuRules, self._of_memory))
 
     def _of_memory(self) -> Sequence[Violation]:
         limits, launch = limits_in_force(), self.checked.launch
@@ -51,7 +51,7 @@ class LaunchRules(Check):
         if limits.shared is None or loaded * launch.kernel.options.stages + once <= limits.shared:
             return ()
         target = read_target(limits.gpu if limits.gpu in ARCHITECTURES else _LARGEST)
-        return broken_rules(LaunchNeeds(shared=shared_memory(launch, target)), limits)
+        return broken_rules(GpuNeeds(shared=shared_memory(launch, target)), limits)
 
     def _refused(self, violation: Violation) -> Finding:
         message = f"a GPU refuses this launch: {violation.message}"

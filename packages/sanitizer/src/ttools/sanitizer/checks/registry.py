@@ -11,7 +11,7 @@ from ttools.sanitizer.checks.check import SHARED_KINDS, Check
 from ttools.sanitizer.checks.deadlock import Deadlock
 from ttools.sanitizer.checks.hints import Hints
 from ttools.sanitizer.checks.initcheck import Initcheck
-from ttools.sanitizer.checks.launch_rules import LaunchRules
+from ttools.sanitizer.checks.launch_rules import GpuRules
 from ttools.sanitizer.checks.memcheck import Memcheck
 from ttools.sanitizer.checks.numeric import Numeric
 from ttools.sanitizer.checks.overflow import Overflow
@@ -21,7 +21,7 @@ from ttools.sanitizer.checks.racecheck import Racecheck
 #: findings are made.
 CHECKS: dict[str, type[Check]] = {
     check.name: check
-    for check in (Memcheck, Overflow, Hints, Initcheck, Racecheck, Deadlock, LaunchRules, Numeric)
+    for check in (Memcheck, Overflow, Hints, Initcheck, Racecheck, Deadlock, GpuRules, Numeric)
 }
 
 

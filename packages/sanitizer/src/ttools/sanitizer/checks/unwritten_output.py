@@ -27,7 +27,7 @@ from ttools.sanitizer.memory.host_views import start_of
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.missing import Missing, View
 from ttools.sanitizer.memory.outputs import Handed
-from ttools.sanitizer.memory.shadows import LaunchShadows
+from ttools.sanitizer.memory.shadows import ArgumentShadows
 from ttools.sanitizer.passes import undefined
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _places(module: Module, *, writes: bool) -> Iterator[tuple[int, SourceLocati
                 yield _BEHIND if root is None else root, location
 
 
-def watch_outputs(check: Check, shadows: LaunchShadows | None) -> None:
+def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
     """Watch what a launch has left unwritten; called when it has run.
 
     Args:

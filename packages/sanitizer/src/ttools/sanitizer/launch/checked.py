@@ -42,6 +42,8 @@ def _instruments(footprints: bool, synchronised: bool, names: tuple[str, ...]) -
 class CheckedLaunch:
     """A launch that is to run under checks.
 
+    It is the state of the checks during one launch; the launch as data is its `spec`.
+
     Args:
         book: the addresses that the run knows.
         memory: knows which bytes were never written.

@@ -81,7 +81,7 @@ class Reader(Protocol):
         """Elements of a tensor are about to be overwritten: all of them, or else some."""
 
 
-class Launching:
+class KernelReads:
     """While it is entered, what its thread reads is read by a launch; each launch enters it.
 
     Args:

@@ -19,7 +19,7 @@ _WORD = 8
 _FEW = 4
 
 
-class LaunchState:
+class SavedMemory:
     """The storages of all tensors among a launch's arguments, and which bytes were never written.
 
     Args:
@@ -59,9 +59,9 @@ class LaunchState:
             self._owners += new.values()
             self._snapshots.append(Snapshot(new))
 
-    def again(self) -> LaunchState:
+    def again(self) -> SavedMemory:
         """The same memory as it is now."""
-        state: LaunchState = object.__new__(LaunchState)
+        state: SavedMemory = object.__new__(SavedMemory)
         state._ranges, state._device = list(self._ranges), self._device
         state._memory, state._owners = self._memory, list(self._owners)
         state._save()

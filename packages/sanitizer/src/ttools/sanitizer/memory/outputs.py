@@ -17,7 +17,7 @@ import numpy as np
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.region import Region
-from ttools.sanitizer.memory.host_reads import HostReads, How, Launching
+from ttools.sanitizer.memory.host_reads import HostReads, How, KernelReads
 from ttools.sanitizer.memory.host_views import depends_on, held_views, start_of
 from ttools.sanitizer.memory.missing import Bools, Missing, View
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
@@ -115,9 +115,9 @@ class UnwrittenOutputs:
         self._reads.open()
 
     # ---- launches
-    def launching(self) -> Launching:
+    def launching(self) -> KernelReads:
         """What is read meanwhile, a launch reads, or we do for it, and not the host."""
-        return Launching(self._own)
+        return KernelReads(self._own)
 
     def is_whole(self, region: Region, *, is_trial: bool = False) -> bool:
         """Return whether nothing is missing of the memory of an argument; most outputs are whole.

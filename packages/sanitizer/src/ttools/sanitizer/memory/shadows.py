@@ -31,7 +31,7 @@ _Extent = tuple[int, int]
 _LARGEST_NAMED = 1 << 26
 
 
-class LaunchShadows:
+class ArgumentShadows:
     """The shadows of one launch.
 
     Args:

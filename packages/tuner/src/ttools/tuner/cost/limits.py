@@ -15,15 +15,15 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.resources import Occupancy, Resources
 from ttools.core.compilation.stages import allocate_for
-from ttools.core.gpus.launch_rules import LaunchNeeds, Violation, broken_rules, limits_of
+from ttools.core.gpus.launch_rules import GpuNeeds, Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.space.candidate import Candidate
 
 _NO_OPTIONS = ("grid", "warmup")
 
 
-def specialised(launch: TunedLaunch, candidate: Candidate) -> KernelSource:
+def specialised(launch: TunedCall, candidate: Candidate) -> KernelSource:
     """A configuration of a launch, specialised as the launch has it.
 
     Raises:
@@ -55,7 +55,7 @@ def over_allocated(source: KernelSource, target: Target) -> str | None:
         CompilationError: the target's compiler refuses it.
     """
     taken = allocate_for(source, target)
-    needs = LaunchNeeds(
+    needs = GpuNeeds(
         threads=taken.warps * target.threads, shared=taken.shared, tensor_memory=taken.tensor
     )
     return _refusal(broken_rules(needs, limits_of(target, taken.warps)))

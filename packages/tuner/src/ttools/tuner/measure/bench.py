@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import LaunchRefusedError, TtoolsError
-from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.sanitizer.memory.launch_state import LaunchState
+from ttools.interpreter.run.tuned_launch import TunedCall
+from ttools.sanitizer.memory.launch_state import SavedMemory
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.checks import Checks
@@ -53,7 +53,7 @@ class Bench:
         first_error: of the first configuration that did not run.
     """
 
-    def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks) -> None:
+    def __init__(self, launch: TunedCall, clock: Clock, checks: Checks) -> None:
         self._launch, self._clock, self._checks = launch, clock, checks
         self._timing = timing_of(launch.tuner)
         self._expected: Mapping[str, Any] = {}
@@ -74,10 +74,10 @@ class Bench:
         return self._clock.uncounted
 
     @cached_property
-    def _before(self) -> LaunchState:
+    def _before(self) -> SavedMemory:
         """Memory as the launch found it; saved before the first run."""
         reached = self._pointees.tensors.values()
-        return LaunchState([*self._launch.arguments.values(), *reached], UninitialisedMemory())
+        return SavedMemory([*self._launch.arguments.values(), *reached], UninitialisedMemory())
 
     @cached_property
     def _pointees(self) -> Pointees:

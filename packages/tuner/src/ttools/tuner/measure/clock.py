@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ttools.interpreter.abi.module import Instruments
     from ttools.interpreter.run.kernel_launch import KernelLaunch
     from ttools.interpreter.runtime.launch import LaunchReport
-    from ttools.profiler.counting.counter import LaunchCounter
-    from ttools.profiler.counting.counts import LaunchCounts
+    from ttools.profiler.counting.counter import WorkCounter
+    from ttools.profiler.counting.counts import WorkCounts
 
 _NO_POINTEES = Pointees()
 
@@ -36,9 +36,9 @@ class Clock:
         uncounted: why there are none, if there are none.
     """
 
-    def __init__(self, counter: LaunchCounter | None = None) -> None:
+    def __init__(self, counter: WorkCounter | None = None) -> None:
         self.launches = 0
-        self.counts: LaunchCounts | None = None
+        self.counts: WorkCounts | None = None
         self.uncounted = ""
         self._counter = counter
         self._trial = threading.local()

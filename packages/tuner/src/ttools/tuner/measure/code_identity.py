@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ttools.core import triton_versions
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 
 
-def code_identity(launch: TunedLaunch, config: Any, code: Iterable[Any]) -> str | None:
+def code_identity(launch: TunedCall, config: Any, code: Iterable[Any]) -> str | None:
     """A text that is equal for configurations of a launch that do the same.
 
     Args:
@@ -35,7 +35,7 @@ def code_identity(launch: TunedLaunch, config: Any, code: Iterable[Any]) -> str 
     return hashlib.sha256(whole).hexdigest()
 
 
-def is_comparable(launch: TunedLaunch, config: Any) -> bool:
+def is_comparable(launch: TunedCall, config: Any) -> bool:
     """Whether nothing but code, grid and values decides what a configuration does."""
     tuner = launch.tuner
     if config.pre_hook is not None or tuner.user_defined_pre_hook or tuner.user_defined_post_hook:
@@ -59,7 +59,7 @@ def grid_of(arguments: Mapping[str, Any], config: Any) -> tuple[int, ...] | None
         return None
 
 
-def _passed(launch: TunedLaunch, config: Any) -> dict[str, Any]:
+def _passed(launch: TunedCall, config: Any) -> dict[str, Any]:
     """What a configuration passes at run time; constants are in the code."""
     constants = _constants(launch.tuner)
     return {name: value for name, value in config.kwargs.items() if name not in constants}

@@ -22,7 +22,7 @@ from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.bench import MOST_SAMPLES_ASKED, Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
-from ttools.tuner.measure.gpu_launch import GpuTunedLaunch
+from ttools.tuner.measure.gpu_launch import GpuTunedCall
 from ttools.tuner.measure.gpu_timer import SHORT_S, GpuTimer
 from ttools.tuner.measure.outputs import CannotTuneError, require_known_writes
 from ttools.tuner.measure.trial import Trial
@@ -93,7 +93,7 @@ class GpuBench(Bench):
         checks: how outputs are verified.
     """
 
-    def __init__(self, launch: GpuTunedLaunch, checks: Checks) -> None:
+    def __init__(self, launch: GpuTunedCall, checks: Checks) -> None:
         super().__init__(launch, Clock(), checks)
         self._gpu_launch = launch
         self._timer = GpuTimer()

@@ -17,17 +17,17 @@ from ttools.core import inductor, triton_versions
 from ttools.core.launch_path import INDUCTOR, TUNED, take_over
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.autotuners import tuning_key
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.measure.code_identity import grid_of
 
-Tune = Callable[[TunedLaunch], Any]
+Tune = Callable[[TunedCall], Any]
 
 #: Of the contexts that are active, in all threads: Triton's class is the process's.
 _active: list[Patches] = []
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuTunedLaunch(TunedLaunch):
+class GpuTunedCall(TunedCall):
     """A launch whose parts can be timed separately.
 
     Attributes:
@@ -84,7 +84,7 @@ def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
             _active.remove(patches)
 
 
-def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GpuTunedLaunch:
+def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GpuTunedCall:
     """One call of an autotuned kernel."""
     named = dict(zip(tuner.arg_names, args, strict=False))
     arguments = {**named, **kwargs}
@@ -117,7 +117,7 @@ def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         grid = grid_of(arguments, config)
         return None if grid is None else math.prod(grid)
 
-    return GpuTunedLaunch(
+    return GpuTunedCall(
         kernel=triton_versions.kernel_name(tuner),
         tuner=tuner,
         configs=_pruned(tuner, named, kwargs),

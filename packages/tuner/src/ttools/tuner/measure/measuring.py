@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttools.core.gpus.devices import Device
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.cost.static_cost import StaticFacts, expected_costs
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.gpu_bench import GpuBench
-from ttools.tuner.measure.gpu_launch import GpuTunedLaunch, gpu_launch
+from ttools.tuner.measure.gpu_launch import GpuTunedCall, gpu_launch
 from ttools.tuner.search.guided import Hint, no_hint
 
 
@@ -42,13 +42,13 @@ class Measuring:
         """What observes the launches of a run on the CPU."""
         if self.predicted is None:
             return Clock(None)
-        from ttools.profiler.counting.counter import LaunchCounter
+        from ttools.profiler.counting.counter import WorkCounter
 
-        return Clock(LaunchCounter())
+        return Clock(WorkCounter())
 
-    def bench(self, launch: TunedLaunch, clock: Clock) -> Bench:
+    def bench(self, launch: TunedCall, clock: Clock) -> Bench:
         """What runs the configurations of a launch in this process."""
-        if isinstance(launch, GpuTunedLaunch):
+        if isinstance(launch, GpuTunedCall):
             return GpuBench(launch, self.checks)
         if self.predicted is not None:
             from ttools.tuner.measure.predicted_bench import PredictedBench
@@ -77,7 +77,7 @@ class Measuring:
         self,
         tuner: Any,
         arguments: Mapping[str, Any],
-        use: Callable[[TunedLaunch, Bench], None],
+        use: Callable[[TunedCall, Bench], None],
     ) -> None:
         """Makes a launch up to the choice of a configuration, and hands it over.
 
@@ -93,7 +93,7 @@ class Measuring:
 
         clock = self.clock()
 
-        def tune(launch: TunedLaunch) -> None:
+        def tune(launch: TunedCall) -> None:
             use(launch, self.bench(launch, clock))
 
         with interpret(threads=self.threads, observer=clock, tune=tune):

@@ -12,7 +12,7 @@ from typing import Any
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.gpus.devices import Device
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.profiler.access.requests import access_qualities
 from ttools.profiler.gpu_time.projection import project
 from ttools.tuner.cost.limits import figures, over_allocated, over_limit, specialised
@@ -32,7 +32,7 @@ class PredictedBench(Bench):
         checks: how outputs are verified.
     """
 
-    def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks, device: Device) -> None:
+    def __init__(self, launch: TunedCall, clock: Clock, checks: Checks, device: Device) -> None:
         super().__init__(launch, clock, checks)
         self._device = device
         self._inspections: dict[str, Inspection] = {}

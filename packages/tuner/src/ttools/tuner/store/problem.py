@@ -18,7 +18,7 @@ from ttools.core import triton_versions
 from ttools.core.environment import cpu_model
 from ttools.core.gpus.devices import Device
 from ttools.core.json_document import parse_json
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.interpreter.runtime.pool import default_threads
 
 
@@ -71,7 +71,7 @@ class Problem:
         return f"{self.kernel} for {', '.join([*self.sizes, dtypes])}" if dtypes else self.kernel
 
 
-def problem_of(launch: TunedLaunch, device: str) -> Problem:
+def problem_of(launch: TunedCall, device: str) -> Problem:
     """The problem that a launch poses."""
     function = triton_versions.innermost_jit_function(launch.tuner)
     return Problem(
@@ -83,7 +83,7 @@ def problem_of(launch: TunedLaunch, device: str) -> Problem:
     )
 
 
-def _key(launch: TunedLaunch) -> str:
+def _key(launch: TunedCall) -> str:
     names = [name for name in launch.tuner.keys if name in launch.arguments]
     key: dict[str, Any] = {
         name: _plain(value) for name, value in zip(names, launch.key, strict=False)
@@ -118,7 +118,7 @@ def predicted_device(device: Device) -> str:
     return f"{device.name} ({device.architecture}), predicted"
 
 
-def where(launch: TunedLaunch) -> tuple[str, int]:
+def where(launch: TunedCall) -> tuple[str, int]:
     """File and line of the kernel, for reports."""
     function = triton_versions.innermost_jit_function(launch.tuner)
     return function.fn.__code__.co_filename, int(function.starting_line_number)

@@ -16,8 +16,8 @@ from ttools.tuner.measure.gpu_launch import gpu_launch
 from ttools.tuner.space.candidate import Candidate, candidates
 from ttools.tuner.workers.fake_tensor import without_torch
 from ttools.tuner.workers.serialized_launch import (
-    LaunchParts,
-    SerializedLaunch,
+    CallParts,
+    SerializedCall,
     deserialize,
     deserialize_configs,
     deserialize_fake,
@@ -34,7 +34,7 @@ class Compiler:
         launch: to be made; what is in its memory does not matter.
     """
 
-    def __init__(self, launch: SerializedLaunch) -> None:
+    def __init__(self, launch: SerializedCall) -> None:
         self._launch = launch
         self._fakes = True
         self._made: tuple[GpuBench, Mapping[str, Candidate]] | None = None
@@ -76,7 +76,7 @@ class Compiler:
         launch = gpu_launch(made.tuner, (), {**made.arguments, "warmup": False})
         return GpuBench(launch, Checks()), {each.key: each for each in candidates(launch.configs)}
 
-    def _deserialize(self) -> LaunchParts:
+    def _deserialize(self) -> CallParts:
         import torch
 
         torch.set_num_threads(1)  # others compile beside this one

@@ -20,7 +20,7 @@ from ttools.core.process.worker import Limits, Worker, fork_worker
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.workers.remote_bench import RemoteBench
-from ttools.tuner.workers.serialized_launch import SerializedLaunch
+from ttools.tuner.workers.serialized_launch import SerializedCall
 from ttools.tuner.workers.serving import Opening, serve_bench
 from ttools.tuner.workers.worker_pool import Pools, local_workers
 
@@ -71,7 +71,7 @@ def bench_in_forks(
         TtoolsError: This process cannot be forked, or the forks do not answer.
     """
     pools = Pools(local_workers([ScriptForks(make_bench, configs)]))
-    nothing = SerializedLaunch(payload=b"", memory=(), path=(), folder="", lines={})
+    nothing = SerializedCall(payload=b"", memory=(), path=(), folder="", lines={})
     opening = Opening(launch=nothing, measuring=measuring, threads=1)
     bench = RemoteBench(opening, timeout, pools, ends_pools=True)
     try:

@@ -26,7 +26,7 @@ import numpy as np
 from ttools.core import triton_versions
 from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.measure.pointees import pointees_of
 from ttools.tuner.measure.timing import timing_of
 from ttools.tuner.workers.contents import Contents, contents_of
@@ -45,11 +45,11 @@ class CannotSendError(TtoolsError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SerializedLaunch:
+class SerializedCall:
     """A launch that another process can make.
 
     Attributes:
-        payload: `LaunchParts`, in which storages are numbers.
+        payload: `CallParts`, in which storages are numbers.
         path: `sys.path`, for modules that travel by name.
         folder: in which relative paths are meant.
         lines: source lines by file, as they were when the kernels were written.
@@ -66,11 +66,11 @@ class SerializedLaunch:
     addresses: Sequence[tuple[int, int, int, int]] = ()
     name: str = field(default_factory=lambda: uuid4().hex)
 
-    def without_contents(self) -> SerializedLaunch:
+    def without_contents(self) -> SerializedCall:
         """The same launch on memory that was never written: enough to compile it."""
         return replace(self, memory=tuple(replace(each, content=None) for each in self.memory))
 
-    def for_other_machines(self) -> SerializedLaunch:
+    def for_other_machines(self) -> SerializedCall:
         """The same launch with all its memory in it."""
         whole = (
             replace(each, content=bytes(each.content))
@@ -82,7 +82,7 @@ class SerializedLaunch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchParts:
+class CallParts:
     """What a serialized launch is made of.
 
     Attributes:
@@ -98,9 +98,7 @@ class LaunchParts:
     reached: Sequence[Any] = ()
 
 
-def serialize(
-    launch: TunedLaunch, shares: bool = False, replaces: bool = False
-) -> SerializedLaunch:
+def serialize(launch: TunedCall, shares: bool = False, replaces: bool = False) -> SerializedCall:
     """Serializes a launch, with memory as it is now.
 
     Args:
@@ -117,7 +115,7 @@ def serialize(
     mapped = _is_mapped(arguments.values())
     pointees = pointees_of(arguments)
     reached = tuple(pointees.tensors.values())
-    parts = LaunchParts(tuner=tuner, arguments=arguments, mapped=mapped, reached=reached)
+    parts = CallParts(tuner=tuner, arguments=arguments, mapped=mapped, reached=reached)
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, shares, replaces)
     try:
@@ -128,7 +126,7 @@ def serialize(
         raise CannotSendError(
             f"`{launch.kernel}` cannot be sent to another process: {text}"
         ) from error
-    return SerializedLaunch(
+    return SerializedCall(
         payload=buffer.getvalue(),
         memory=tuple(pickler.memory.values()),
         path=tuple(sys.path),
@@ -166,7 +164,7 @@ def deserialize_configs(serialized: bytes) -> list[Any]:
     return found
 
 
-def deserialize(serialized: SerializedLaunch, device: str | None = None) -> LaunchParts:
+def deserialize(serialized: SerializedCall, device: str | None = None) -> CallParts:
     """Makes the parts of a launch again.
 
     Args:
@@ -178,19 +176,19 @@ def deserialize(serialized: SerializedLaunch, device: str | None = None) -> Laun
     return _read(serialized, storages)
 
 
-def deserialize_fake(serialized: SerializedLaunch) -> LaunchParts:
+def deserialize_fake(serialized: SerializedCall) -> CallParts:
     """The same with fake tensors: enough to compile for a GPU, and torch is not needed."""
     return _read(serialized, [FakeStorage(each.size) for each in serialized.memory])
 
 
-def _read(serialized: SerializedLaunch, storages: Sequence[Any]) -> LaunchParts:
+def _read(serialized: SerializedCall, storages: Sequence[Any]) -> CallParts:
     sys.path[:] = [*serialized.path]
     os.chdir(serialized.folder)
     for file, lines in serialized.lines.items():
         text = "".join(lines)
         linecache.cache[file] = (len(text), None, list(lines), file)
     parts = _Unpickler(io.BytesIO(serialized.payload), storages).load()
-    assert isinstance(parts, LaunchParts)
+    assert isinstance(parts, CallParts)
     return parts
 
 

@@ -17,7 +17,7 @@ from ttools.core import triton_versions
 from ttools.core.device_map.mapping import map_devices, reported_device
 from ttools.core.errors import TtoolsError
 from ttools.core.process.channel import Channel, WorkerGoneError
-from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedCall
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.finalists import ROUNDS
@@ -25,7 +25,7 @@ from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.space.candidate import Candidate, candidates
 from ttools.tuner.workers.compiling import Compiler
 from ttools.tuner.workers.serialized_launch import (
-    SerializedLaunch,
+    SerializedCall,
     deserialize,
     deserialize_configs,
     serialize,
@@ -47,7 +47,7 @@ class Opening:
             a GPU.
     """
 
-    launch: SerializedLaunch
+    launch: SerializedCall
     measuring: Measuring
     threads: int
     compiles_only: bool = False
@@ -57,7 +57,7 @@ class Opening:
 
 
 def opening_of(
-    launch: TunedLaunch,
+    launch: TunedCall,
     measuring: Measuring,
     triton: tuple[str, str] = ("", ""),
     shares: bool = False,
@@ -219,7 +219,7 @@ class _Service:
                 reported_device()  # as the script has asked for a GPU
             self._opening.measuring.observe(parts.tuner, parts.arguments, self._answer_with)
 
-    def _answer_with(self, launch: TunedLaunch, bench: Bench) -> None:
+    def _answer_with(self, launch: TunedCall, bench: Bench) -> None:
         by_key = {each.key: each for each in candidates(launch.configs)}
         bench.make_ready()
         self._answer_all(lambda request: _answer(bench, request, by_key))

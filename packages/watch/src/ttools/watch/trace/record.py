@@ -63,7 +63,7 @@ class _StoredArgument(Struct, frozen=True):
     storage: tuple[int, int] = (0, 0)
 
 
-class _StoredLaunch(Struct, frozen=True):
+class _StoredEntry(Struct, frozen=True):
     index: int
     kernel: str
     grid: Program
@@ -74,7 +74,7 @@ def stored(entry: TraceEntry) -> object:
     """Return a launch as traces have it."""
     spec = entry.spec
     arguments = tuple(map(_stored_argument, spec.arguments))
-    return _StoredLaunch(entry.index, spec.kernel, spec.grid, arguments)
+    return _StoredEntry(entry.index, spec.kernel, spec.grid, arguments)
 
 
 def _stored_argument(argument: ArgumentSpec) -> _StoredArgument:
@@ -92,7 +92,7 @@ def traced(data: Mapping[str, Any]) -> TraceEntry:
     Raises:
         ValueError: The description makes no sense.
     """
-    launch = msgspec.convert(data, _StoredLaunch)
+    launch = msgspec.convert(data, _StoredEntry)
     arguments = tuple(map(_argument, launch.arguments))
     spec = LaunchSpec(kernel=launch.kernel, grid=launch.grid, arguments=arguments)
     return TraceEntry(launch.index, spec)

@@ -37,8 +37,8 @@ class Mailbox(ctypes.Structure):
 class Runner(ctypes.Structure):
     """One thread's part of a launch whose programs wait for each other.
 
-    Begins with a `Launch` of a single program, which is what the kernel sees; the rest says which
-    program that is and how long it has been waiting where. Written by native code only.
+    Begins with a `NativeLaunch` of a single program, which is what the kernel sees; the rest says
+    which program that is and how long it has been waiting where. Written by native code only.
     """
 
     _fields_ = [

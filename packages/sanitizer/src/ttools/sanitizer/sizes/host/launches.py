@@ -91,6 +91,8 @@ class Memory:
 class Launch:
     """A launch that host code asks for.
 
+    Its numbers are expressions of the sizes, unlike those of a `LaunchSpec`.
+
     Attributes:
         function: the `JITFunction`.
         signature: of Triton, a type per parameter.

@@ -51,6 +51,8 @@ class SeenTensor:
 class SeenLaunch:
     """One launch.
 
+    It holds the function and where numbers come from, unlike a `LaunchSpec`.
+
     Attributes:
         function: the `JITFunction`.
         arguments: by parameter; a `SeenTensor` for each tensor.
