@@ -6,7 +6,8 @@ Frames take their columns and order from here, reports take headings and formats
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -430,6 +431,44 @@ def phrases(row: Row, *names: str, exact: bool = False) -> list[str]:
 def by_name(table: Iterable[Metric]) -> dict[str, Metric]:
     """Return the metrics of a table by the names of their columns."""
     return {metric.name: metric for metric in table}
+
+
+#: Columns of kernels that pages and notebooks show, those of which there is nothing left out.
+_SHOWN = (
+    *("kind", "launches", "total_s", "share", "mean_s", "min_s", "median_s", "p95_s", "max_s"),
+    *("overhead_median_s", "flops", "bytes", "unique_bytes", "masked_share", "gflops", "gbytes"),
+    *("bound_s", "estimated", "limited_by", "efficiency", "projected_s", "projected_low_s"),
+    *("projected_high_s", "projected_outside", "cannot_launch", "registers", "spilled", "shared"),
+    *("bank_conflicts", "occupancy", "compute_share", "memory_share"),
+)
+
+
+def shown_columns(rows: Sequence[Row]) -> list[str]:
+    """Return the columns of which something is known; the kind only where rows differ in it."""
+    alike = all(row["kind"] == "kernel" for row in rows)
+    return [
+        name
+        for name in _SHOWN
+        if any(row.get(name) is not None for row in rows) and not (alike and name == "kind")
+    ]
+
+
+def line_facts(row: Row) -> str:
+    """Return what a line of the line frame does, and its share of the time."""
+    done = phrases(row, "loaded", "stored", "atomic", "masked_share", "operations")
+    often = f"{row['executions']:,} times" if row["executions"] else ""
+    work = ": ".join(filter(None, (often, "; ".join(done))))
+    spent = "".join(f"about {phrase}" for phrase in phrases(row, "time_share"))
+    return "; ".join(filter(None, (spent, work)))
+
+
+def finite(data: Any) -> Any:
+    """Return data without NaN, which neither JSON nor readers know."""
+    if isinstance(data, Mapping):
+        return {name: finite(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [finite(value) for value in data]
+    return None if isinstance(data, float) and math.isnan(data) else data
 
 
 def reference_text() -> str:

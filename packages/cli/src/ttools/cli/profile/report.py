@@ -17,7 +17,7 @@ from ttools.cli.markdown import markdown
 from ttools.cli.profile.text import blocks, metric_cells, narrow_accesses
 from ttools.core.reports.numbers import amount, number, percent, seconds
 from ttools.core.reports.report import counted, shown_path
-from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, Row, chosen
+from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, Row, chosen, finite
 
 if TYPE_CHECKING:
     from ttools.profiler import ProfileAnalysis
@@ -86,8 +86,6 @@ def _page(profiled: ProfileAnalysis, target: str) -> str:
 
 def _json(profiled: ProfileAnalysis, target: str, status: int) -> str:
     """Schema `ttools.profile/1`: times in seconds, sizes in bytes."""
-    from ttools.profiler.report.html import finite
-
     seconds_of, scopes_of = profiled.seconds, _by_scope(profiled)
     data = {
         "schema": "ttools.profile/1",

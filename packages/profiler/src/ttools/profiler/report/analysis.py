@@ -20,9 +20,20 @@ from ttools.core.errors import TtoolsError
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
 from ttools.core.reports.report import config_text
-from ttools.core.reports.shown import Part, ShowsItself
+from ttools.core.reports.shown import Part, ShowsItself, Table, Text, place_cells
 from ttools.profiler.gpu_time.instruction_mix import Executed, executed_by
 from ttools.profiler.gpu_time.projection import is_projected, project, refusal
+from ttools.profiler.metrics import (
+    ACCESSES,
+    KERNELS,
+    LINES,
+    Metric,
+    by_name,
+    chosen,
+    finite,
+    line_facts,
+    shown_columns,
+)
 from ttools.profiler.report.advice import MATTERS, Hint, advise
 from ttools.profiler.report.call_tree import Node, call_tree, graph_frame
 from ttools.profiler.report.frames import (
@@ -151,9 +162,7 @@ class ProfileAnalysis(ShowsItself):
         return graph_frame(self.tree)
 
     def _shown(self) -> Iterator[Part]:
-        from ttools.profiler.report.notebook import parts_of
-
-        return parts_of(self)
+        return _parts(self)
 
 
 class Compiler:
@@ -463,3 +472,75 @@ def _projected(evidence: Evidence, device: Device) -> dict[str, Any]:
         "projected_high_s": found.high,
         "projected_outside": "; ".join(found.outside) or None,
     }
+
+
+# --- in notebooks ---------------------------------------------------------------------------------
+
+_PLACE = ("kernel", "line", "|source")
+_KERNELS = by_name(KERNELS)
+_LINES = chosen(LINES, "time_share", "loaded", "stored", "flops")
+_ACCESSES = chosen(
+    ACCESSES,
+    *("grid", "kind", "bits", "sectors_per_request", "ideal_per_request", "efficiency"),
+)
+
+
+def _parts(profiled: ProfileAnalysis) -> Iterator[Part]:
+    """Return the parts; those of which there is nothing are left out."""
+    rows = [finite(row) for row in profiled.frame.to_dict("records")]
+    if not rows:
+        yield Text("no kernel was launched")
+        return
+    yield _kernel_table(profiled, rows)
+    lines = [_line_cells(finite(row)) for row in profiled.lines.to_dict("records")]
+    if lines:
+        yield Table("Lines", (*_PLACE, *map(_heading, _LINES), "what"), lines)
+    accesses = [_access_cells(finite(row)) for row in profiled.accesses.to_dict("records")]
+    if accesses:
+        columns = (*_PLACE, *map(_heading, _ACCESSES))
+        yield Table("Accesses as warps make them, per request", columns, accesses)
+    advice = [
+        (hint.kernel, *_place(hint.location), hint.evidence, hint.advice)
+        for hint in profiled.advice
+    ]
+    if advice:
+        yield Table("Advice", (*_PLACE, "what costs time", "what to try"), advice)
+    if said := str(profiled.trials):
+        yield Text(said)
+    yield from (Text(f"{kernel}: {note}") for kernel, note in profiled.notes.items())
+
+
+def _kernel_table(profiled: ProfileAnalysis, rows: Sequence[Mapping[str, Any]]) -> Table:
+    names = shown_columns(rows)
+    configs = any(row["config"] for row in rows)
+    columns = ["kernel", *(["config"] if configs else [])]
+    columns += [_heading(_KERNELS[name]) for name in names]
+    cells = [
+        [
+            row["kernel"],
+            *([row["config"]] if configs else []),
+            *(_KERNELS[name].text(row.get(name)) for name in names),
+        ]
+        for row in rows
+    ]
+    device = f", bounds of {profiled.device.name}" if profiled.device else ""
+    return Table(f"Kernels, timed on {profiled.timed_on}{device}", columns, cells)
+
+
+def _heading(metric: Metric) -> str:
+    """Return the heading of a column, marked as `Table` wants it for numbers."""
+    return f"{'' if metric.kind == 'text' else '>'}{metric.heading}"
+
+
+def _line_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    place = row["kernel"], *place_cells(row["file"], int(row["line"]))
+    return (*place, *(each.text(row[each.name] or None) for each in _LINES), line_facts(row))
+
+
+def _access_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    place = row["kernel"], *place_cells(row["file"], int(row["line"]))
+    return (*place, *(each.text(row[each.name]) for each in _ACCESSES))
+
+
+def _place(location: Any) -> tuple[str, str]:
+    return place_cells(location.file, location.line) if location else ("", "")

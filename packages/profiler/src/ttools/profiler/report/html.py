@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,15 @@ from ttools.core.reports.report import config_text, shown_path
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of
-from ttools.profiler.metrics import ACCESSES, KERNELS, by_name, chosen, phrases
+from ttools.profiler.metrics import (
+    ACCESSES,
+    KERNELS,
+    by_name,
+    chosen,
+    finite,
+    line_facts,
+    shown_columns,
+)
 from ttools.profiler.report.advice import Hint
 from ttools.profiler.report.analysis import ProfileAnalysis
 from ttools.profiler.run.session import Sample
@@ -69,25 +76,7 @@ def write_page(profiled: ProfileAnalysis, *, target: str = "") -> str:
 
 # --- kernels --------------------------------------------------------------------------------------
 
-#: Columns of the table, those of which there is nothing left out.
-COLUMNS = (
-    *("kind", "launches", "total_s", "share", "mean_s", "min_s", "median_s", "p95_s", "max_s"),
-    *("overhead_median_s", "flops", "bytes", "unique_bytes", "masked_share", "gflops", "gbytes"),
-    *("bound_s", "estimated", "limited_by", "efficiency", "projected_s", "projected_low_s"),
-    *("projected_high_s", "projected_outside", "cannot_launch", "registers", "spilled", "shared"),
-    *("bank_conflicts", "occupancy", "compute_share", "memory_share"),
-)
 _METRICS = by_name(KERNELS)
-
-
-def shown_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the columns of which something is known; the kind only where rows differ in it."""
-    alike = all(row["kind"] == "kernel" for row in rows)
-    return [
-        name
-        for name in COLUMNS
-        if any(row.get(name) is not None for row in rows) and not (alike and name == "kind")
-    ]
 
 
 def _shown(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -168,15 +157,6 @@ def _weight(row: Mapping[str, Any]) -> float:
 
 def _time_weight(row: Mapping[str, Any]) -> float:
     return float(row["time_share"] or 0)
-
-
-def line_facts(row: Mapping[str, Any]) -> str:
-    """Return what a line of the line frame does, and its share of the time."""
-    done = phrases(row, "loaded", "stored", "atomic", "masked_share", "operations")
-    often = f"{row['executions']:,} times" if row["executions"] else ""
-    work = ": ".join(filter(None, (often, "; ".join(done))))
-    spent = "".join(f"about {phrase}" for phrase in phrases(row, "time_share"))
-    return "; ".join(filter(None, (spent, work)))
 
 
 def _hottest(profiled: ProfileAnalysis) -> list[dict[str, Any]]:
@@ -280,12 +260,3 @@ def _events(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         }
         for sample in timed
     ]
-
-
-def finite(data: Any) -> Any:
-    """Without NaN, which neither JSON nor readers know."""
-    if isinstance(data, Mapping):
-        return {name: finite(value) for name, value in data.items()}
-    if isinstance(data, list):
-        return [finite(value) for value in data]
-    return None if isinstance(data, float) and math.isnan(data) else data
