@@ -7,8 +7,25 @@ of its own, read in `ttools.interpreter.parser.structured`; `tt.reduce`, `tt.sca
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects import coordinates, integers
+from ttools.interpreter.dialects.coordinates import (
+    any_order,
+    broadcast,
+    expand_dims,
+    first_element,
+    join,
+    reshape,
+    splat,
+    split,
+    transpose,
+)
 from ttools.interpreter.dialects.declaration import Op
+from ttools.interpreter.dialects.integers import (
+    displaced,
+    high_product,
+    make_range,
+    num_programs,
+    program_id,
+)
 from ttools.interpreter.dialects.traits import (
     ATOMIC,
     AXIS_INFO,
@@ -125,7 +142,7 @@ _MEMORY = {
         "$ptr `,` $offset attr-dict `:` type($result) `,` type($offset)",
         traits=frozenset({PURE, ELEMENTWISE, REGULAR, AXIS_INFO, DISPLACES}),
         python="Add",
-        integer=integers.displaced,
+        integer=displaced,
     ),
     # Block pointers, up to Triton 3.8.
     "tt.make_tensor_ptr": Op(
@@ -217,7 +234,7 @@ _ELEMENTWISE = {
     "tt.mulhiui": Op(
         "$x `,` $y attr-dict `:` type($result)",
         traits=frozenset({PURE, ELEMENTWISE, INTEGER_UNIT}),
-        integer=integers.high_product,
+        integer=high_product,
     ),
     "tt.extern_elementwise": Op(
         "$srcs* attr-dict `:` functional-type",
@@ -232,43 +249,35 @@ _ELEMENTWISE = {
 }
 
 _SHAPES = {
-    "tt.splat": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=coordinates.splat),
+    "tt.splat": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=splat),
     "tt.unsplat": Op(
         "$src attr-dict `:` type($src)",
         ("element(src)",),
         traits=frozenset({PURE, VIEW}),
-        lanes=coordinates.first_element,
+        lanes=first_element,
     ),
-    "tt.expand_dims": Op(
-        _CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=coordinates.expand_dims
-    ),
-    "tt.broadcast": Op(
-        _CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=coordinates.broadcast
-    ),
-    "tt.trans": Op(
-        _CONVERT, traits=frozenset({PURE, VIEW, CROSS_THREAD}), lanes=coordinates.transpose
-    ),
+    "tt.expand_dims": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=expand_dims),
+    "tt.broadcast": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS}), lanes=broadcast),
+    "tt.trans": Op(_CONVERT, traits=frozenset({PURE, VIEW, CROSS_THREAD}), lanes=transpose),
     "tt.reshape": Op(
         "$src (`allow_reorder` presence($allow_reorder))?"
         " (`efficient_layout` presence($efficient_layout))? attr-dict `:`"
         " type($src) `->` type($result)",
         traits=frozenset({PURE, VIEW, SPREADS, CROSS_THREAD}),
-        lanes=coordinates.reshape,
+        lanes=reshape,
     ),
-    "tt.cat": Op(
-        _PAIR, traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD}), lanes=coordinates.any_order
-    ),
-    "tt.join": Op(_PAIR, traits=frozenset({PURE, VIEW, CROSS_THREAD}), lanes=coordinates.join),
+    "tt.cat": Op(_PAIR, traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD}), lanes=any_order),
+    "tt.join": Op(_PAIR, traits=frozenset({PURE, VIEW, CROSS_THREAD}), lanes=join),
     "tt.split": Op(
         "$src attr-dict `:` type($src) `->` type($outLHS)",
         ("outLHS", "outLHS"),
         traits=frozenset({PURE, VIEW, CROSS_THREAD}),
-        lanes=coordinates.split,
+        lanes=split,
     ),
     "tt.make_range": Op(
         "attr-dict `:` type($result)",
         traits=frozenset({PURE, FROM_COORDINATES}),
-        integer=integers.make_range,
+        integer=make_range,
     ),
 }
 
@@ -303,12 +312,8 @@ _TILES = {
 }
 
 _PROGRAM = {
-    "tt.get_program_id": Op(
-        _PROGRAM_DIMENSION, traits=frozenset({PURE}), integer=integers.program_id
-    ),
-    "tt.get_num_programs": Op(
-        _PROGRAM_DIMENSION, traits=frozenset({PURE}), integer=integers.num_programs
-    ),
+    "tt.get_program_id": Op(_PROGRAM_DIMENSION, traits=frozenset({PURE}), integer=program_id),
+    "tt.get_num_programs": Op(_PROGRAM_DIMENSION, traits=frozenset({PURE}), integer=num_programs),
     "tt.print": Op(
         "string($prefix) attr-dict (`:` $args* `:` type($args*))?", (), traits=frozenset({EFFECT})
     ),

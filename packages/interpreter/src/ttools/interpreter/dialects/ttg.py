@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects import coordinates
+from ttools.interpreter.dialects.coordinates import same
 from ttools.interpreter.dialects.declaration import Op
 from ttools.interpreter.dialects.traits import BARRIER, PURE, VIEW
 
@@ -12,7 +12,5 @@ OPERATIONS: dict[str, Op] = {
     "ttg.barrier": Op("words($addrSpace) attr-dict", (), traits=_BARRIER),
     "ttg.local_barrier": Op("attr-dict", (), traits=_BARRIER),
     # Only ever read in the generic form.
-    "ttg.convert_layout": Op(
-        operands=("src",), traits=frozenset({PURE, VIEW}), lanes=coordinates.same
-    ),
+    "ttg.convert_layout": Op(operands=("src",), traits=frozenset({PURE, VIEW}), lanes=same),
 }
