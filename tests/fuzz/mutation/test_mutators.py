@@ -8,7 +8,8 @@ import random
 import pytest
 from tests.fuzz.mutation import mutated_kernels as kernels
 
-from ttools.fuzz.mutation.capture import CapturedCall, View, capture
+from ttools.core.spec import TensorSpec
+from ttools.fuzz.mutation.capture import CapturedCall, capture
 from ttools.fuzz.mutation.mutators import MUTATORS
 from ttools.fuzz.mutation.source import KernelText, NotMutableError
 from ttools.fuzz.mutation.trial import halved_block, split_grid
@@ -28,7 +29,7 @@ def test_launches_are_captured_as_they_are(launches: dict[str, CapturedCall]) ->
     assert launch.grid == (5, 1, 1)
     assert (launch.arguments["n"], launch.arguments["BLOCK"]) == (300, 64)
     view = launch.arguments["out_ptr"]
-    assert isinstance(view, View)
+    assert isinstance(view, TensorSpec)
     # As they were before the launch, and again afterwards.
     for _ in range(2):
         assert not launch.storages[view.storage].any()

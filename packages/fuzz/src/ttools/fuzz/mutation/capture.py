@@ -15,8 +15,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ttools.core import launch_path
 from ttools.core.patches import Patches
+from ttools.core.spec import TensorSpec, memory_spec
 
 #: Launches of one kernel that differ in what is compiled for them.
 _MOST_OF_A_KERNEL = 3
@@ -26,28 +29,12 @@ _NUMBERS = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True, eq=False)
-class View:
-    """A tensor of a launch.
-
-    Attributes:
-        storage: index of its storage.
-        offset: of its first element, in elements.
-    """
-
-    storage: int
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Any
-
-
-@dataclass(frozen=True, eq=False)
 class CapturedCall:
     """One launch of a kernel.
 
     Attributes:
         function: of Triton.
-        arguments: by name; tensors as `View`.
+        arguments: by name; tensors as `TensorSpec`, whose storages are indices of `storages`.
         storages: the bytes of each, as tensors.
         grid: three extents.
         options: `num_warps` and the like.
@@ -180,9 +167,9 @@ def _described(value: Any, storages: dict[int, int], held: list[Any]) -> Any:
             storages[address] = len(held)
             whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(storage)
             held.append(whole.detach().cpu().clone())
-        offset = int(value.storage_offset())
-        shape, strides = tuple(value.shape), tuple(value.stride())
-        return View(storages[address], offset, shape, strides, value.dtype)
+        described = memory_spec(value)
+        assert described is not None
+        return replace(described, storage=storages[address])
     kind = type(value)
     if isinstance(value, _NUMBERS) or kind.__name__ in ("dtype", "constexpr", "JITFunction"):
         return value
@@ -192,13 +179,13 @@ def _described(value: Any, storages: dict[int, int], held: list[Any]) -> Any:
 def _argument(value: Any, storages: tuple[Any, ...]) -> Any:
     import torch
 
-    if not isinstance(value, View):
+    if not isinstance(value, TensorSpec):
         return value
-    made = torch.empty(0, dtype=value.dtype, device="cpu")
+    made = torch.empty(0, dtype=getattr(torch, value.dtype), device="cpu")
     storage = storages[value.storage].untyped_storage()
-    return made.set_(storage, value.offset, value.shape, value.strides)
+    return made.set_(storage, value.element_offset, value.shape, value.strides)
 
 
 def _form(value: Any) -> object:
     """What of an argument decides what is compiled, roughly."""
-    return (value.dtype, len(value.shape)) if isinstance(value, View) else value
+    return (value.dtype, len(value.shape)) if isinstance(value, TensorSpec) else value

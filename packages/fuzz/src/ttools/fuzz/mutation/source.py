@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ttools.fuzz.mutation.capture import View
+from ttools.core.spec import TensorSpec
 
 _FUTURE = future.annotations.compiler_flag
 #: Functions that mutants call, and that are made Triton's when a mutant is.
@@ -142,7 +142,7 @@ class KernelText:
         """Return whether a value is a pointer of the launch, moved by integers at most."""
         if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Sub)):
             return self.is_pointer(value.left) and self.is_integer(value.right)
-        return isinstance(value, ast.Name) and isinstance(self._arguments.get(value.id), View)
+        return isinstance(value, ast.Name) and isinstance(self._arguments.get(value.id), TensorSpec)
 
     def statement_lists(self) -> Iterator[Statements]:
         """The lists of statements of the kernel, inner ones too; its docstring is in none."""

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ttools.core.spec import TensorSpec
 from ttools.fuzz.execution import FindingsError, load_again, refuse_findings, running
-from ttools.fuzz.mutation.capture import Captured, CapturedCall, View
+from ttools.fuzz.mutation.capture import Captured, CapturedCall
 from ttools.fuzz.mutation.mutators import MUTATORS
 from ttools.fuzz.mutation.source import KernelText, NotMutableError, calls, make_function
 from ttools.fuzz.passes import fewest_passes
@@ -440,10 +441,12 @@ def difference(launch: CapturedCall, expected: Any, actual: Any) -> str:
         name, view = _owner(launch.arguments, number)
         if view is None:
             return f"byte {at} of {name} differs"
-        size = view.dtype.itemsize
+        size = view.itemsize
         element = at // size
         whole = one.numel() // size * size
-        values = [each[:whole].view(view.dtype)[element].item() for each in (one, other)]
+        values = [
+            each[:whole].view(getattr(torch, view.dtype))[element].item() for each in (one, other)
+        ]
         return (
             f"`{name}`, element {element} of its storage, is {values[1]!r}, must be {values[0]!r}; "
             f"{count} bytes differ"
@@ -451,9 +454,9 @@ def difference(launch: CapturedCall, expected: Any, actual: Any) -> str:
     return ""
 
 
-def _owner(arguments: Mapping[str, Any], storage: int) -> tuple[str, View | None]:
+def _owner(arguments: Mapping[str, Any], storage: int) -> tuple[str, TensorSpec | None]:
     for name, value in arguments.items():
-        if isinstance(value, View) and value.storage == storage:
+        if isinstance(value, TensorSpec) and value.storage == storage:
             return name, value
     return f"storage {storage}", None
 

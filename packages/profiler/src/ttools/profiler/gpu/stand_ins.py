@@ -7,49 +7,21 @@ copied and nothing kept alive. Tensors that share memory do so again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from ttools.core.spec import TensorSpec, memory_spec
 from ttools.profiler.gpu.memory_samples import CopiedBytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class TensorForm:
-    """What a tensor looks like.
-
-    Attributes:
-        dtype: torch's.
-        strides: in elements.
-        offset: of its first element in the storage.
-        storage: the storage's address on the GPU.
-        bytes: of the storage.
-    """
-
-    dtype: Any
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    storage: int
-    bytes: int
-
-
 def described(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Arguments with forms in the place of tensors; None where something else has memory."""
+    """Return arguments with a `TensorSpec` for each tensor; None if something else has memory."""
     import torch
 
     found = {}
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor):
-            storage = value.untyped_storage()
-            found[name] = TensorForm(
-                dtype=value.dtype,
-                shape=tuple(value.shape),
-                strides=tuple(value.stride()),
-                offset=int(value.storage_offset()),
-                storage=storage.data_ptr(),
-                bytes=storage.nbytes(),
-            )
+            found[name] = memory_spec(value)
         elif hasattr(value, "data_ptr"):
             return None
         else:
@@ -74,17 +46,17 @@ def made(
     storages: dict[int, Any] = {}
     found = {}
     for name, form in forms.items():
-        if not isinstance(form, TensorForm):
+        if not isinstance(form, TensorSpec):
             found[name] = form
             continue
         storage = storages.get(form.storage)
         if storage is None:
             known = contents.get(form.storage)
             make = torch.empty if known is None else torch.zeros
-            room = make(form.bytes, dtype=torch.uint8, device="cpu")
+            room = make(form.storage_bytes or 0, dtype=torch.uint8, device="cpu")
             if known is not None:
                 room[known.begin : known.begin + len(known.content)].copy_(known.content)
             storage = storages[form.storage] = room.untyped_storage()
-        empty = torch.empty(0, dtype=form.dtype, device="cpu")
-        found[name] = empty.set_(storage, form.offset, form.shape, form.strides)
+        empty = torch.empty(0, dtype=getattr(torch, form.dtype), device="cpu")
+        found[name] = empty.set_(storage, form.element_offset, form.shape, form.strides)
     return found
