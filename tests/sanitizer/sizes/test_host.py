@@ -240,7 +240,7 @@ def _wrong_overload(n: Any) -> None:
 
 
 @pytest.mark.parametrize("run", [_cat_into, _chosen, _bits, _wrong_overload])
-def test_functions_in_c_are_not_given_phantoms(run: Callable[..., Any]) -> None:
+def test_functions_in_c_are_not_given_fake_tensors(run: Callable[..., Any]) -> None:
     where, bits = torch.where, torch.bitwise_and
     assert Analysis(run, {"n": (2, 1000)}).analyse().verdict == "not proved"
     assert (torch.where, torch.bitwise_and) == (where, bits)

@@ -20,7 +20,7 @@ from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.core.reports.sizes import Unproved, ranges_text
 from ttools.interpreter.api import interpret
-from ttools.sanitizer.sizes.host.views import put_all_on
+from ttools.sanitizer.sizes.host.tensors import put_all_on
 from ttools.verifier.cases.domain import entries_of
 from ttools.verifier.workers import module
 

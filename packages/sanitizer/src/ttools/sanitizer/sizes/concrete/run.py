@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import ttools.sanitizer.sizes.concrete.lower  # noqa: F401 - registers the rules
-from ttools.interpreter.dialects.traits import READS, WRITES
+from ttools.interpreter.dialects.traits import ATOMIC, READS, WRITES
 from ttools.interpreter.ir import (
     Block,
     IntegerType,
@@ -22,22 +22,34 @@ from ttools.interpreter.ir import (
     PointerType,
     Value,
     element_type,
+    shape_of,
 )
-from ttools.interpreter.ir.expr import Expr, evaluate
-from ttools.sanitizer.sizes.attributes import width_of
+from ttools.interpreter.ir.expr import Expr, array_functions, evaluate
+from ttools.sanitizer.sizes.attributes import access_kind, is_modelled, width_of
 from ttools.sanitizer.sizes.concrete import operations
-from ttools.sanitizer.sizes.concrete.accesses import Accesses
 from ttools.sanitizer.sizes.concrete.lanes import (
     Lanes,
     hashed,
     hidden,
     integers,
+    mixed,
     select,
+    spread,
+    wrapped,
 )
-from ttools.sanitizer.sizes.concrete.state import Bools, Outcome
+from ttools.sanitizer.sizes.concrete.state import Bools, Event, Outcome, State
+from ttools.sanitizer.sizes.control import ControlFlow
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.host.paths import NotModelledError
-from ttools.sanitizer.sizes.lower.control import goes_on
+from ttools.sanitizer.sizes.host.storage import INDEX, is_constant
+
+#: Elements that are kept: some 60 bytes each while they are compared.
+_MOST_RECORDS = 4_000_000
+#: Of one element; they are those of the first programs.
+_MOST_WRITERS = 256
+#: Elements that several programs touch of which each is looked at.
+_MOST_ELEMENTS = 4096
+
 
 _MOST_ITERATIONS = 96
 #: Iterations at the begin and end of a loop that is longer.
@@ -48,7 +60,7 @@ _AT_ENDS = 6
 _Step: TypeAlias = "tuple[Value, Operation]"
 
 
-class ConcreteRun(Accesses):
+class ConcreteRun(ControlFlow, State):
     """One launch at one size; see `State`."""
 
     _iterations = 0
@@ -79,7 +91,7 @@ class ConcreteRun(Accesses):
     # ---- control
     def _function(self, block: Block) -> None:
         before, last = self._active, self._block(block)
-        if not goes_on(self, last):
+        if not self.follow(last):
             raise NotModelledError(f"`{last.name}` of the kernel")
         self._active = before
 
@@ -110,7 +122,7 @@ class ConcreteRun(Accesses):
 
     def _block(self, block: Block) -> Operation:
         for op in block.operations[:-1]:
-            if goes_on(self, op):
+            if self.follow(op):
                 continue
             if op.has(READS, WRITES):
                 self._access(op)
@@ -322,6 +334,198 @@ class ConcreteRun(Accesses):
                 return None
         return None if ((speed < 1) & (slack > 0)).any() else left + np.zeros(self.count, np.int64)
 
+    def _access(self, op: Operation) -> None:
+        if not is_modelled(op):
+            raise NotModelledError(f"`{op.name}` of the kernel")
+        pointer = self.get(op.address)
+        shape = (self.count, *shape_of(op.address.type))
+        active = spread(self._active, shape)
+        if op.mask is not None:
+            mask = self.get(op.mask)
+            if mask.unknown is not None:
+                unknown = spread(mask.unknown, shape)
+                if (active & unknown).any():
+                    self._unsure(op)
+                active = active & ~unknown
+            active = active & spread(mask.data, shape).astype(bool)
+        if pointer.unknown is not None:
+            unknown = spread(pointer.unknown, shape)
+            if (active & unknown).any():
+                self._unsure(op)
+            active = active & ~unknown
+        kind = access_kind(op)
+        at = spread(pointer.data, shape)
+        inside = active
+        if pointer.base is None:
+            if active.any():
+                self._unsure(op)
+        else:
+            inside = self._check_bounds(op, kind, pointer, at, active)
+            self._record(op, kind, pointer.base, at, inside)
+        for result in op.results:
+            self._values[result] = self._loaded(op, result, pointer, at, inside, active)
+
+    def _check_bounds(
+        self, op: Operation, kind: str, pointer: Lanes, at: Any, active: Bools
+    ) -> Bools:
+        """Notes accesses that leave their memory; the lanes of the others."""
+        assert pointer.base is not None
+        bounds = self._bounds_of(pointer.base)
+        wrong = np.zeros_like(active)
+        first = {}
+        for culprit, marked in sorted(pointer.wraps, key=lambda w: self._order[w[0]]):
+            lanes_wrong = active & spread(marked, active.shape) & ~wrong
+            if lanes_wrong.any():
+                first[culprit] = lanes_wrong
+                wrong |= lanes_wrong
+        element = at + bounds.offset
+        for culprit, marked in first.items():
+            self._event("int_overflow", culprit, marked, element, pointer.base)
+        outside = active & ((element < 0) | (element >= bounds.elements))
+        if (outside & ~wrong).any():
+            self._event(f"oob_{kind}", op, outside & ~wrong, element, pointer.base)
+        if not bounds.is_whole:
+            left = active & ~outside & ~wrong & ~_in_view(at, bounds.dims)
+            if left.any():
+                self._event("view_oob", op, left, element, pointer.base)
+        inside: Bools = active & ~outside
+        return inside
+
+    def _loaded(
+        self, op: Operation, result: Value, pointer: Lanes, at: Any, inside: Bools, active: Bools
+    ) -> Lanes:
+        kind = element_type(result.type)
+        shape = (self.count, *shape_of(result.type))
+        memory = None if pointer.base is None else self._bounds_of(pointer.base)
+        settled = memory is not None and memory.memory.number not in self._written
+        given = op.operand("other")
+        other = None if given is None else self.get(given)
+        if not isinstance(kind, IntegerType):
+            data = np.zeros(shape, np.uint64)
+            if memory is not None and settled and memory.memory.value is not None:
+                data[:] = hashed(float(memory.memory.value))
+            else:
+                number = -1 if memory is None else memory.memory.number
+                data = mixed("element", number, spread(at, shape).astype(np.uint64))
+            rest = hashed("other") if other is None else other.data
+            return Lanes(np.where(inside, data, spread(np.asarray(rest), shape)))
+        content = memory.memory.content if memory is not None and settled else None
+        if op.has(ATOMIC) or memory is None or content is None:
+            missing = np.ones(shape, bool)
+            data = np.zeros(shape, np.int64)
+        else:
+            values = {**self._sizes, INDEX: spread(at, shape) + memory.offset}
+            found = evaluate(content, values, array_functions())
+            data = np.broadcast_to(np.asarray(found, np.int64), shape)
+            missing = ~inside
+            half = 1 << (kind.width - 1)
+            if kind.width > 1 and is_constant(content):  # torch refuses such a number
+                missing = missing | (data < -half) | (data >= half)
+            elif kind.width > 1:
+                data = wrapped(data, kind.width)
+        if op.mask is not None and other is not None:
+            use = ~active
+            data = np.where(use, spread(other.data, shape), data)
+            unknown = other.unknown
+            rest = np.zeros(shape, bool) if unknown is None else spread(unknown, shape)
+            missing = np.where(use, rest, missing)
+        if kind.width == 1:
+            return Lanes(data.astype(bool), unknown=missing)
+        return integers(np.where(missing, 0, data), missing if missing.any() else None)
+
+    _recorded = 0
+
+    def _record(self, op: Operation, kind: str, base: int, at: Any, active: Bools) -> None:
+        memory = self._bounds_of(base)
+        number = memory.memory.number
+        if number not in self._written:
+            return
+        where = np.nonzero(active)
+        count = len(where[0])
+        self._recorded += count
+        if self._recorded > _MOST_RECORDS:
+            self.outcome.whole = False
+            return
+        element = np.broadcast_to(at, active.shape)[where] + memory.offset
+        stored = op.operand("value") if kind == "store" else None
+        values = np.zeros(count, np.uint64)
+        if stored is not None:
+            known = self.get(stored)
+            data = spread(known.data, active.shape)[where].astype(np.uint64)
+            values = data
+            if known.unknown is not None:
+                hidden = spread(known.unknown, active.shape)[where]
+                values = np.where(hidden, mixed("?", where[0].astype(np.uint64)), values)
+            if kind == "store":
+                self._lane_conflicts(op, base, where, element, values)
+        program = where[0].astype(np.int32)  # of `where` itself no part can be freed
+        self._records.setdefault(number, []).append((op, kind, base, program, element, values))
+
+    def _lane_conflicts(
+        self, op: Operation, base: int, where: Any, element: Any, values: Any
+    ) -> None:
+        """Lanes of one store that write different values to one element."""
+        if len(where) < 2 or not len(element):
+            return
+        order = np.lexsort((element, where[0]))
+        same = (np.diff(where[0][order]) == 0) & (np.diff(element[order]) == 0)
+        differs = same & (values[order][1:] != values[order][:-1])
+        if differs.any():
+            index = order[1:][differs][0]
+            self._race_event("overlapping_store", op, base, where[0][index], element[index], op)
+
+    def _race_event(
+        self, kind: str, op: Operation, base: int, program: int, element: int, other: Operation
+    ) -> None:
+        if (kind, op) not in self.outcome.events:
+            which = tuple(int(n) for n in self.programs[program])
+            self.outcome.events[kind, op] = Event(kind, op, which, (), base, int(element), other)
+
+    def _races(self) -> None:
+        for records in self._records.values():
+            sizes = [len(r[3]) for r in records]
+            if len(self.programs) < 2 or not sum(sizes):
+                continue
+            site = np.repeat(np.arange(len(records), dtype=np.int32), sizes)
+            program = np.concatenate([r[3] for r in records])
+            element = np.concatenate([r[4] for r in records])
+            values = np.concatenate([r[5] for r in records])
+            writes = np.array([r[1] != "load" for r in records])[site]
+            atomic = np.array([r[1] == "atomic" for r in records])[site]
+            shared = _shared(element, program, writes, atomic)
+            if shared.any():
+                chosen = np.flatnonzero(shared)
+                order = chosen[np.lexsort((program[chosen], element[chosen]))]
+                self._conflicts(records, site, program, element, values, writes, atomic, order)
+
+    def _conflicts(
+        self, records: Any, site: Any, program: Any, element: Any, values: Any, writes: Any,
+        atomic: Any, order: Any,
+    ) -> None:  # fmt: skip
+        """Looks at the elements that several programs touch and one of them writes."""
+        starts = np.flatnonzero(np.diff(element[order], prepend=element[order][0] - 1))
+        left = _possible(records) - self.outcome.events.keys()
+        for group in np.split(order, starts[1:])[:_MOST_ELEMENTS]:
+            stored = group[writes[group] & ~atomic[group]]
+            differ = len(stored) and (values[stored] != values[stored[0]]).any()
+            mixed_in = not writes[group].all() or (len(stored) and atomic[group].any())
+            for i in group[writes[group]][:_MOST_WRITERS] if differ or mixed_in else ():
+                others = group[program[group] != program[i]]
+                found = []
+                if differ and not atomic[i]:
+                    plain = others[writes[others] & ~atomic[others]]
+                    for j in plain[values[plain] != values[i]][:1]:
+                        first, last = sorted((site[i], site[j]))
+                        found.append(("overlapping_store", last, first))
+                for j in others[~writes[others] | (atomic[others] & ~atomic[i])][:1]:
+                    found.append(("race", site[i], site[j]))
+                for kind, one, other in found:
+                    op, _, base, *_ = records[one]
+                    self._race_event(kind, op, base, program[i], element[i], records[other][0])
+                    left.discard((kind, op))
+                if not left:
+                    return
+
 
 def _is_fixed(value: Value, loop: Operation) -> bool:
     """Whether a value is the same in all iterations of a loop."""
@@ -333,3 +537,43 @@ def _is_fixed(value: Value, loop: Operation) -> bool:
     if made is None or made.regions or made.has(READS, WRITES):
         return False
     return all(_is_fixed(each, loop) for each in made.operands)
+
+
+def _in_view(at: Any, dims: Sequence[tuple[int, int]]) -> Any:
+    """Whether elements, counted from the view's first, belong to it."""
+    left = at
+    inside = left >= 0
+    for stride, extent in dims:
+        if extent == 0:
+            return np.zeros(np.shape(at), bool)
+        left = left - np.minimum(left // stride, extent - 1) * stride
+    return inside & (left == 0)
+
+
+def _possible(records: Any) -> set[tuple[str, Operation]]:
+    """The conflicts that accesses of these kinds may have."""
+    kinds = {record[1] for record in records}
+    found = {("overlapping_store", op) for op, kind, *_ in records if kind == "store"}
+    for op, kind, *_ in records:
+        if kind != "load" and kinds - {kind, "store"}:
+            found.add(("race", op))
+    return found
+
+
+def _shared(element: Any, program: Any, writes: Any, atomic: Any) -> Any:
+    """Which accesses touch an element that several programs touch and one of them writes.
+
+    Elements that are touched by atomic operations alone are none.
+    """
+    order = np.argsort(element, kind="stable")
+    behind = element[order]
+    starts = np.flatnonzero(np.concatenate([[True], behind[1:] != behind[:-1]]))
+    lengths = np.diff(starts, append=len(order))
+    del behind
+    which = program[order]
+    shared = np.minimum.reduceat(which, starts) != np.maximum.reduceat(which, starts)
+    shared &= np.logical_or.reduceat(writes[order], starts)
+    shared &= ~np.logical_and.reduceat(atomic[order], starts)
+    found = np.zeros(len(order), bool)
+    found[order] = np.repeat(shared, lengths)
+    return found

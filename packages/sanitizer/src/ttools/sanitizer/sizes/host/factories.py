@@ -1,4 +1,4 @@
-"""torch's functions on phantom tensors: those that make tensors, and those of tensors."""
+"""torch's functions on fake tensors: those that make tensors, and those of tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, expr_of, s
 from ttools.sanitizer.sizes.host.shapes import flat, keeps_order, like_strides
 from ttools.sanitizer.sizes.host.storage import INDEX
 from ttools.sanitizer.sizes.host.tensors import (
-    PhantomTensor,
+    FakeTensor,
     constant_content,
     joined_content,
     make,
@@ -32,8 +32,8 @@ def _dtype(kwargs: dict[str, Any]) -> torch.dtype:
     return kwargs.get("dtype") or torch.get_default_dtype()
 
 
-def _filled(number: int) -> Callable[..., PhantomTensor]:
-    def fill(*args: Any, **kwargs: Any) -> PhantomTensor:
+def _filled(number: int) -> Callable[..., FakeTensor]:
+    def fill(*args: Any, **kwargs: Any) -> FakeTensor:
         dtype = _dtype(kwargs)
         content, value = constant_content(number, dtype)
         return make(_shape(args, kwargs), dtype, content=content, value=value)
@@ -41,15 +41,15 @@ def _filled(number: int) -> Callable[..., PhantomTensor]:
     return fill
 
 
-def _empty(*args: Any, **kwargs: Any) -> PhantomTensor:
+def _empty(*args: Any, **kwargs: Any) -> FakeTensor:
     return make(_shape(args, kwargs), _dtype(kwargs))
 
 
-def _random(*args: Any, **kwargs: Any) -> PhantomTensor:
+def _random(*args: Any, **kwargs: Any) -> FakeTensor:
     return make(_shape(args, kwargs), _dtype(kwargs), random=True)
 
 
-def _full(size: Any, fill_value: Any, **kwargs: Any) -> PhantomTensor:
+def _full(size: Any, fill_value: Any, **kwargs: Any) -> FakeTensor:
     dtype = kwargs.get("dtype")
     if dtype is None:
         is_float = isinstance(fill_value, float)
@@ -83,16 +83,16 @@ def _steps(span: Any, step: Any) -> Any:
     return cdiv(span, step) if rest.terms else symbolic_int(quotient)
 
 
-def _randint(*args: Any, **kwargs: Any) -> PhantomTensor:
+def _randint(*args: Any, **kwargs: Any) -> FakeTensor:
     size = kwargs.get("size", args[-1])
     return make(tuple(size), kwargs.get("dtype") or torch.int64)
 
 
-def _randperm(n: Any, **kwargs: Any) -> PhantomTensor:
+def _randperm(n: Any, **kwargs: Any) -> FakeTensor:
     return make((n,), kwargs.get("dtype") or torch.int64)
 
 
-def _tensor(data: Any, **kwargs: Any) -> PhantomTensor:
+def _tensor(data: Any, **kwargs: Any) -> FakeTensor:
     shape: list[int] = []
     first = data
     while isinstance(first, (list, tuple)):
@@ -119,7 +119,7 @@ def _evenly(numbers: Sequence[Any]) -> Expr | None:
     return first + step * as_expr(INDEX)
 
 
-def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> PhantomTensor:
+def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> FakeTensor:
     return make(tuple(size), _dtype(kwargs), strides=tuple(stride))
 
 
@@ -156,12 +156,12 @@ LIKE = {
 }
 
 
-def _randint_like(tensor: Any, *_: Any, dtype: Any = None, **__: Any) -> PhantomTensor:
+def _randint_like(tensor: Any, *_: Any, dtype: Any = None, **__: Any) -> FakeTensor:
     strides = like_strides(tensor.shape, tensor.stride())
     return make(tensor.shape, dtype or tensor.dtype, strides=strides)
 
 
-def _cat(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
+def _cat(tensors: Any, dim: int = 0, **_: Any) -> FakeTensor:
     first = tensors[0]
     shape = list(first.shape)
     shape[dim] = sum((each.shape[dim] for each in tensors[1:]), first.shape[dim])
@@ -172,13 +172,13 @@ def _cat(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
     return make(shape, dtype, content=content, random=any(each.storage.random for each in tensors))
 
 
-def _stack(tensors: Any, dim: int = 0, **_: Any) -> PhantomTensor:
+def _stack(tensors: Any, dim: int = 0, **_: Any) -> FakeTensor:
     shape = list(tensors[0].shape)
     shape.insert(dim % (len(shape) + 1), len(tensors))
     return make(shape, tensors[0].dtype)
 
 
-def _pad(tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> PhantomTensor:
+def _pad(tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> FakeTensor:
     """New elements of one value at the ends of axes, the last axis first."""
     if mode != "constant" or any(each < 0 for each in pad):
         raise NotModelledError("`torch.nn.functional.pad` with these arguments")
@@ -211,7 +211,7 @@ _METHODS = frozenset(
 
 
 def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What a function of torch gives for phantom tensors.
+    """What a function of torch gives for fake tensors.
 
     Raises:
         NotModelledError: it is not known.
@@ -227,9 +227,9 @@ def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](*args, **kwargs)
     method = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
-    if args and type(args[0]) is PhantomTensor and (name in _METHODS or method != name):
+    if args and type(args[0]) is FakeTensor and (name in _METHODS or method != name):
         return getattr(args[0], method)(*args[1:], **kwargs)
-    if name in OPERATORS and args and type(args[0]) is PhantomTensor:
+    if name in OPERATORS and args and type(args[0]) is FakeTensor:
         return OPERATORS[name](*args, **kwargs)
     raise NotModelledError(f"`torch.{name}` of host code")
 
@@ -248,7 +248,7 @@ def _written(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) 
     else:
         found = make_one(*args, **{"dtype": out.dtype, **kwargs})
     same_shape = [*map(expr_of, found.shape)] == [*map(expr_of, out.shape)]
-    if type(found) is not PhantomTensor or found.dtype != out.dtype or not same_shape:
+    if type(found) is not FakeTensor or found.dtype != out.dtype or not same_shape:
         raise NotModelledError("`out=` of another shape or type than the result")
     storage = found.storage
     return out._filled(storage.content, storage.value, storage.random)
@@ -263,16 +263,14 @@ def _may_write(make_one: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def has_phantom(values: Iterable[Any]) -> bool:
-    """Whether one of the values is a phantom, or a list or tuple with one."""
-    return any(
-        has_phantom(v) if type(v) in (list, tuple) else type(v) is PhantomTensor for v in values
-    )
+def has_fake(values: Iterable[Any]) -> bool:
+    """Whether one of the values is a fake tensor, or a list or tuple with one."""
+    return any(has_fake(v) if type(v) in (list, tuple) else type(v) is FakeTensor for v in values)
 
 
 def _guarded(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        if has_phantom(args) or has_phantom(kwargs.values()):
+        if has_fake(args) or has_fake(kwargs.values()):
             return call_function(function, args, kwargs)
         return function(*args, **kwargs)
 
@@ -282,7 +280,7 @@ def _guarded(function: Any) -> Callable[..., Any]:
 def guards() -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
     """Torch's functions in C, by namespace: the namespace, its functions, what stands for them.
 
-    C code takes phantoms for tensors, and reads memory that they do not have, before it asks
+    C code takes fake tensors for tensors, and reads memory that they do not have, before it asks
     `__torch_function__`.
     """
     found = []

@@ -1,7 +1,7 @@
 """Functions with a gradient and custom operators: C code between the user's Python and more of it.
 
-C code would take phantoms for tensors, so it is left out: what it calls is called at once. Backward
-passes are not made. Must not know launches.
+C code would take fake tensors for tensors, so it is left out: what it calls is called at once.
+Backward passes are not made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 
 from ttools.core.patches import Patches
-from ttools.sanitizer.sizes.host.factories import has_phantom
+from ttools.sanitizer.sizes.host.factories import has_fake
 
 _Apply = Callable[..., Any]
 
@@ -33,7 +33,7 @@ class _Context:
 
 
 def follow_functions(patches: Patches) -> None:
-    """Has both called without C code where they are given phantoms."""
+    """Has both called without C code where they are given fake tensors."""
     patches.wrap(torch.autograd.Function, "apply", _applied)
     patches.wrap(CustomOpDef, "__call__", _called)
 
@@ -42,7 +42,7 @@ def _applied(original: Any) -> Any:
     base = torch.autograd.Function.setup_context
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if not has_phantom((*args, *kwargs.values())):
+        if not has_fake((*args, *kwargs.values())):
             return original.__func__(cls, *args, **kwargs)
         context = _Context(len(args))
         if cls.setup_context is base:
@@ -58,7 +58,7 @@ def _applied(original: Any) -> Any:
 
 def _called(original: _Apply) -> _Apply:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        is_ours = has_phantom((*args, *kwargs.values()))
+        is_ours = has_fake((*args, *kwargs.values()))
         return self._init_fn(*args, **kwargs) if is_ours else original(self, *args, **kwargs)
 
     return call

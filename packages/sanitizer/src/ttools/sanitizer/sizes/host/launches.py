@@ -1,6 +1,6 @@
-"""Runs of host code with phantom tensors, and the launches that they make.
+"""Runs of host code with fake tensors, and the launches that they make.
 
-Owns what is replaced in torch and Triton while such a run goes on: tensors are phantoms, a launch
+Owns what is replaced in torch and Triton while such a run goes on: tensors are fake, a launch
 is noted and not made. Must not know what is asked of launches.
 """
 
@@ -35,7 +35,7 @@ from ttools.sanitizer.sizes.host.paths import (
     on_path,
 )
 from ttools.sanitizer.sizes.host.storage import Storage
-from ttools.sanitizer.sizes.host.tensors import PhantomTensor
+from ttools.sanitizer.sizes.host.tensors import FakeTensor
 
 _INT32 = 1 << 31
 _POINTERS = {
@@ -144,7 +144,7 @@ class Recorder:
         bound = _bind(function, args, kwargs)
         if callable(grid):
             grid = grid(bound)
-        bound = {name: self._phantom(value) for name, value in bound.items()}
+        bound = {name: self._fake(value) for name, value in bound.items()}
         extents = [expr_of(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
         extents += [as_expr(1)] * (3 - len(extents))
         with self._shadows.away():
@@ -153,16 +153,16 @@ class Recorder:
             for index in self._written(launch):
                 launch.storages[index].forget()
 
-    def _phantom(self, value: Any) -> Any:
+    def _fake(self, value: Any) -> Any:
         """For a tensor with memory, such as a weight, one without: it is no function of sizes."""
-        if type(value) is PhantomTensor or not isinstance(value, torch.Tensor):
+        if type(value) is FakeTensor or not isinstance(value, torch.Tensor):
             return value
         whole = value.untyped_storage()
         elements = as_expr(whole.nbytes() // value.dtype.itemsize)
         storage = self._real.setdefault(whole.data_ptr(), Storage(elements, value.dtype))
         if storage.dtype != value.dtype:
             raise NotModelledError("tensors of two types in one memory")
-        return PhantomTensor(storage, value.shape, value.stride(), value.storage_offset())
+        return FakeTensor(storage, value.shape, value.stride(), value.storage_offset())
 
 
 def _bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -219,12 +219,12 @@ def _specialised(
 
 
 def _is_function(value: Any) -> bool:
-    return type(value) is not PhantomTensor and hasattr(value, "cache_key")
+    return type(value) is not FakeTensor and hasattr(value, "cache_key")
 
 
 def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Expr | None]:
     """Triton's type of an argument, and what it is."""
-    if type(value) is PhantomTensor:
+    if type(value) is FakeTensor:
         return f"*{_POINTERS[value.dtype]}", _memory(value)
     if isinstance(value, bool):
         return "u1", as_expr(int(value))
@@ -252,7 +252,7 @@ def _within(annotated: str, expr: Expr, name: str) -> Expr:
     return expr
 
 
-def _memory(tensor: PhantomTensor) -> Memory:
+def _memory(tensor: FakeTensor) -> Memory:
     storage = tensor.storage
     return Memory(
         storage.number,

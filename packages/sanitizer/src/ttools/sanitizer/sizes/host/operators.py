@@ -1,4 +1,4 @@
-"""Functions of phantom tensors of whose results only shape and type are known.
+"""Functions of fake tensors of whose results only shape and type are known.
 
 Names are torch's, as methods and as functions. Must not know launches.
 """
@@ -14,7 +14,7 @@ from ttools.sanitizer.sizes.host.paths import NotModelledError, expr_of
 from ttools.sanitizer.sizes.host.shapes import contiguous_strides, like_strides
 
 if TYPE_CHECKING:
-    from ttools.sanitizer.sizes.host.tensors import PhantomTensor
+    from ttools.sanitizer.sizes.host.tensors import FakeTensor
 
 #: Of one tensor; of integers they give integers.
 _UNARY = ("abs", "neg", "relu", "square", "sign", "clamp", "clamp_min", "clamp_max")
@@ -55,7 +55,7 @@ def broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _made(shape: Sequence[Any], dtype: torch.dtype) -> PhantomTensor:
+def _made(shape: Sequence[Any], dtype: torch.dtype) -> FakeTensor:
     from ttools.sanitizer.sizes.host.tensors import make
 
     return make(shape, dtype)
@@ -83,8 +83,8 @@ def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
     return broadcast([t.shape for t in tensors]), dtype
 
 
-def _elementwise(kind: Callable[[torch.dtype], torch.dtype]) -> Callable[..., PhantomTensor]:
-    def function(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> PhantomTensor:
+def _elementwise(kind: Callable[[torch.dtype], torch.dtype]) -> Callable[..., FakeTensor]:
+    def function(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> FakeTensor:
         if "out" in kwargs:
             raise NotModelledError("an operator with `out=`")
         shape, found = _operands((*args, *kwargs.values()))
@@ -93,8 +93,8 @@ def _elementwise(kind: Callable[[torch.dtype], torch.dtype]) -> Callable[..., Ph
     return function
 
 
-def _reduction(name: str) -> Callable[..., PhantomTensor]:
-    def function(tensor: Any, *args: Any, **kwargs: Any) -> PhantomTensor:
+def _reduction(name: str) -> Callable[..., FakeTensor]:
+    def function(tensor: Any, *args: Any, **kwargs: Any) -> FakeTensor:
         if name == "norm" and args:
             kwargs["p"], *rest = args
             args = tuple(rest)
@@ -121,8 +121,8 @@ def _reduced_type(name: str, dtype: torch.dtype) -> torch.dtype:
     return dtype
 
 
-def where(condition: Any, *choices: Any, **others: Any) -> PhantomTensor:
-    """`torch.where`, which C code does not ask phantoms about where a choice is a number."""
+def where(condition: Any, *choices: Any, **others: Any) -> FakeTensor:
+    """`torch.where`, which C code does not ask fake tensors about where a choice is a number."""
     if len(choices) != 2 or others:
         raise NotModelledError("`torch.where` with these arguments")
     tensors = [c for c in choices if isinstance(c, torch.Tensor)]
@@ -132,7 +132,7 @@ def where(condition: Any, *choices: Any, **others: Any) -> PhantomTensor:
     return _made(shape, _operands(choices)[1])
 
 
-def _in_place(tensor: Any, *_: Any, **__: Any) -> PhantomTensor:
+def _in_place(tensor: Any, *_: Any, **__: Any) -> FakeTensor:
     tensor.storage.forget()
     return tensor  # type: ignore[no-any-return]
 

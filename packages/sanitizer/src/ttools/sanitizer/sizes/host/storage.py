@@ -1,4 +1,4 @@
-"""What phantom tensors that share memory have in common, and formulas of what it holds."""
+"""What fake tensors that share memory have in common, and formulas of what it holds."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ttools.interpreter.ir.expr import Expr
 from ttools.sanitizer.sizes.grids import grid_limits
 from ttools.sanitizer.sizes.host.paths import expr_of
 from ttools.sanitizer.sizes.host.storage import Storage
-from ttools.sanitizer.sizes.host.tensors import PhantomTensor
+from ttools.sanitizer.sizes.host.tensors import FakeTensor
 from ttools.sanitizer.sizes.script.layouts import Layout
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
 from ttools.sanitizer.sizes.script.traced import may_be_negative
@@ -79,12 +79,12 @@ class General:
         """Makes the launch, given sizes by name, with tensors that have no memory."""
         storages: dict[int, Storage] = {}
 
-        def phantom(seen: SeenTensor, elements: Any, shape: list[Any], strides: list[Any]) -> Any:
+        def fake(seen: SeenTensor, elements: Any, shape: list[Any], strides: list[Any]) -> Any:
             if seen.storage not in storages:
                 storages[seen.storage] = Storage(expr_of(elements), seen.dtype)
-            return PhantomTensor(storages[seen.storage], shape, strides, seen.offset)
+            return FakeTensor(storages[seen.storage], shape, strides, seen.offset)
 
-        self.make(phantom, sizes)
+        self.make(fake, sizes)
 
     def make(self, tensor: MakeTensor, sizes: Mapping[str, Any]) -> bool:
         """Makes the launch with such tensors; whether it can be made."""

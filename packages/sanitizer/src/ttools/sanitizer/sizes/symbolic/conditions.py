@@ -18,9 +18,8 @@ from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.grids import REFUSED, axis_operation, grid_limits
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
-from ttools.sanitizer.sizes.symbolic.accesses import Access, Evaluated
 from ttools.sanitizer.sizes.symbolic.disjoint import Conflict, Instance, conflicts
-from ttools.sanitizer.sizes.symbolic.evaluator import Evaluator
+from ttools.sanitizer.sizes.symbolic.evaluator import Access, Evaluated, Evaluator
 from ttools.sanitizer.sizes.symbolic.needs import discharged
 from ttools.sanitizer.sizes.symbolic.tables import is_loose, order_facts
 from ttools.sanitizer.sizes.symbolic.values import Case, Fact, Need, alternatives

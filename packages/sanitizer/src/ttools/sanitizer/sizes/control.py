@@ -1,0 +1,54 @@
+"""Control flow of kernels, as walks over them follow it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ttools.interpreter.ir import Operation
+
+
+class ControlFlow(ABC):
+    """A walk over a kernel that follows its control flow."""
+
+    def follow(self, op: Operation) -> bool:
+        """Follow an operation if it is control flow, and return whether it is.
+
+        Such are operations whose regions are code of the kernel, and the last ones of blocks;
+        nothing comes after a return.
+        """
+        match op.name:
+            case "scf.for":
+                self.counted_loop(op)
+            case "scf.while":
+                self.loop(op)
+            case "scf.if":
+                self.branch(op)
+            case "cf.br":
+                self.enter(op)
+            case "cf.cond_br":
+                self.enter_either(op)
+            case "tt.return" | "ub.unreachable":
+                pass
+            case _:
+                return False
+        return True
+
+    @abstractmethod
+    def counted_loop(self, op: Operation) -> None:
+        """Follow a loop with a counter."""
+
+    @abstractmethod
+    def loop(self, op: Operation) -> None:
+        """Follow a loop that runs while a condition holds."""
+
+    @abstractmethod
+    def branch(self, op: Operation) -> None:
+        """Follow the regions of a condition, each with the programs that take it."""
+
+    @abstractmethod
+    def enter(self, last: Operation) -> None:
+        """Follow a branch to another block."""
+
+    @abstractmethod
+    def enter_either(self, last: Operation) -> None:
+        """Follow a conditional branch to both blocks, each with the programs that take it."""

@@ -1,1 +1,0 @@
-"""What symbolic and concrete walks over a kernel do alike."""
