@@ -2,8 +2,7 @@
 
 Owns the search. Host code is run once for each way that it can go; what its launches need is
 proved on boxes of sizes, and where a proof ends the kernel is run at that very size. A size is
-called wrong because it was run, right because it was proved or run as a whole. Must not know how
-either is done, nor how it is reported.
+called wrong because it was run, right because it was proved or run as a whole.
 """
 
 from __future__ import annotations

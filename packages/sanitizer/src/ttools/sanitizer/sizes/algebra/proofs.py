@@ -2,7 +2,7 @@
 
 Owns the reasoning: elimination of symbols by their bounds, and division of a box of sizes. Every
 rule is an implication between integers; what is not shown is not claimed. Why each is sound is in
-docs/design/all_sizes.md. Must not know kernels.
+docs/design/all_sizes.md.
 """
 
 from __future__ import annotations

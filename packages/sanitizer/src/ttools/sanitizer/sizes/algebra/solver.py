@@ -2,7 +2,7 @@
 
 Owns the translation. Integers are Z3's, which never wrap either; a quotient is an integer of its
 own, with what defines it. What has no translation is left unsaid, which makes proofs harder and
-never wrong. Must not know kernels.
+never wrong.
 """
 
 from __future__ import annotations

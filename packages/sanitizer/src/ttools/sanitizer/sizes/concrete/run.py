@@ -2,8 +2,7 @@
 
 Owns control flow, accesses and what is found in them; what single operations compute is the
 business of `operations`. Programs are computed side by side as NumPy arrays, with machine integers
-that wrap. What depends on data that nobody knows is left out, so that a finding is certain. Must
-not know how sizes are chosen, nor what is proved.
+that wrap. What depends on data that nobody knows is left out, so that a finding is certain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Floats that depend on sizes: they may be passed on, and integers that are made of them are exact.
-
-Must not know tensors nor launches.
-"""
+"""Floats that depend on sizes: they may be passed on, and integers made of them are exact."""
 
 from __future__ import annotations
 

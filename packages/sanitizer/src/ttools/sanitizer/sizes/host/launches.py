@@ -1,7 +1,7 @@
 """Runs of host code with fake tensors, and the launches that they make.
 
 Owns what is replaced in torch and Triton while such a run goes on: tensors are fake, a launch
-is noted and not made. Must not know what is asked of launches.
+is noted and not made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions of fake tensors of whose results only shape and type are known.
 
-Names are torch's, as methods and as functions. Must not know launches.
+Names are torch's, as methods and as functions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sets of sizes for which host code goes the same way: boxes, a remainder, and what else is known.
 
-Owns how the conditions of a path become bounds. Must not know host code nor launches.
+Owns how the conditions of a path become bounds.
 """
 
 from __future__ import annotations

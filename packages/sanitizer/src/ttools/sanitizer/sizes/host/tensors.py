@@ -1,7 +1,7 @@
 """Fake tensors: shape, strides and type, at most a formula of what they hold, and no memory.
 
 Host code under `--sizes` gets these from torch's factories. What is not modelled raises
-`NotModelledError`, so that nothing is claimed of it. Must not know launches.
+`NotModelledError`, so that nothing is claimed of it.
 """
 
 from __future__ import annotations

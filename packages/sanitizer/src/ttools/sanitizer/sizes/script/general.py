@@ -1,7 +1,4 @@
-"""A launch for all sizes, which is the one that was seen at the sizes that it had.
-
-Must not know how its numbers were found, nor how it is checked.
-"""
+"""A launch for all sizes, which is the one that was seen at the sizes that it had."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Numbers are followed where the script computes them from its tensors; which size others stand for
 is guessed from equality, and each guess is an assumption that is reported. At the sizes of the
-launch itself the general launch is that launch. Must not know how it is checked.
+launch itself the general launch is that launch.
 """
 
 from __future__ import annotations

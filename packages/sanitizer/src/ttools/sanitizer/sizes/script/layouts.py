@@ -1,7 +1,4 @@
-"""Tensors of a launch with formulas for their numbers.
-
-Must not know where numbers of a launch are guessed to come from.
-"""
+"""Tensors of a launch with formulas for their numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The launches that a script makes, with the numbers that they are made with.
-
-Must not know what is made of them.
-"""
+"""The launches that a script makes, with the numbers that they are made with."""
 
 from __future__ import annotations
 

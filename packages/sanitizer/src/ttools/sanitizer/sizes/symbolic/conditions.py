@@ -1,8 +1,7 @@
 """What must hold of a launch for it to be right, and whether that is proved on a box of sizes.
 
 Bounds of every access, no wrapped integer on its way to an address, grids that a GPU takes; that
-programs touch no element that another one stores is `disjoint`'s business. Must not know how sizes
-are searched.
+programs touch no element that another one stores is `disjoint`'s business.
 """
 
 from __future__ import annotations

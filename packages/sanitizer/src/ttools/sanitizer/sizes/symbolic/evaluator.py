@@ -2,7 +2,7 @@
 
 Owns control flow and memory: which accesses a launch makes, at which addresses, under which
 conditions. What single operations compute is `arithmetic`'s business; what is asked of the
-accesses, that of `conditions`. Must not know host code.
+accesses, that of `conditions`.
 """
 
 from __future__ import annotations

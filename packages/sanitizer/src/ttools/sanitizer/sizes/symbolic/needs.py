@@ -1,7 +1,4 @@
-"""Which facts may be used, and which needs are met: each waits for those that it rests on.
-
-Must not know operations nor what is shown with it.
-"""
+"""Which facts may be used, and which needs are met: each waits for those that it rests on."""
 
 from __future__ import annotations
 

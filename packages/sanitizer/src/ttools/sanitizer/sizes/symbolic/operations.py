@@ -1,7 +1,7 @@
 """What operations on integers, pointers and tiles compute, as polynomials: what rules share.
 
 Rules are in `lower`. Each is right for machine integers where the needs of its result are met;
-where no rule is, the result is a number of which only the range is known. Must not know operations.
+where no rule is, the result is a number of which only the range is known.
 """
 
 from __future__ import annotations

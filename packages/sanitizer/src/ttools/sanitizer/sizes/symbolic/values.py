@@ -1,7 +1,7 @@
 """What is known of the values of a kernel, for all programs, lanes, iterations and sizes at once.
 
 A value is a polynomial in each of a few cases. A case says when it applies (facts) and what it
-takes that machine integers agree with the polynomial (needs). Must not know operations.
+takes that machine integers agree with the polynomial (needs).
 """
 
 from __future__ import annotations
