@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from ttools.core.findings.findings import Finding
-from ttools.sanitizer import sanitize
+from ttools.sanitizer import restoring, sanitize
 
 CONFIGS = [triton.Config({"B": 16}), triton.Config({"B": 32})]
 
@@ -54,6 +54,25 @@ def changed(
     if function is scale:
         assert (o == (4 if in_place else 2)).all()  # launches made to compare leave no trace
     return [each for each in report.findings if each.severity != "note"]
+
+
+def test_memory_of_checks_lives_through_the_second_execution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Native code writes to shadows by their addresses, so what owns them must be there."""
+    execute_again, seen = restoring._changed_again, []
+
+    def observed(checked: Any, restored: frozenset[str]) -> list[int]:
+        seen.append((bool(checked._hidden), bool(checked.memory_owners)))
+        return execute_again(checked, restored)
+
+    monkeypatch.setattr(restoring, "_changed_again", observed)
+    kernel = triton.autotune(configs=CONFIGS, key=["n"])(triton.jit(scale))
+    with sanitize(checks="initcheck"):
+        x = torch.empty(64)
+        x[:20] = 1
+        kernel[lambda c: (triton.cdiv(20, c["B"]),)](x, x, 20)
+    assert seen == [(True, True)]
 
 
 def test_a_tensor_that_is_scaled_in_place() -> None:

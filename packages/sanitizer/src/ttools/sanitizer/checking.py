@@ -64,6 +64,7 @@ class ChosenChecks:
             PhaseStopped: another thread asked for the end of the launch.
         """
         checks = [kind(checked) for kind in self._kinds]
+        checked.memory_owners = checks
         checked.pending = self._names
         try:
             self._run(checked, checks, work)

@@ -204,6 +204,7 @@ class Session:
         tuned = tuned_launch.get()
         if tuned is not None:
             checked.findings += self._restoring.findings(checked, tuned)
+        checked.memory_owners = ()
         if checked.findings:
             self._add_with_callers(checked.findings, is_from_here)
             self._add_maps(checked)

@@ -73,6 +73,9 @@ class CheckedLaunch:
     instruments = _instruments(False, False, ())
     _hidden: Sequence[int] = ()
     unfinished: Unfinished | None = None
+    # The checks, which own the memory at the addresses in `_hidden`. They refer to this object:
+    # whoever made the launch clears this when no further execution is to come.
+    memory_owners: Sequence[object] = ()
 
     def __init__(
         self,
