@@ -2,8 +2,9 @@
 
 Watches launches where Triton hands them to the launcher of a compiled kernel. What is done at
 every launch is kept to a lookup: programs that launch much are to run as fast as without. Launches
-are counted when the program has ended, on memory that stands for theirs. Where what they do depends
-on what is in memory, that memory is copied when a launch is made, for a sample of the launches.
+are counted on memory that stands for theirs, in other processes while the program runs or in this
+one when it has ended. Where what they do depends on what is in memory, that memory is copied when a
+launch is made, for a sample of the launches.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ttools.core.launch_path import LAUNCHER, take_over
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.tuned_config import autotuner_config, is_trial
 from ttools.profiler.gpu.copies import OwnCopies
+from ttools.profiler.gpu.counting_processes import CountingProcesses
 from ttools.profiler.gpu.equal_launches import (
     EqualCalls,
     MadeCall,
@@ -64,6 +66,7 @@ class GpuCounting:
         stacks: whether to tell the scopes around each launch.
         repetition: how often launches are made, and which of them only warm up.
         trials: whether trials of autotuners are launches like others.
+        processes: Count launches while the program runs; by default all are counted after it.
 
     Attributes:
         notes: what could not be counted, by kernel.
@@ -81,6 +84,7 @@ class GpuCounting:
         stacks: bool = True,
         repetition: Repetition = ONCE,
         trials: bool = False,
+        processes: CountingProcesses | None = None,
     ) -> None:
         self._trials = trials
         self._made: GraphCalls[_Noted] = GraphCalls(self._choose_note, self._replayed)
@@ -93,7 +97,7 @@ class GpuCounting:
         self._repetition = repetition
         self._distinguishes = counts or repetition.warmup > 0
         self._own_copies = own_copies or OwnCopies()
-        self._counter = HostCounter(self.notes, self._own_copies)
+        self._counter = HostCounter(self.notes, self._own_copies, processes)
         #: Compiled kernels with what stands for their launchers.
         self._launchers: dict[Any, Callable[..., Any]] = {}
         self._lock = threading.Lock()
@@ -147,6 +151,7 @@ class GpuCounting:
             finally:
                 self._active = False
                 self._withdraw()
+                self._counter.finish()
 
     def count(self, progress: OnCounted = lambda *_: None) -> None:
         """Count launches that were not counted when they were made.
@@ -155,7 +160,10 @@ class GpuCounting:
             progress: Is called with how many kinds of launches were counted, and of how many.
         """
         kinds = list({id(each.kind): each.kind for each in self._alikes()}.values())
-        for done, kind in enumerate(kinds):
+        for kind in kinds:
+            kind.ask(self._counter)
+        self._counter.finish()
+        for done, kind in enumerate(sorted(kinds, key=EqualCalls.is_being_counted)):
             progress(done, len(kinds))
             kind.count(self._counter)
 
@@ -320,6 +328,8 @@ class GpuCounting:
                     self.notes.setdefault(kernel.name, _CAPTURED)
                     return alike
                 alike = found
+                if not self._is_left_out():
+                    alike.ask(self._counter)
             known[key] = alike
         return alike
 

@@ -12,11 +12,14 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ttools.profiler.counting.counts import WorkCounts
+from ttools.profiler.gpu.count_request import CountRequest
+from ttools.profiler.gpu.counting_processes import Answer
 from ttools.profiler.gpu.host_count import HostCounter
 from ttools.profiler.gpu.launched_kernel import GpuKernel, Words, grid_of
 from ttools.profiler.gpu.memory_samples import (
@@ -25,8 +28,8 @@ from ttools.profiler.gpu.memory_samples import (
     can_copy,
     copied,
     key_of,
+    on_host,
 )
-from ttools.profiler.gpu.stand_ins import described
 
 #: Seconds that counting the sampled launches of one kind may take.
 MOST_SECONDS = 3.0
@@ -75,7 +78,9 @@ class EqualCalls:
 
     Attributes:
         grid: their extents.
-        forms: the arguments of the first, to count it later; None where that cannot be done.
+        request: The first, to be counted later; None where that cannot be done, and once
+            it is counted.
+        asked: What will hold its counts, if another process counts it.
         first: what the first does, where it was counted when it was made.
         later: what the others do, as far as that is known.
         deciding: Tensors whose contents decide; None where contents do not, or are not copied.
@@ -87,13 +92,14 @@ class EqualCalls:
     """
 
     __slots__ = (
-        *("contents", "deciding", "first", "forms", "grid", "kernel", "kind", "later"),
-        *("replayed", "sample"),
+        *("asked", "contents", "deciding", "first", "grid", "kernel", "kind", "later"),
+        *("request", "replayed", "sample"),
     )
 
     def __init__(self, kernel: GpuKernel, grid: tuple[int, int, int]) -> None:
         self.kernel, self.grid = kernel, grid
-        self.forms: dict[str, Any] | None = None
+        self.request: CountRequest | None = None
+        self.asked: Future[Answer] | None = None
         self.later = CountedWork(
             kernel=kernel.name, grid=self.grid, counts=None, source=kernel.source
         )
@@ -115,7 +121,7 @@ class EqualCalls:
         if self.sample is None:
             return self
         own = EqualCalls(self.kernel, self.grid)
-        own.kind, own.deciding, own.forms = self, self.kernel.deciding(words), None
+        own.kind, own.deciding = self, self.kernel.deciding(words)
         return own
 
     def again(self) -> EqualCalls:
@@ -132,35 +138,45 @@ class EqualCalls:
     def _sampled(self, deciding: Sequence[Any]) -> EqualCalls:
         assert self.sample is not None
         own = EqualCalls(self.kernel, self.grid)
-        own.kind, own.forms, own.contents = self, self.forms, copied(deciding)
+        own.kind, own.request, own.contents = self, self.request, copied(deciding)
         for dropped in self.sample.add(own):
-            dropped.forms = dropped.contents = None
+            dropped.request = dropped.contents = None
         return own
+
+    def ask(self, counter: HostCounter) -> None:
+        """Have another process count the first launch, unless memory decides what it does."""
+        if self.request is not None and self.sample is None and self.asked is None:
+            self.asked = counter.ask(self.request)
+
+    def is_being_counted(self) -> bool:
+        """Return whether another process counts the first launch now."""
+        return self.asked is not None and self.asked.running()
 
     def count(self, counter: HostCounter) -> None:
         """Count the launches that were not counted when they were made."""
         if self.sample is None:
-            forms, self.forms = self.forms, None
-            if forms is not None:
-                counts = counter.of_forms(self.kernel, self.grid, forms)
+            if self.request is not None:
+                counts = counter.of_request(self.request, self.asked)
                 self.first = self.later = replace(self.later, counts=counts)
+            self.request = self.asked = None
             return
         known: dict[tuple[bytes, ...], WorkCounts | None] = {}
         began: float | None = None
         for each in halving(self.sample.kept):
-            if each.forms is None or each.contents is None:
+            if each.request is None or each.contents is None:
                 continue
-            key = key_of(each.contents)
+            contents = on_host(each.contents)
+            key = key_of(contents)
             if key not in known:
                 if began is not None and time.perf_counter() - began > MOST_SECONDS:
                     continue
-                known[key] = counter.of_forms(self.kernel, self.grid, each.forms, each.contents)
+                known[key] = counter.of_request(replace(each.request, contents=contents))
                 began = began or time.perf_counter()  # the first one compiles
             counts = known[key]
             if counts is not None and each.replayed:
                 counts = replace(counts, estimated=True)
             each.first = each.later = replace(each.later, counts=counts)
-            each.forms = each.contents = None
+            each.request = each.contents = None
 
 
 def halving(elements: Sequence[EqualCalls]) -> list[EqualCalls]:
@@ -218,11 +234,11 @@ def first_of_kind(
     """
     found = EqualCalls(kernel, grid_of(words))
     if not kernel.needs_memory:
-        found.forms = described(kernel.arguments(words))
+        found.request = kernel.request(words)
     elif (deciding := kernel.deciding(words)) is not None and can_copy(deciding):
-        found.forms = described(kernel.arguments(words))
-        found.sample = None if found.forms is None else StratifiedSample()
-    if found.forms is None:
+        found.request = kernel.request(words)
+        found.sample = None if found.request is None else StratifiedSample()
+    if found.request is None:
         if capturing:
             return None
         counts = counter.of_launch(kernel, found.grid, words)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from types import MappingProxyType
+from concurrent.futures import Future
 from typing import Any
 
 from ttools.core.errors import TtoolsError
 from ttools.core.patches import Patches
+from ttools.core.process.channel import WorkerEndedError
 from ttools.interpreter import interpret
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.profiler.counting.counter import WorkCounter
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu.copies import OwnCopies
+from ttools.profiler.gpu.count_request import CountRequest, RequestCounter
+from ttools.profiler.gpu.counting_processes import Answer, CountingProcesses, answer_of
 from ttools.profiler.gpu.launched_kernel import GpuKernel, Words
-from ttools.profiler.gpu.memory_samples import CopiedBytes
-from ttools.profiler.gpu.stand_ins import made
 
 
 class HostCounter:
@@ -26,11 +27,19 @@ class HostCounter:
     Args:
         notes: takes what cannot be counted, by kernel.
         own_copies: Takes note of copies of tensors to the host.
+        processes: Count launches of which all is known that decides; none by default.
     """
 
-    def __init__(self, notes: dict[str, str], own_copies: OwnCopies) -> None:
+    def __init__(
+        self,
+        notes: dict[str, str],
+        own_copies: OwnCopies,
+        processes: CountingProcesses | None = None,
+    ) -> None:
         self._notes, self._own_copies = notes, own_copies
         self._counter = WorkCounter()
+        self._request_counter = RequestCounter()
+        self._processes = processes or CountingProcesses(0)
         self._found: list[WorkCounts] = []
         self._thread: int | None = None
 
@@ -51,24 +60,42 @@ class HostCounter:
         with self._own_copies.copying_to_host():
             return self._count(kernel, grid, kernel.arguments(words))
 
-    def of_forms(
-        self,
-        kernel: GpuKernel,
-        grid: tuple[int, ...],
-        forms: Mapping[str, Any],
-        contents: Mapping[int, CopiedBytes] = MappingProxyType({}),
+    def ask(self, launch: CountRequest) -> Future[Answer] | None:
+        """Have a launch counted by another process; None if no process can."""
+        return self._processes.submit(launch)
+
+    def of_request(
+        self, launch: CountRequest, asked: Future[Answer] | None = None
     ) -> WorkCounts | None:
-        """Return what a launch did of which the forms of its arguments are known.
+        """Return what a launch does of which all is known that decides.
 
         Args:
-            contents: What storages held that decides what it did.
+            asked: What `ask` returned for it.
         """
+        answer: Answer | None = None
+        name = launch.spec.kernel
         try:
-            arguments = made(forms, contents)
-        except RuntimeError as error:
-            self._notes.setdefault(kernel.name, f"no room on the host to count it: {error}")
+            # What no process has begun is counted here, while they count the rest.
+            if asked is not None and not asked.cancel():
+                answer = asked.result()
+        except (WorkerEndedError, OSError) as error:
+            self._notes.setdefault(
+                name, f"counted after the run, as it could not be counted meanwhile: {error}"
+            )
+        except Exception:  # noqa: BLE001 - what is wrong with the launch shows below
+            pass
+        if answer is None:
+            answer = answer_of(self._request_counter, launch)
+        if isinstance(answer, str):
+            self._notes.setdefault(name, answer)
             return None
-        return self._count(kernel, grid, arguments)
+        for note in answer.notes:
+            self._notes.setdefault(name, note)
+        return answer
+
+    def finish(self) -> None:
+        """Have the processes end when they have counted what they were asked for."""
+        self._processes.finish()
 
     def _count(
         self, kernel: GpuKernel, grid: tuple[int, ...], arguments: Mapping[str, Any]

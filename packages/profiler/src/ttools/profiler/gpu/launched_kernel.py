@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from ttools.core.spec import LaunchSpec
 from ttools.core.triton_versions import is_descriptor
 from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.parser import parse_module
 from ttools.profiler.counting.decisive import Decisive, decisive_of
+from ttools.profiler.gpu.count_request import CountRequest
 from ttools.profiler.gpu.launch_code import CallCode, key_of, word
+from ttools.profiler.gpu.stand_ins import described
 from ttools.profiler.run.origin import kernel_source
 
 Words = tuple[Any, ...]
@@ -95,6 +98,18 @@ class GpuKernel:
         if effects.unknown_writes or not all(hasattr(each, "untyped_storage") for each in found):
             return None
         return found
+
+    def request(self, words: Words) -> CountRequest | None:
+        """Return a launch as plain data, without what memory holds; None if it cannot be."""
+        ttir = self.compiled.asm.get("ttir")
+        if self.decides is None or not isinstance(ttir, str):
+            return None
+        names = {str(n): kind for n, kind in self._signature.items() if kind != "constexpr"}
+        arguments = described(names, [words[place] for place in self._places])
+        if arguments is None:
+            return None
+        spec = LaunchSpec(kernel=self.name, grid=grid_of(words), arguments=arguments)
+        return CountRequest(spec=spec, ttir=ttir)
 
     def arguments(self, words: Words) -> dict[str, Any]:
         """What the kernel's function is called with, by name; options of the compiler among it."""

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ttools.profiler.gpu.stand_ins import HostBytes
+
 #: Copies that are kept of the launches of one kind.
 MOST = 32
 #: Bytes of memory that may be copied for a launch.
@@ -129,6 +131,14 @@ def bytes_of(copies: Mapping[int, CopiedBytes]) -> int:
     return sum(len(each.content) for each in copies.values())
 
 
-def key_of(copies: Mapping[int, CopiedBytes]) -> tuple[bytes, ...]:
+def on_host(copies: Mapping[int, CopiedBytes]) -> dict[int, HostBytes]:
+    """Return the same contents in the host's memory."""
+    return {
+        storage: HostBytes(begin=each.begin, content=each.content.cpu().numpy())
+        for storage, each in copies.items()
+    }
+
+
+def key_of(contents: Mapping[int, HostBytes]) -> tuple[bytes, ...]:
     """Return a key that is equal for equal contents."""
-    return tuple(each.content.cpu().numpy().tobytes() for each in copies.values())
+    return tuple(each.content.tobytes() for each in contents.values())

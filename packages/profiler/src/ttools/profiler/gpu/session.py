@@ -21,6 +21,7 @@ from ttools.core.reports.report import config_text
 from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.copies import CopyRecorder, OwnCopies
 from ttools.profiler.gpu.counted_launches import GpuCounting
+from ttools.profiler.gpu.counting_processes import CountingProcesses
 from ttools.profiler.gpu.equal_launches import CountedWork, MadeCall
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
@@ -33,7 +34,9 @@ from ttools.profiler.run.trials import Trials
 class GpuSession:
     """Samples of a run on a GPU.
 
-    The program goes on as soon as Proton has ended; counting and reading wait for `finish`.
+    The program goes on as soon as Proton has ended; reading Proton's file waits for `finish`, and
+    so does counting on a machine with few processors. On others, processes count while the program
+    runs.
 
     Args:
         only: names of the kernels to profile; all by default.
@@ -75,6 +78,7 @@ class GpuSession:
             stacks=sums,
             repetition=repetition,
             trials=trials,
+            processes=CountingProcesses(),
         )
         self._samples: list[Sample] = []
         #: Of runs that ended and were not looked at: Proton's file, its copies, and the number of

@@ -1,0 +1,87 @@
+"""Launches of a GPU's kernels as plain data, and their counting.
+
+Such a launch is counted from the TTIR that the program's own compilation has made, so that neither
+Triton nor torch is needed: in this process, or in one that is fed with launches while the program
+runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ttools.core.spec import LaunchSpec
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.run.interpretation import Run
+from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
+from ttools.interpreter.run.launching import make_launch
+from ttools.interpreter.run.variants import Variants
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.profiler.counting.counter import WorkCounter
+from ttools.profiler.counting.counts import WorkCounts
+from ttools.profiler.gpu.stand_ins import HostBytes, made
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountRequest:
+    """A launch to count, as plain data.
+
+    Attributes:
+        spec: The launch, with storages that are named by their addresses.
+        ttir: The kernel's module after Triton's passes.
+        contents: What storages held that decides what the launch did, by their addresses.
+    """
+
+    spec: LaunchSpec
+    ttir: str = field(repr=False)
+    contents: Mapping[int, HostBytes] = field(default_factory=dict)
+
+
+class RequestCounter:
+    """Counts what launches do that are described by requests, one at a time.
+
+    Args:
+        threads: How many threads run the programs of a launch; by default as many as torch uses.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._counter = WorkCounter()
+        self._kernels: dict[tuple[object, ...], ExecutableKernel] = {}
+        self._found: WorkCounts | None = None
+        self._run = Run(
+            selects=lambda _: True,
+            launch_options=LaunchOptions(threads=threads),
+            schedule="fused",
+            first_config=False,
+            observer=self,
+        )
+
+    def launch(self, launch: KernelLaunch) -> LaunchReport:
+        """Count a launch in the place of running it."""
+        self._found = self._counter.count(launch)
+        return LaunchReport(0, 0.0)
+
+    def count(self, launch: CountRequest) -> WorkCounts:
+        """Return what a launch does.
+
+        Raises:
+            TtoolsError: It cannot be counted.
+            MemoryError: The host has no room for its tensors.
+        """
+        spec = launch.spec
+        types = tuple(each.type for each in spec.arguments)
+        key = spec.kernel, launch.ttir, spec.names, types
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            plan = ArgumentPlan(spec.names, types)
+            variants = Variants(spec.kernel, launch.ttir)
+            plan.check(variants.parameters)
+            kernel = self._kernels[key] = ExecutableKernel(
+                name=spec.kernel, plan=plan, variants=variants, options=spec.options
+            )
+        values = made(spec.arguments, launch.contents)
+        make_launch(KernelLaunch(kernel, spec.grid, values, self._run))
+        counts, self._found = self._found, None
+        assert counts is not None
+        return counts

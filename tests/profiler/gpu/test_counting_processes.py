@@ -1,0 +1,247 @@
+"""Launches that other processes count while the program runs, and how these processes end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from concurrent.futures import Future, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from msgspec.structs import replace as replaced
+
+from ttools.core.process import worker
+from ttools.core.process.channel import WorkerEndedError
+from ttools.profiler.counting.counts import WorkCounts
+from ttools.profiler.gpu import counting_processes
+from ttools.profiler.gpu.count_request import RequestCounter
+from ttools.profiler.gpu.counted_launches import GpuCounting
+from ttools.profiler.gpu.counting_processes import CountingProcesses, number_of_processes
+from ttools.profiler.gpu.equal_launches import EqualCalls
+from ttools.profiler.gpu.launched_kernel import GpuKernel
+from ttools.profiler.run.origin import Origin
+
+
+@triton.jit
+def masked_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2.0, mask=at < n)
+
+
+@triton.jit
+def rows_kernel(x_ptr, out_ptr, rows, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for row in range(rows):
+        total += tl.load(x_ptr + row * BLOCK + at)
+    tl.store(out_ptr + tl.program_id(0) * BLOCK + at, total)
+
+
+@triton.jit
+def grow_kernel(x_ptr, length_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < tl.load(length_ptr)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=inside), mask=inside)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[worker.Worker]:
+    """Return the processes that are started to count."""
+    found: list[worker.Worker] = []
+
+    def spawn(*arguments: Any) -> worker.Worker:
+        found.append(worker.spawn_worker(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(counting_processes, "spawn_worker", spawn)
+    monkeypatch.setattr(counting_processes, "_DELAY_S", 0.0)
+    return found
+
+
+def watched(processes: CountingProcesses | None) -> GpuCounting:
+    """Make launches of three kernels, one of which does what memory decides."""
+    x, out = torch.ones(4096), torch.zeros(4096)
+    view, length = x[1024:], torch.tensor([10], dtype=torch.int32)
+    watch = GpuCounting(None, counts=True, origin=Origin("shadow"), processes=processes)
+    with watch.watching():
+        for n in (1000, 1000, 777):
+            masked_kernel[(triton.cdiv(n, 256),)](x, out, n, BLOCK=256)
+        masked_kernel[(2,)](view, view, 500, BLOCK=256)
+        rows_kernel[(3,)](x, out, 5, BLOCK=64)
+        for n in (10, 20):
+            length.fill_(n)
+            grow_kernel[(1,)](x, length, out, BLOCK=64)
+    return watch
+
+
+def waited(watch: GpuCounting) -> GpuCounting:
+    """Wait until other processes have counted all that they were asked for."""
+    asked = [each.asked for each in watch._alikes() if each.asked is not None]
+    assert asked
+    wait(asked, timeout=120)
+    return watch
+
+
+def counts_of(watch: GpuCounting) -> list[WorkCounts | None]:
+    watch.count()
+    return [made.launch.counts for made in watch.launches]
+
+
+def ended(processes: list[worker.Worker]) -> None:
+    """Wait until processes have ended and their threads with them."""
+    for thread in threading.enumerate():
+        if thread.name == "ttools counting":
+            thread.join(60)
+            assert not thread.is_alive()
+    for each in processes:
+        assert not Path(f"/proc/{each.pid}").exists()
+
+
+def counts_only_samples(original: Any) -> Any:
+    """Have this process count only what memory decides."""
+
+    def count(self: RequestCounter, launch: Any) -> WorkCounts:
+        assert launch.contents
+        counts: WorkCounts = original(self, launch)
+        return counts
+
+    return count
+
+
+def test_other_processes_count_what_this_one_does(
+    started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = watched(None)
+    expected = counts_of(here)
+    assert expected[0] is not None
+    assert None not in expected
+    assert (here.notes, started) == ({}, [])
+    watch = waited(watched(CountingProcesses(2)))
+    with monkeypatch.context() as patch:
+        patch.setattr(RequestCounter, "count", counts_only_samples(RequestCounter.count))
+        assert counts_of(watch) == expected
+    assert watch.notes == {}
+    assert 1 <= len(started) <= 2
+    ended(started)
+
+
+def test_what_was_not_asked_for_meanwhile_is_counted_at_the_end(
+    started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such are launches that an autotuner has tried before: trials are not counted."""
+    expected = counts_of(watched(None))
+    with monkeypatch.context() as patch:
+        patch.setattr(EqualCalls, "ask", lambda *_: None)
+        watch = watched(CountingProcesses(1))
+    assert started == []
+    assert counts_of(watch) == expected
+    ended(started)
+
+
+def test_what_no_process_has_begun_is_counted_here(
+    started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short program is over before a process would be ready."""
+    expected = counts_of(watched(None))
+    monkeypatch.setattr(counting_processes, "_DELAY_S", 3600.0)
+    monkeypatch.setattr(CountingProcesses, "finish", lambda _: None)
+    processes = CountingProcesses(1)
+    watch = watched(processes)
+    assert counts_of(watch) == expected
+    assert (started, watch.notes) == ([], {})
+    monkeypatch.undo()
+    processes.finish()
+    ended(started)
+    assert started == []
+
+
+def test_what_a_dead_process_has_not_counted_is_counted_here(
+    started: list[worker.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = counts_of(watched(None))
+    original = worker.Worker.ask
+
+    def ask(self: worker.Worker, request: Any, seconds: float | None = None) -> Any:
+        os.kill(self.pid, signal.SIGKILL)
+        return original(self, request, seconds)
+
+    monkeypatch.setattr(worker.Worker, "ask", ask)
+    watch = waited(watched(CountingProcesses(1)))
+    assert counts_of(watch) == expected
+    assert {*watch.notes} == {"masked_kernel", "rows_kernel"}
+    assert "was ended by SIGKILL" in watch.notes["masked_kernel"]
+    assert "counted after the run" in watch.notes["masked_kernel"]
+    assert len(started) == 2  # no third one
+    ended(started)
+
+
+def test_without_another_process_all_is_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = counts_of(watched(None))
+
+    def refuse(*_: Any) -> worker.Worker:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(counting_processes, "spawn_worker", refuse)
+    monkeypatch.setattr(counting_processes, "_DELAY_S", 0.0)
+    watch = waited(watched(CountingProcesses(1)))
+    assert counts_of(watch) == expected
+    assert "no more processes" in watch.notes["masked_kernel"]
+    # A fork of the program has none of its threads.
+    forked = CountingProcesses(1)
+    monkeypatch.setattr(forked, "_owner", os.getpid() + 1)
+    assert counts_of(watched(forked)) == expected
+
+
+def test_launches_that_cannot_be_counted_or_sent_are_noted_once(
+    started: list[worker.Worker],
+) -> None:
+    x = torch.zeros(64)
+    compiled = masked_kernel[(1,)](x, x, 64, BLOCK=64)
+    words = 1, 1, 1, *[None] * 6, x, x, 64, 64
+    request = GpuKernel(compiled).request(words)
+    assert request is not None
+    processes = CountingProcesses(1)
+    unsendable = replaced(request.spec.arguments[0], value=lambda: 0)
+    asked = [
+        processes.submit(replace(request, ttir="module {}")),
+        processes.submit(replace(request, spec=replaced(request.spec, arguments=(unsendable,)))),
+        processes.submit(request),
+    ]
+    processes.finish()
+    reason, unsent, counts = (result(each) for each in asked)
+    assert isinstance(reason, str)
+    assert isinstance(unsent, Exception)
+    assert not isinstance(unsent, WorkerEndedError)
+    assert counts == RequestCounter().count(request)
+    ended(started)
+
+
+def result(future: Future[Any] | None) -> Any:
+    assert future is not None
+    try:
+        return future.result(timeout=120)
+    except Exception as error:  # noqa: BLE001 - whatever was raised there
+        return error
+
+
+def test_processes_end_when_nobody_looks_at_the_profile(started: list[worker.Worker]) -> None:
+    """What was submitted is counted, and then nothing is left."""
+    watched(CountingProcesses(1))
+    ended(started)
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize(
+    ("processors", "number"), [(1, 0), (3, 0), (4, 1), (8, 2), (16, 4), (128, 4)]
+)
+def test_few_processors_are_left_to_the_program(
+    monkeypatch: pytest.MonkeyPatch, processors: int, number: int
+) -> None:
+    monkeypatch.setattr(counting_processes, "processors", lambda: processors)
+    assert number_of_processes() == number
