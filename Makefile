@@ -36,14 +36,14 @@ ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
 TRITON := $(NEWEST_TRITON)
 endif
 
-MEMBERS := core interpreter watch sanitizer profiler tuner fuzz verifier cli triton-ttools
+MEMBERS := core ir interpreter watch sanitizer profiler tuner fuzz verifier cli triton-ttools
 PYPROJECTS := pyproject.toml $(MEMBERS:%=packages/%/pyproject.toml)
 PY := $(VENV)/bin/python
 TTOOLS := $(VENV)/bin/ttools
 # One stamp per set of pins: changing TORCH or TRITON installs again.
 PINS := $(shell printf '%s' '$(TORCH) $(TRITON)' | cksum | cut -d ' ' -f 1)
 STAMP := $(VENV)/.installed-$(PINS)
-ENGINE_TESTS := $(wildcard tests/core tests/interpreter tests/watch tests/examples)
+ENGINE_TESTS := $(wildcard tests/core tests/ir tests/interpreter tests/watch tests/examples)
 DEMOS := vector_add softmax matmul strided_views liger
 
 .PHONY: help demo test lint typecheck bench fuzz explore docs ci ci-full smoke engine test-gpu constraints clean

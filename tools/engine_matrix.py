@@ -26,7 +26,7 @@ TRITONS = ("3.6.0", "3.7.1", "3.8.0")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 # A CPU without AVX-512, as most users' machines are.
 NARROW_CPU = "x86-64-v3"
-_TESTS = ("tests/core", "tests/interpreter", "tests/watch", "tests/examples")
+_TESTS = ("tests/core", "tests/ir", "tests/interpreter", "tests/watch", "tests/examples")
 
 
 @dataclass(frozen=True, kw_only=True)

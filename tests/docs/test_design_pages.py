@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ttools.interpreter.dialects import OPERATIONS
+from ttools.ir.dialects import OPERATIONS
 
 _ROOT = Path(__file__).parents[2]
 _PAGES = [_ROOT / "CONTRIBUTING.md", *sorted((_ROOT / "docs" / "design").glob("*.md"))]

@@ -23,6 +23,7 @@ MEMBERS = [name for name in ALL if name != WHOLE]
 # Layers, lowest first: a member may depend only on those before its own.
 LAYERS = (
     ("core",),
+    ("ir",),
     ("interpreter",),
     ("profiler", "sanitizer", "watch"),
     ("tuner", "fuzz", "verifier"),

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MEMBERS = (
     "core",
+    "ir",
     "interpreter",
     "watch",
     "sanitizer",

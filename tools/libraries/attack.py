@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ttools.interpreter.ir.expr import as_expr
+from ttools.ir.expr import as_expr
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.contracts import Promise

@@ -8,7 +8,7 @@ import triton.language as tl
 
 from ttools.interpreter import interpret
 from ttools.interpreter.analysis.effects import Provenance, memory_effects, waits
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 
 @triton.jit

@@ -9,7 +9,7 @@ import triton.language as tl
 
 from ttools.interpreter import interpret
 from ttools.interpreter.analysis.lane_swap import is_only_swapped, swapped_lanes
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 
 @triton.jit

@@ -10,8 +10,8 @@ from ttools.interpreter.analysis.strides import (
     static_strides,
     tile_order,
 )
-from ttools.interpreter.ir import Operation
-from ttools.interpreter.parser import parse_module
+from ttools.ir import Operation
+from ttools.ir.parser import parse_module
 
 TILE = "tensor<8x16xi32>"
 POINTERS = "tensor<8x16x!tt.ptr<i32>>"

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from ttools.interpreter.analysis.address_sources import AddressSources, address_sources
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 
 @triton.jit

@@ -15,10 +15,10 @@ from number_formats import Array
 from ttools.fuzz.passes import fewest_passes
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.ir import Operation
-from ttools.interpreter.parser import parse_module
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.schedule.schedule import make_plan
+from ttools.ir import Operation
+from ttools.ir.parser import parse_module
 
 N = 32
 ROUNDS = 3

@@ -8,7 +8,7 @@ import torch
 
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 X = torch.arange(64) - 5
 #: A step of each chain, and what it makes of a NumPy-like `v` of 64 elements.

@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from vector_jit import apply, make_op
 
+from ttools import ir
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter import ir
 from ttools.interpreter.elementwise import cost, has_effects, is_lanewise, lower
 from ttools.interpreter.elementwise.ptx import HANDLERS
 from ttools.interpreter.elementwise.ptx.registers import parse_constraints

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from vector_jit import apply, make_op
 
+from ttools import ir
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter import ir
 from ttools.interpreter.elementwise import cost, is_elementwise, lower
 from ttools.interpreter.elementwise.libdevice import find
 from ttools.interpreter.llvm.builder import Builder

@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
 
-from ttools.interpreter import ir
+from ttools import ir
 from ttools.interpreter.elementwise import lower, narrow_from_f32, widen_to_f32
 from ttools.interpreter.llvm.builder import Builder, memory_type, register_type
 from ttools.interpreter.llvm.lines import body_text

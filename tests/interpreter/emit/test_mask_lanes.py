@@ -22,7 +22,7 @@ from ttools.interpreter.llvm.instructions import Instructions
 from ttools.interpreter.llvm.lines import body_text
 from ttools.interpreter.llvm.value import SSAValue, integer, zeros
 from ttools.interpreter.native import jit
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 ROWS, COLUMNS = 8, 4
 

@@ -23,7 +23,7 @@ from ttools.interpreter.llvm.builder import SIZES, Builder
 from ttools.interpreter.llvm.lines import body_text
 from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue
 from ttools.interpreter.native import jit
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ttools.interpreter.emit import kernel
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.lines import Instruction, Line, body_text, flattened
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 _FILES = [
     path

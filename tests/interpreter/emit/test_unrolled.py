@@ -16,7 +16,7 @@ from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.native.jit import QUICK, QUICKEST
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 
 @pytest.fixture(autouse=True)

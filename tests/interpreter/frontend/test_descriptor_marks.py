@@ -10,10 +10,10 @@ import triton.language as tl
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.frontend.descriptors import without_marks
-from ttools.interpreter.parser import parse_module
-from ttools.interpreter.parser.marks import DESCRIPTOR_MARK
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.ir.parser import parse_module
+from ttools.ir.parser.marks import DESCRIPTOR_MARK
 
 
 @triton.jit

@@ -14,11 +14,11 @@ from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.emit import kernel as emission
-from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.parser import parse_module
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.schedule.schedule import make_plan
 from ttools.interpreter.schedule.verification import verify_plan
+from ttools.ir import Operation, Value
+from ttools.ir.parser import parse_module
 
 
 @triton.jit

@@ -13,8 +13,8 @@ import triton.language as tl
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Finding, FindingsError
-from ttools.interpreter.ir import Module
-from ttools.interpreter.ir.rewriting import Rewriter
+from ttools.ir import Module
+from ttools.ir.rewriting import Rewriter
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.checks.check import Check, Kind
 from ttools.sanitizer.checks.registry import CHECKS, parse_checks

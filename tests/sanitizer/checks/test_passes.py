@@ -13,9 +13,9 @@ import triton.language as tl
 
 from ttools.core.findings.findings import Finding
 from ttools.core.location import source_line
-from ttools.interpreter.ir import Module
-from ttools.interpreter.parser import parse_module
 from ttools.interpreter.run import variants
+from ttools.ir import Module
+from ttools.ir.parser import parse_module
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.launch.checked import CheckedLaunch

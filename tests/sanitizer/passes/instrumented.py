@@ -23,7 +23,10 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.ir import (
+from ttools.interpreter.native import jit
+from ttools.interpreter.runtime import launch
+from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.ir import (
     IntegerType,
     Module,
     Operation,
@@ -32,13 +35,10 @@ from ttools.interpreter.ir import (
     Value,
     shape_of,
 )
-from ttools.interpreter.ir.inlining import inline_calls
-from ttools.interpreter.ir.rewriting import Rewriter, add_parameter
-from ttools.interpreter.ir.verification import verify
-from ttools.interpreter.native import jit
-from ttools.interpreter.parser import parse_module
-from ttools.interpreter.runtime import launch
-from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.ir.inlining import inline_calls
+from ttools.ir.parser import parse_module
+from ttools.ir.rewriting import Rewriter, add_parameter
+from ttools.ir.verification import verify
 
 _TYPES = {
     torch.float32: "*fp32",

@@ -14,8 +14,8 @@ import triton
 import triton.language as tl
 
 from ttools.interpreter import interpret
-from ttools.interpreter.ir import Module
-from ttools.interpreter.parser import parse_module
+from ttools.ir import Module
+from ttools.ir.parser import parse_module
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.passes import numeric, overflow, undefined
 from ttools.sanitizer.passes.check import Note

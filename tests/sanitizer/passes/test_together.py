@@ -11,9 +11,9 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.interpreter.ir import Module
-from ttools.interpreter.ir.rewriting import Builder
-from ttools.interpreter.ir.verification import verify
+from ttools.ir import Module
+from ttools.ir.rewriting import Builder
+from ttools.ir.verification import verify
 from ttools.sanitizer.passes import numeric, overflow, undefined
 from ttools.sanitizer.passes.hints import bad_hint
 

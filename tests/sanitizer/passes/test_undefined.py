@@ -13,9 +13,9 @@ import triton
 import triton.language as tl
 from instrumented import Held, line_of
 
-from ttools.interpreter.ir import Module
-from ttools.interpreter.ir.inlining import inline_calls
-from ttools.interpreter.parser import parse_module
+from ttools.ir import Module
+from ttools.ir.inlining import inline_calls
+from ttools.ir.parser import parse_module
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from hypothesis import given, settings, strategies
 
-from ttools.interpreter.ir import Constant, FloatType, Module, TensorType, element_type
-from ttools.interpreter.ir.rewriting import Rewriter, add_operand
+from ttools.ir import Constant, FloatType, Module, TensorType, element_type
+from ttools.ir.rewriting import Rewriter, add_operand
 from ttools.sanitizer.passes import undefined
 
 B = 8

@@ -8,8 +8,8 @@ import instrumented
 import torch
 from instrumented import Held
 
-from ttools.interpreter.ir import Module
-from ttools.interpreter.ir.rewriting import Rewriter, set_operand
+from ttools.ir import Module
+from ttools.ir.rewriting import Rewriter, set_operand
 from ttools.sanitizer.passes import overflow
 
 B = 8

@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from tests.sanitizer.sizes import kernels
 
-from ttools.interpreter.ir.expr import as_expr
+from ttools.ir.expr import as_expr
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.host.launches import run_host
 from ttools.sanitizer.sizes.host.paths import Path as WayThroughHost

@@ -15,7 +15,7 @@ import triton.language as tl
 from tests.sanitizer.sizes import indexing_kernels, kernels
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.ir.expr import SIZE, Symbol
+from ttools.ir.expr import SIZE, Symbol
 from ttools.sanitizer import check_sizes, sanitize
 from ttools.sanitizer.sizes.contracts import contracts, read_assumed
 

@@ -12,7 +12,7 @@ import torch
 import triton
 from tests.sanitizer.sizes import kernels
 
-from ttools.interpreter.ir.expr import SIZE, Symbol, as_expr, evaluate
+from ttools.ir.expr import SIZE, Symbol, as_expr, evaluate
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.host.factories import FACTORIES
 from ttools.sanitizer.sizes.host.paths import Path, SymbolicInt, expr_of, on_path

@@ -11,7 +11,7 @@ import torch
 import triton
 from tests.sanitizer.sizes import kernels
 
-from ttools.interpreter.ir.expr import SIZE, Symbol, as_expr, modulo
+from ttools.ir.expr import SIZE, Symbol, as_expr, modulo
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.host.paths import Condition
 from ttools.sanitizer.sizes.host.regions import region

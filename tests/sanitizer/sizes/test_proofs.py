@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     LANE,
     LOOP,
     PROGRAM,

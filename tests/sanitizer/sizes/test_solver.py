@@ -15,7 +15,7 @@ from tests.sanitizer.sizes import indexing_kernels as kernels
 from tests.sanitizer.sizes.test_against_runs import check_claims, load_text
 from tests.sanitizer.sizes.test_proofs import _holds, _term
 
-from ttools.interpreter.ir.expr import LANE, PROGRAM, SIZE, Expr, Symbol, as_expr
+from ttools.ir.expr import LANE, PROGRAM, SIZE, Expr, Symbol, as_expr
 from ttools.sanitizer import check_sizes
 from ttools.sanitizer.sizes import analysis
 from ttools.sanitizer.sizes.algebra.proofs import Element, Space

@@ -15,7 +15,7 @@ import triton
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.interpreter.ir.expr import SIZE, Expr, Symbol, as_expr
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr
 from ttools.sanitizer.sizes.script.traced import (
     Trace,
     TracedInt,

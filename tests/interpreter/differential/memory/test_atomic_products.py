@@ -12,7 +12,7 @@ from triton.compiler.errors import CompilationError
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 
 pytestmark = pytest.mark.usefixtures("native")
 

@@ -17,9 +17,9 @@ from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import Provenance, memory_effects
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.native.jit import QUICK
-from ttools.interpreter.parser import parse_module
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.schedule.schedule import make_plan
+from ttools.ir.parser import parse_module
 
 SORTED = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int8, torch.uint8)
 

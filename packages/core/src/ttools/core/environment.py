@@ -31,7 +31,9 @@ Status = Literal["ok", "info", "warning", "error"]
 
 _SUPPORTED_TRITON = ((3, 6), (4, 0))
 _MEMBERS = (
-    *("core", "interpreter", "watch", "sanitizer", "profiler", "tuner", "fuzz", "verifier", "cli"),
+    "core",
+    "ir",
+    *("interpreter", "watch", "sanitizer", "profiler", "tuner", "fuzz", "verifier", "cli"),
 )
 _VECTOR_FEATURES = (
     "avx2",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttools.interpreter.dialects.traits import READS, WRITES
-from ttools.interpreter.ir import Module, Operation
+from ttools.ir import Module, Operation
+from ttools.ir.dialects.traits import READS, WRITES
 
 #: Attribute of accesses that are known to be inside their memory, which nothing guards.
 PROVED = "ttools.proved"

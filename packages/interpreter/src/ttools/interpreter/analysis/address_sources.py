@@ -11,7 +11,21 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import (
+from ttools.ir import (
+    Block,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+from ttools.ir.dataflow import (
+    block_argument_sources,
+    reachable,
+    region_result_sources,
+)
+from ttools.ir.dialects.traits import (
     ATOMIC,
     CALL,
     CAST,
@@ -21,20 +35,6 @@ from ttools.interpreter.dialects.traits import (
     SELECTS,
     STRUCTURED,
     VIEW,
-)
-from ttools.interpreter.ir import (
-    Block,
-    IntegerType,
-    Module,
-    Operation,
-    PointerType,
-    Value,
-    element_type,
-)
-from ttools.interpreter.ir.dataflow import (
-    block_argument_sources,
-    reachable,
-    region_result_sources,
 )
 
 #: An integer, None where its origin is out of sight, and whether nothing was computed with it.

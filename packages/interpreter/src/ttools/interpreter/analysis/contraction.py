@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from ttools.interpreter.dialects.traits import ELEMENTWISE, VIEW
-from ttools.interpreter.ir import Block, FloatType, Module, Operation, Value, element_type
-from ttools.interpreter.ir.rewriting import add_operand
+from ttools.ir import Block, FloatType, Module, Operation, Value, element_type
+from ttools.ir.dialects.traits import ELEMENTWISE, VIEW
+from ttools.ir.rewriting import add_operand
 
 _SUM, _DIFFERENCE = "arith.addf", "arith.subf"
 _PRODUCT, _NEGATIVE = "arith.mulf", "arith.negf"

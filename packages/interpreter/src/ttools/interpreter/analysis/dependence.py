@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ttools.interpreter.dialects.traits import STRUCTURED
-from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.ir.dataflow import control_sources, deciding_values, reachable
+from ttools.ir import Operation, Value
+from ttools.ir.dataflow import control_sources, deciding_values, reachable
+from ttools.ir.dialects.traits import STRUCTURED
 
 
 def computed_from(values: Iterable[Value]) -> set[Operation]:

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ttools.interpreter.abi.module import MemoryEffects
-from ttools.interpreter.dialects.traits import (
+from ttools.ir import (
+    Block,
+    Constant,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+from ttools.ir.dataflow import block_argument_sources, reachable, region_result_sources
+from ttools.ir.dialects.traits import (
     ATOMIC,
     BARRIER,
     CALL,
@@ -20,17 +31,6 @@ from ttools.interpreter.dialects.traits import (
     VIEW,
     WRITES,
 )
-from ttools.interpreter.ir import (
-    Block,
-    Constant,
-    IntegerType,
-    Module,
-    Operation,
-    PointerType,
-    Value,
-    element_type,
-)
-from ttools.interpreter.ir.dataflow import block_argument_sources, reachable, region_result_sources
 
 
 class Provenance:

@@ -7,7 +7,7 @@ opposite coordinate.
 
 from __future__ import annotations
 
-from ttools.interpreter.ir import Operation, Value, shape_of
+from ttools.ir import Operation, Value, shape_of
 
 
 def swapped_lanes(op: Operation) -> tuple[Value, int] | None:

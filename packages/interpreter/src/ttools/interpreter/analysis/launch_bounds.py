@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeAlias
 
 from ttools.interpreter.analysis.launch_values import KernelValues, Pointer
 from ttools.interpreter.analysis.linear import Linear
-from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type
-from ttools.interpreter.ir.dataflow import reachable
-from ttools.interpreter.ir.semantics import Comparison, comparison, logic, moved_lanes, number_of
 from ttools.interpreter.llvm.builder import SIZES, memory_type
+from ttools.ir import Block, Operation, PointerType, Value, element_type
+from ttools.ir.dataflow import reachable
+from ttools.ir.semantics import Comparison, comparison, logic, moved_lanes, number_of
 
 #: A condition, whether it does not hold, and the views through which it is seen.
 _Step: TypeAlias = "tuple[Value, bool, tuple[Value, ...]]"

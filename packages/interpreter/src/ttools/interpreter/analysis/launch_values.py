@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ttools.interpreter.analysis.linear import Atom, Bounds, Linear
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.integers import Integers, UnknownError
-from ttools.interpreter.dialects.traits import CAST, LOOP, STRUCTURED
-from ttools.interpreter.ir import IntegerType, Operation, PointerType, Value, element_type
-from ttools.interpreter.ir.dataflow import OnDemand, carried_values, counted_loop
-from ttools.interpreter.ir.domains.intervals import Interval, IntervalDomain, full, holds, hull
-from ttools.interpreter.ir.domains.regularity import Regularity, summands
-from ttools.interpreter.ir.semantics import axes_through, lanes_of, meaning, moved_lanes, width_of
 from ttools.interpreter.llvm.builder import byte_size
+from ttools.ir import IntegerType, Operation, PointerType, Value, element_type
+from ttools.ir.dataflow import OnDemand, carried_values, counted_loop
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.integers import Integers, UnknownError
+from ttools.ir.dialects.traits import CAST, LOOP, STRUCTURED
+from ttools.ir.domains.intervals import Interval, IntervalDomain, full, holds, hull
+from ttools.ir.domains.regularity import Regularity, summands
+from ttools.ir.semantics import axes_through, lanes_of, meaning, moved_lanes, width_of
 
 _FOLLOWED = (IntegerType, PointerType)
 #: Kinds of unknowns that differ from lane to lane.

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ttools.interpreter.ir import Value
-from ttools.interpreter.ir.domains.intervals import Interval
+from ttools.ir import Value
+from ttools.ir.domains.intervals import Interval
 
 #: What stands for an unknown number.
 Atom: TypeAlias = "tuple[object, ...]"

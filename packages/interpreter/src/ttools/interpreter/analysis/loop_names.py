@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from ttools.core.location import SourceLocation, source_line
-from ttools.interpreter.dialects.traits import COUNTED, UNCOUNTED
-from ttools.interpreter.ir import Block, Operation, Value
+from ttools.ir import Block, Operation, Value
+from ttools.ir.dialects.traits import COUNTED, UNCOUNTED
 
 _COUNTER = re.compile(r"\s*for\s+(\w+)\s+in\b")
 

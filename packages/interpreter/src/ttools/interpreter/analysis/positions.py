@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from ttools.core.compilation.quoted import unescape
 from ttools.core.location import SourceLocation
-from ttools.interpreter.parser.locations import first_column_of
+from ttools.ir.parser.locations import first_column_of
 
 Position: TypeAlias = tuple[str, int, int]
 """File, line and column, counted from 1; the innermost of an operation in a called function."""

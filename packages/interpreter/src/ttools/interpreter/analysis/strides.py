@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttools.interpreter.dialects.traits import LOADS
-from ttools.interpreter.ir import Operation, Value, shape_of
-from ttools.interpreter.ir.domains.strides import StrideAnalysis, Strides
-from ttools.interpreter.ir.semantics import lanes_of, moved_lanes
+from ttools.ir import Operation, Value, shape_of
+from ttools.ir.dialects.traits import LOADS
+from ttools.ir.domains.strides import StrideAnalysis, Strides
+from ttools.ir.semantics import lanes_of, moved_lanes
 
 
 def memory_order(pointer: Value, known: StrideAnalysis | None = None) -> tuple[int, ...] | None:

@@ -17,8 +17,11 @@ from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.comments import comment, with_comment
 from ttools.interpreter.analysis.positions import line_positions, position_of
-from ttools.interpreter.dialects import OPERATIONS
-from ttools.interpreter.dialects.traits import (
+from ttools.ir import Block, Module, Operation, Value
+from ttools.ir.dataflow import block_argument_sources, control_sources, reachable
+from ttools.ir.dead_code import operations_without_purpose
+from ttools.ir.dialects import OPERATIONS
+from ttools.ir.dialects.traits import (
     ATOMIC,
     BRANCH,
     FUNCTION,
@@ -28,11 +31,8 @@ from ttools.interpreter.dialects.traits import (
     UNCOUNTED,
     WRITES,
 )
-from ttools.interpreter.ir import Block, Module, Operation, Value
-from ttools.interpreter.ir.dataflow import block_argument_sources, control_sources, reachable
-from ttools.interpreter.ir.dead_code import operations_without_purpose
-from ttools.interpreter.ir.inlining import inline_calls
-from ttools.interpreter.parser import parse_module
+from ttools.ir.inlining import inline_calls
+from ttools.ir.parser import parse_module
 
 _LOADS = tuple(
     name

@@ -14,7 +14,7 @@ import numpy as np
 
 from ttools.core import triton_versions
 from ttools.core.once import once
-from ttools.interpreter.ir.numpy_types import numpy_type
+from ttools.ir.numpy_types import numpy_type
 
 _POINTER = re.compile(r"!tt\.ptr<(.*?)(?:, \d+)?>")
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)(.+)>")

@@ -20,11 +20,11 @@ from ttools.interpreter.eager.elements import Element, Handle, context, split_ty
 from ttools.interpreter.eager.elements import element as element_of
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.native import jit
-from ttools.interpreter.parser import parse_module
 from ttools.interpreter.run.interpretation import active_run, dot_mode
 from ttools.interpreter.runtime import launch
 from ttools.interpreter.runtime.cache import get_or_compile
 from ttools.interpreter.runtime.launch import Kernel
+from ttools.ir.parser import parse_module
 
 _NAMES = {
     **{f"i{width}": f"int{width}" for width in (1, 8, 16, 32, 64)},

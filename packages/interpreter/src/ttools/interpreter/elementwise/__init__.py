@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ttools.interpreter.ir as ir
+import ttools.ir as ir
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.elementwise.casts import CASTS
 from ttools.interpreter.elementwise.comparison import COMPARISON

@@ -15,7 +15,7 @@ from ttools.interpreter.elementwise.formats import (
     widen,
 )
 from ttools.interpreter.elementwise.vector import BITS, Call, Lowering, Vector
-from ttools.interpreter.ir import FloatType, Type
+from ttools.ir import FloatType, Type
 
 _BF16 = FloatType("bf16")
 

@@ -5,7 +5,7 @@ Figures are rough cycles for 16 f32 lanes on an AVX-512 core; only their order m
 
 from __future__ import annotations
 
-import ttools.interpreter.ir as ir
+import ttools.ir as ir
 from ttools.interpreter.elementwise.libm import FUNCTIONS
 from ttools.interpreter.elementwise.transcendental import POLYNOMIALS
 

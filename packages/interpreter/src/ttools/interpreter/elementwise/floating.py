@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ttools.interpreter.elementwise.denormals import flushed, flushing_operands
 from ttools.interpreter.elementwise.formats import FP8, convert, round_bf16
 from ttools.interpreter.elementwise.vector import Call, Lowering, Vector
-from ttools.interpreter.ir import FloatType
+from ttools.ir import FloatType
 
 _BF16 = FloatType("bf16")
 _F64 = FloatType("f64")

@@ -14,9 +14,9 @@ from typing import Literal
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.elementwise.vector import Vector, vector_of
-from ttools.interpreter.ir import FloatType, Type
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
+from ttools.ir import FloatType, Type
 
 Rounding = Literal["rtne", "rtz"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import ttools.interpreter.ir as ir
+import ttools.ir as ir
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.llvm.builder import Builder, float_literal, mangled, register_type
 from ttools.interpreter.llvm.lines import Return

@@ -19,19 +19,6 @@ from ttools.core.errors import UnsupportedError
 from ttools.core.process.phases import tick
 from ttools.interpreter.abi.module import EmitOptions, Site
 from ttools.interpreter.analysis.strides import memory_order, tile_order
-from ttools.interpreter.dialects.coordinates import Lanes
-from ttools.interpreter.dialects.traits import DISPLACES, LOADS
-from ttools.interpreter.ir import (
-    Block,
-    Operation,
-    TensorType,
-    Type,
-    Value,
-    element_type,
-    shape_of,
-)
-from ttools.interpreter.ir.domains.strides import StrideAnalysis
-from ttools.interpreter.ir.semantics import moved_lanes
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import (
     ARENA,
@@ -59,6 +46,19 @@ from ttools.interpreter.tiles.literals import fold
 from ttools.interpreter.tiles.loops import Traversal, for_each_chunk, traversal
 from ttools.interpreter.tiles.slot import Slot
 from ttools.interpreter.tiles.transpose import can_transpose, fill_transposed
+from ttools.ir import (
+    Block,
+    Operation,
+    TensorType,
+    Type,
+    Value,
+    element_type,
+    shape_of,
+)
+from ttools.ir.dialects.coordinates import Lanes
+from ttools.ir.dialects.traits import DISPLACES, LOADS
+from ttools.ir.domains.strides import StrideAnalysis
+from ttools.ir.semantics import moved_lanes
 
 if TYPE_CHECKING:
     from ttools.interpreter.emit.instruments.probe import Prober

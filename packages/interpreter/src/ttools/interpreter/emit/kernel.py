@@ -20,7 +20,6 @@ from ttools.interpreter.abi.module import (
 from ttools.interpreter.abi.probe_layout import probe_bytes
 from ttools.interpreter.analysis.contraction import contract
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import CALL
 from ttools.interpreter.emit import rules  # noqa: F401 - registers them
 from ttools.interpreter.emit.function import Callee, Emitter, Signature
 from ttools.interpreter.emit.instruments.loop_iterations import mark_cross_thread
@@ -35,14 +34,6 @@ from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
 from ttools.interpreter.emit.lower.control import region_blocks
 from ttools.interpreter.emit.lower.regions import outline_regions
-from ttools.interpreter.ir import (
-    Module,
-    Operation,
-    PointerType,
-    TensorType,
-    Type,
-    Value,
-)
 from ttools.interpreter.llvm.builder import Builder, memory_type, register_type
 from ttools.interpreter.llvm.lines import Instruction, body_text
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, Label, SSAValue
@@ -51,6 +42,15 @@ from ttools.interpreter.schedule.schedule import make_plan
 from ttools.interpreter.schedule.verification import verify_plan
 from ttools.interpreter.tiles.representation import from_memory
 from ttools.interpreter.tiles.slot import Slot
+from ttools.ir import (
+    Module,
+    Operation,
+    PointerType,
+    TensorType,
+    Type,
+    Value,
+)
+from ttools.ir.dialects.traits import CALL
 
 #: Kernels of so many loops walk small tiles again and again, as sorts written by hand do, or were
 #: unrolled: the shorter list halves the time of compiling them, and adds up to a seventh to that

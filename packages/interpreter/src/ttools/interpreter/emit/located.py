@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.lines import Instruction, Line, flattened
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
+from ttools.ir import Operation, Value
 
 #: Metadata that every module has; that of functions and locations follows.
 _UNIT = """

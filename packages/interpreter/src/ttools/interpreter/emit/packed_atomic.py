@@ -12,11 +12,11 @@ from collections.abc import Callable
 import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.analysis.strides import static_strides
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.ir import FloatType, Operation, Type, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
 from ttools.interpreter.llvm.value import SSAValue, element_of, vector_type, with_element
 from ttools.interpreter.tiles.chunk import Affine, Chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
+from ttools.ir import FloatType, Operation, Type, element_type, shape_of
 
 PACK_BYTES = 16
 

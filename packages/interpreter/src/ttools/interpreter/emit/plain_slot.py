@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.ir import Value, element_type, shape_of
 from ttools.interpreter.tiles.chunk import origin, uniform
 from ttools.interpreter.tiles.slot import Slot
+from ttools.ir import Value, element_type, shape_of
 
 
 def plain_slot(e: Emitter, value: Value) -> Slot:

@@ -8,13 +8,13 @@ is used; one that belongs to no known storage ends the program with a report ins
 from __future__ import annotations
 
 from ttools.interpreter.abi.module import CallbackKind, Site
-from ttools.interpreter.dialects import declared
 from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.launch_fields import launch_field
-from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.value import ARENA, FALSE, TRUE, SSAValue, integer, poison
 from ttools.interpreter.tiles.chunk import Chunk, Vector
+from ttools.ir import Operation, Value
+from ttools.ir.dialects import declared
 
 _LOOKUP = """define internal i64 @ttools.translate(ptr %table, i64 %address) #0 {
 entry:

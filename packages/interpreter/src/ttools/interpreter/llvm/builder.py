@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter.ir import FloatType, IntegerType, PointerType, Type
 from ttools.interpreter.llvm.instructions import Argument, Instructions, with_type
 from ttools.interpreter.llvm.lines import Line, Preheader, body_text
 from ttools.interpreter.llvm.value import (
@@ -27,6 +26,7 @@ from ttools.interpreter.llvm.value import (
     with_element,
     zeros,
 )
+from ttools.ir import FloatType, IntegerType, PointerType, Type
 
 # How an element lives in registers.  bf16 is held as a float that is always exactly a bf16: each
 # operation rounds, so no operation has to widen.  fp8 is held as its bits.

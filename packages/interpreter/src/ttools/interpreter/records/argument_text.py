@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.ir.numpy_types import numpy_type
+from ttools.ir.numpy_types import numpy_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

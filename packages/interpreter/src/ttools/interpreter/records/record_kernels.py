@@ -17,8 +17,8 @@ from ttools.core.records.launch_record import LaunchRecord
 from ttools.core.records.reading import read_record
 from ttools.core.triton_versions import refuse_damaged_ttir
 from ttools.interpreter.frontend.descriptors import without_marks
-from ttools.interpreter.ir import Module
-from ttools.interpreter.parser import parse_foreign
+from ttools.ir import Module
+from ttools.ir.parser import parse_foreign
 
 _OPTIONS = ("num_warps", "num_stages")
 

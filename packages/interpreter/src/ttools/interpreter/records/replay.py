@@ -21,12 +21,12 @@ from ttools.core.records.reading import read_record
 from ttools.core.spec import LaunchSpec, TensorSpec
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.api import interpret
-from ttools.interpreter.parser.foreign import foreign
 from ttools.interpreter.records.record_contents import make_storage, numpy_type
 from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_launch
 from ttools.interpreter.run.interpretation import Run, active_run, selecting_run
 from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.variants import Variants
+from ttools.ir.parser.foreign import foreign
 
 if TYPE_CHECKING:
     import numpy as np

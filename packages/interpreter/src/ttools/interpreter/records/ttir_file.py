@@ -16,13 +16,13 @@ from ttools.core.spec import CompileOptions
 from ttools.core.triton_versions import load_ttir, read_foreign_ttir, run_ttir_passes
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.frontend.front import kernel_name, names_kernel
-from ttools.interpreter.ir import FloatType, IntegerType, Module, PointerType, Type
-from ttools.interpreter.parser import parse_foreign
 from ttools.interpreter.records.argument_text import make_array, make_scalar
 from ttools.interpreter.records.time_limit import DEFAULT_TIMEOUT, make_limited_launch
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
 from ttools.interpreter.run.variants import Variants
+from ttools.ir import FloatType, IntegerType, Module, PointerType, Type
+from ttools.ir.parser import parse_foreign
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

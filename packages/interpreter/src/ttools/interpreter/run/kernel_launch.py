@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from ttools.interpreter.abi.arguments import ArgumentPlan
     from ttools.interpreter.abi.rereads import Rereads
     from ttools.interpreter.abi.watch_interface import Watch
-    from ttools.interpreter.ir import Module
     from ttools.interpreter.run.skipped import SkippedAccess
     from ttools.interpreter.run.stats import Statistics
     from ttools.interpreter.run.variants import Variants
     from ttools.interpreter.runtime.launch import Kernel
+    from ttools.ir import Module
 
 _NONE = Instruments()
 _PROGRAM_OPTIONS = LaunchOptions()

@@ -27,11 +27,11 @@ from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.analysis.launch_bounds import AccessBounds, Memory
 from ttools.interpreter.emit.instruments.synchronisation import synchronises_programs
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.ir import Module
-from ttools.interpreter.parser import parse_module
 from ttools.interpreter.run.stats import Statistics
 from ttools.interpreter.runtime.cache import Compilation, get_or_compile
 from ttools.interpreter.runtime.launch import Kernel
+from ttools.ir import Module
+from ttools.ir.parser import parse_module
 
 
 class Variants:

@@ -167,6 +167,7 @@ def object_key(*parts: str, opt: int) -> str:
 def _versions() -> tuple[str, ...]:
     return (
         f"ttools {_version('ttools-interpreter')} {fingerprint('ttools.interpreter')}",
+        f"ttools.ir {fingerprint('ttools.ir')}",
         f"triton {_version('triton')}",
         f"llvmlite {_version('llvmlite')} {jit.llvm_version()}",
     )

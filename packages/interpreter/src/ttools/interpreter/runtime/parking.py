@@ -22,11 +22,11 @@ from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, NativeLaunch, offset
 from ttools.interpreter.abi.module import EmittedModule
-from ttools.interpreter.dialects.ttools import TIMED
 from ttools.interpreter.runtime.callbacks import Callbacks
 from ttools.interpreter.runtime.pool import Worker, mailboxes, pool
 from ttools.interpreter.runtime.stopping import note_stop
 from ttools.interpreter.runtime.support.native_runtime import Runner, native_runtime
+from ttools.ir.dialects.ttools import TIMED
 
 if TYPE_CHECKING:
     import numpy as np

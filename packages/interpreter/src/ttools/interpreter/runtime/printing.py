@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ttools.interpreter.abi.module import Shown, Site
-from ttools.interpreter.ir.numpy_types import numpy_type
+from ttools.ir.numpy_types import numpy_type
 
 
 def lines(site: Site, program: tuple[int, int, int], payload: int) -> Iterator[str]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.analysis.effects import synchronises
-from ttools.interpreter.dialects.traits import CALL, CONDITIONAL, WRITES
-from ttools.interpreter.ir import Block, Operation, Value
 from ttools.interpreter.schedule.plan import Plan
+from ttools.ir import Block, Operation, Value
+from ttools.ir.dialects.traits import CALL, CONDITIONAL, WRITES
 
 
 def blocks_of(op: Operation) -> list[Block]:

@@ -15,13 +15,13 @@ from typing import TypeAlias
 
 import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.analysis.strides import tile_order
-from ttools.interpreter.dialects.traits import FROM_COORDINATES, LOADS, VIEW
-from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of
-from ttools.interpreter.ir.dataflow import reachable
-from ttools.interpreter.ir.domains.strides import StrideAnalysis
 from ttools.interpreter.llvm.builder import SIZES, register_type
 from ttools.interpreter.schedule.plan import FusionGroup, Plan
 from ttools.interpreter.tiles.loops import traversal
+from ttools.ir import Block, Operation, Value, element_type, shape_of
+from ttools.ir.dataflow import reachable
+from ttools.ir.dialects.traits import FROM_COORDINATES, LOADS, VIEW
+from ttools.ir.domains.strides import StrideAnalysis
 
 #: A tile, and whether it is read at the coordinates of the one that is computed.
 _Step: TypeAlias = "tuple[Value, bool]"

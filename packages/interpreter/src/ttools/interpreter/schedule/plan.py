@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ttools.interpreter.ir import Operation, Value
+from ttools.ir import Operation, Value
 
 
 @dataclass

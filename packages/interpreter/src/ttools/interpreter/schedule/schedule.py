@@ -16,7 +16,17 @@ import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
 from ttools.interpreter.analysis.lane_swap import is_only_swapped, swapped_as_bits, swapped_lanes
-from ttools.interpreter.dialects.traits import (
+from ttools.interpreter.schedule.branches import (
+    blocks_of,
+    share_results,
+    waits_for_yield,
+    yielded_twice,
+)
+from ttools.interpreter.schedule.fusion_groups import plan_fusion_groups
+from ttools.interpreter.schedule.plan import Plan
+from ttools.ir import Block, Operation, Value, operands_first
+from ttools.ir.dataflow import carried_values, reachable
+from ttools.ir.dialects.traits import (
     ATOMIC,
     BRANCH,
     CALL,
@@ -33,24 +43,14 @@ from ttools.interpreter.dialects.traits import (
     STRUCTURED,
     VIEW,
 )
-from ttools.interpreter.ir import Block, Operation, Value, operands_first
-from ttools.interpreter.ir.dataflow import carried_values, reachable
-from ttools.interpreter.ir.domains.regularity import Regularity
-from ttools.interpreter.ir.nesting import (
+from ttools.ir.domains.regularity import Regularity
+from ttools.ir.nesting import (
     ancestor_in,
     around,
     definition_depth,
     loop_depth,
     outside_combines,
 )
-from ttools.interpreter.schedule.branches import (
-    blocks_of,
-    share_results,
-    waits_for_yield,
-    yielded_twice,
-)
-from ttools.interpreter.schedule.fusion_groups import plan_fusion_groups
-from ttools.interpreter.schedule.plan import Plan
 
 #: Worth storing when used by more than one operation.
 COSTLY = 8

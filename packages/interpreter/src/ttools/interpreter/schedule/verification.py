@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence
 
 from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
-from ttools.interpreter.dialects.traits import BRANCH, COUNTED, LOOP, READS, STRUCTURED
-from ttools.interpreter.ir import Block, Operation, Region, Value
-from ttools.interpreter.ir.dataflow import carried_values, reachable
 from ttools.interpreter.schedule.branches import is_observable
 from ttools.interpreter.schedule.plan import Plan
+from ttools.ir import Block, Operation, Region, Value
+from ttools.ir.dataflow import carried_values, reachable
+from ttools.ir.dialects.traits import BRANCH, COUNTED, LOOP, READS, STRUCTURED
 
 #: The values that each slot, named by the value that owns it, holds.
 _State = dict[Value, frozenset[Value]]

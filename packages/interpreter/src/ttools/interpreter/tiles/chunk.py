@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ttools.interpreter.dialects.coordinates import Lanes
-from ttools.interpreter.ir import Type
 from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
+from ttools.ir import Type
+from ttools.ir.dialects.coordinates import Lanes
 
 #: Where a tile, and a loop over it, begins.
 ZERO = integer(0, "i32")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import and_, eq, ne, or_, xor
 
-from ttools.interpreter.ir import IntegerType, Operation, element_type
 from ttools.interpreter.llvm.builder import Builder, register_type
 from ttools.interpreter.llvm.value import FALSE, TRUE, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Vector, uniform
+from ttools.ir import IntegerType, Operation, element_type
 
 # As MLIR prints them, and as their numbers.
 _COMPARISONS: dict[object, Callable[[int, int], bool]] = {"eq": eq, "ne": ne, 0: eq, 1: ne}

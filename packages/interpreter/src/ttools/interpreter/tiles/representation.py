@@ -7,9 +7,9 @@ matrices are computed from.
 from __future__ import annotations
 
 import ttools.interpreter.elementwise as elementwise
-from ttools.interpreter.ir import FloatType, IntegerType, Type
 from ttools.interpreter.llvm.builder import Builder, register_type
 from ttools.interpreter.llvm.value import SSAValue
+from ttools.ir import FloatType, IntegerType, Type
 
 
 def widened_type(element: Type) -> str:

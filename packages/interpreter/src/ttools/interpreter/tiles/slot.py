@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from ttools.interpreter.ir import Type
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import Coords
@@ -17,6 +16,7 @@ from ttools.interpreter.tiles.representation import (
     widen,
     widened_type,
 )
+from ttools.ir import Type
 
 
 @dataclass(frozen=True, slots=True)

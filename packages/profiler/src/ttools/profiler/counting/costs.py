@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from math import prod
 
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import COMBINES, CROSS_LANE
-from ttools.interpreter.ir import FloatType, Operation, TensorType, element_type, shape_of
+from ttools.ir import FloatType, Operation, TensorType, element_type, shape_of
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import COMBINES, CROSS_LANE
 
 #: Names of float types as Triton writes them.
 _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}

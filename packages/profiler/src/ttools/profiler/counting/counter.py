@@ -11,13 +11,13 @@ from weakref import WeakKeyDictionary
 from ttools.core.errors import UnsupportedError
 from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.module import Instruments
-from ttools.interpreter.ir import Module
-from ttools.interpreter.ir.inlining import inline_calls
-from ttools.interpreter.parser import parse_module
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.ir import Module
+from ttools.ir.inlining import inline_calls
+from ttools.ir.parser import parse_module
 from ttools.profiler.access.trace import traffic
 from ttools.profiler.counting.counts import WorkCounts, evaluate
 from ttools.profiler.counting.decisive import Decisive, decisive_of

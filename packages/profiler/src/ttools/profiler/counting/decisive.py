@@ -11,12 +11,12 @@ from functools import lru_cache
 
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import STRUCTURED
-from ttools.interpreter.ir import IntegerType, Module, Operation, PointerType, Value, element_type
-from ttools.interpreter.ir.dead_code import remove_dead_code
-from ttools.interpreter.ir.inlining import inline_calls
-from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.interpreter.parser import parse_module
+from ttools.ir import IntegerType, Module, Operation, PointerType, Value, element_type
+from ttools.ir.dead_code import remove_dead_code
+from ttools.ir.dialects.traits import STRUCTURED
+from ttools.ir.inlining import inline_calls
+from ttools.ir.parser import parse_module
+from ttools.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.rewrite import CHECK, is_mask, kind_of
 
 #: What makes block pointers and descriptors.

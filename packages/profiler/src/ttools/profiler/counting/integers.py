@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ttools.interpreter.dialects.traits import (
+from ttools.ir import IntegerType, Operation, Value, element_type
+from ttools.ir.dataflow import control_sources, reachable
+from ttools.ir.dialects.traits import (
     ATOMIC,
     CAST,
     INTEGER_UNIT,
@@ -17,8 +19,6 @@ from ttools.interpreter.dialects.traits import (
     STRUCTURED,
     WRITES,
 )
-from ttools.interpreter.ir import IntegerType, Operation, Value, element_type
-from ttools.interpreter.ir.dataflow import control_sources, reachable
 from ttools.profiler.counting.costs import is_product
 
 #: Narrower ones may be done several at once.

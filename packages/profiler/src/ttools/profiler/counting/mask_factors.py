@@ -10,9 +10,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import prod
 
-from ttools.interpreter.ir import Value, shape_of
-from ttools.interpreter.ir.rewriting import Builder
-from ttools.interpreter.ir.semantics import axes_through, conjunction
+from ttools.ir import Value, shape_of
+from ttools.ir.rewriting import Builder
+from ttools.ir.semantics import axes_through, conjunction
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,7 @@ from typing import Literal, NamedTuple
 
 from ttools.core.location import SourceLocation, user_location
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import (
-    ATOMIC,
-    CALL,
-    CONSTANT,
-    READS,
-    STRUCTURED,
-    TERMINATOR,
-    WRITES,
-)
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Block,
     FloatType,
     IntegerType,
@@ -36,8 +27,17 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.ir.dead_code import remove_dead_code
-from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
+from ttools.ir.dead_code import remove_dead_code
+from ttools.ir.dialects.traits import (
+    ATOMIC,
+    CALL,
+    CONSTANT,
+    READS,
+    STRUCTURED,
+    TERMINATOR,
+    WRITES,
+)
+from ttools.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.costs import cost
 from ttools.profiler.counting.integers import is_access, operations_behind, value_integers
 from ttools.profiler.counting.mask_factors import mask_factors

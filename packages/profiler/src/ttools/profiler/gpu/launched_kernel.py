@@ -13,7 +13,7 @@ from typing import Any
 from ttools.core.spec import LaunchSpec
 from ttools.core.triton_versions import is_descriptor
 from ttools.interpreter.analysis.effects import memory_effects
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.gpu.count_request import CountRequest
 from ttools.profiler.gpu.launch_code import CallCode, key_of, word

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import COMBINES, LOADS, READS, WRITES
-from ttools.interpreter.ir import Block, Constant, Operation, Value
+from ttools.ir import Block, Constant, Operation, Value
+from ttools.ir.dialects.traits import COMBINES, LOADS, READS, WRITES
 
 
 def operations(parent: Operation) -> Iterator[Operation]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.dialects.traits import STRUCTURED
-from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
-from ttools.interpreter.ir.dataflow import control_sources, reachable
+from ttools.ir import Block, IntegerType, Module, Value, element_type
+from ttools.ir.dataflow import control_sources, reachable
+from ttools.ir.dialects.traits import STRUCTURED
 from ttools.sanitizer.analysis.dataflow import is_access, loads, parameter_of
 
 

@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import waits
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.dialects.traits import CALL, UNCOUNTED
-from ttools.interpreter.ir import Module
-from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.run.variants import Variants
+from ttools.ir import Module
+from ttools.ir.dialects.traits import CALL, UNCOUNTED
+from ttools.ir.inlining import inline_calls
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from ttools.interpreter.analysis.dependence import computed_from, deciding
 from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.dialects.traits import (
+from ttools.ir import Module, Operation, PointerType, TensorType, Value
+from ttools.ir.dataflow import reachable
+from ttools.ir.dialects.traits import (
     BARRIER,
     BRANCH,
     EFFECT,
@@ -28,8 +30,6 @@ from ttools.interpreter.dialects.traits import (
     TERMINATOR,
     WRITES,
 )
-from ttools.interpreter.ir import Module, Operation, PointerType, TensorType, Value
-from ttools.interpreter.ir.dataflow import reachable
 from ttools.sanitizer.analysis.dataflow import constant_of, operations
 
 _KNOWN = (PURE, BARRIER, EFFECT, STRUCTURED, LOOP, TERMINATOR, BRANCH, FUNCTION)

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.dialects.traits import DISPLACES, STRUCTURED
-from ttools.interpreter.ir import Block, Module, PointerType, Value, element_type
-from ttools.interpreter.ir.dataflow import control_sources, reachable
+from ttools.ir import Block, Module, PointerType, Value, element_type
+from ttools.ir.dataflow import control_sources, reachable
+from ttools.ir.dialects.traits import DISPLACES, STRUCTURED
 from ttools.sanitizer.analysis.dataflow import is_access, loads
 
 

@@ -10,9 +10,9 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.stages import allocate_for
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.targets import Target
-from ttools.interpreter.dialects.traits import READS
-from ttools.interpreter.ir import FloatType, IntegerType, Module, TensorType, Type
 from ttools.interpreter.run.kernel_launch import KernelLaunch
+from ttools.ir import FloatType, IntegerType, Module, TensorType, Type
+from ttools.ir.dialects.traits import READS
 
 
 def shared_memory(launch: KernelLaunch, target: Target) -> int | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import ATOMIC, LOADS, WRITES
-from ttools.interpreter.ir import Module, Operation, shape_of
+from ttools.ir import Module, Operation, shape_of
+from ttools.ir.dialects.traits import ATOMIC, LOADS, WRITES
 from ttools.sanitizer.analysis.dataflow import constant_of
 
 _COUNTING = ("add", "fadd", "umax", "max")

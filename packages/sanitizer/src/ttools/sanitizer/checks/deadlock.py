@@ -15,9 +15,9 @@ from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance, synchronises
 from ttools.interpreter.analysis.positions import position_of
-from ttools.interpreter.dialects.traits import UNCOUNTED
-from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.launch_options import LaunchOptions
+from ttools.ir import Module
+from ttools.ir.dialects.traits import UNCOUNTED
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle

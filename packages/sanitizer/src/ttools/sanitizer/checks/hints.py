@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from ttools.core.findings.findings import Finding
-from ttools.interpreter.ir import Module
 from ttools.interpreter.run.kernel_launch import KernelLaunch
+from ttools.ir import Module
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.hints.source import ArgumentHint, source_hints
 from ttools.sanitizer.passes.hints import bad_hint

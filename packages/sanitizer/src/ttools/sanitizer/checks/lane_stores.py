@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.monitor import Count, Monitor
+from ttools.ir import Module
 from ttools.sanitizer.analysis.dataflow import constant_of
 from ttools.sanitizer.checks.check import Check
 from ttools.sanitizer.launch.replay import on_one_thread, read_and_written

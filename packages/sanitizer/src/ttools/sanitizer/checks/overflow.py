@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.reports.report import counted
-from ttools.interpreter.ir import IntegerType, Module, as_signed
 from ttools.interpreter.runtime.monitor import Count
+from ttools.ir import IntegerType, Module, as_signed
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.checks.wrapped_accesses import wrapped_accesses
 from ttools.sanitizer.passes import overflow

@@ -20,11 +20,11 @@ from ttools.core.spec import ArgumentSpec, LaunchSpec
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import REREADS
 from ttools.interpreter.analysis.effects import exchanges_values
-from ttools.interpreter.ir import Module
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.packed_log import MOST_RECORDS
 from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.ir import Module
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
 from ttools.sanitizer.checks.any_order import same_in_any_order

@@ -18,8 +18,8 @@ from ttools.core.location import SourceLocation, location_of_line, user_location
 from ttools.core.process.host_line import host_line
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import WRITES
-from ttools.interpreter.ir import Module
+from ttools.ir import Module
+from ttools.ir.dialects.traits import WRITES
 from ttools.sanitizer.analysis.dataflow import is_read
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.launch.stored_bytes import StoredBytes, stores_to

@@ -15,11 +15,11 @@ from pathlib import Path
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects import OPERATIONS
-from ttools.interpreter.dialects.traits import READS, WRITES
-from ttools.interpreter.ir import Operation
-from ttools.interpreter.ir.inlining import inline_calls
-from ttools.interpreter.parser import parse_module
+from ttools.ir import Operation
+from ttools.ir.dialects import OPERATIONS
+from ttools.ir.dialects.traits import READS, WRITES
+from ttools.ir.inlining import inline_calls
+from ttools.ir.parser import parse_module
 
 
 @dataclass(frozen=True)

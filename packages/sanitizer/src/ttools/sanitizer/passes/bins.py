@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttools.interpreter.dialects.traits import COUNTS
-from ttools.interpreter.ir import Module, Operation, shape_of
-from ttools.interpreter.ir.rewriting import Rewriter
+from ttools.ir import Module, Operation, shape_of
+from ttools.ir.dialects.traits import COUNTS
+from ttools.ir.rewriting import Rewriter
 from ttools.sanitizer.analysis.dataflow import operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import within

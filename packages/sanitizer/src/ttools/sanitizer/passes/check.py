@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.ir import Value
-from ttools.interpreter.ir.rewriting import Builder
+from ttools.ir import Value
+from ttools.ir.rewriting import Builder
 
 OPERATION = "ttools.check"
 

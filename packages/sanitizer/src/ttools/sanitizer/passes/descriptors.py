@@ -17,9 +17,9 @@ from ttools.core.gpus.launch_rules import (
     RULES,
 )
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects.traits import WRITES
-from ttools.interpreter.ir import Constant, IntegerType, Module, Operation, Value, as_signed
-from ttools.interpreter.ir.rewriting import Builder, Rewriter
+from ttools.ir import Constant, IntegerType, Module, Operation, Value, as_signed
+from ttools.ir.dialects.traits import WRITES
+from ttools.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.analysis.dataflow import constant_of, operations, parameter_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import ttools.interpreter.elementwise as elementwise
-from ttools.interpreter.dialects.coordinates import Lanes
-from ttools.interpreter.dialects.traits import ELEMENTWISE
-from ttools.interpreter.ir import Value, shape_of
-from ttools.interpreter.ir.semantics import conjunction, is_view, lanes_of
+from ttools.ir import Value, shape_of
+from ttools.ir.dialects.coordinates import Lanes
+from ttools.ir.dialects.traits import ELEMENTWISE
+from ttools.ir.semantics import conjunction, is_view, lanes_of
 
 _DEEPEST = 12
 

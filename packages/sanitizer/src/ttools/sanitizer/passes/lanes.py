@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import ttools.interpreter.elementwise as elementwise
-from ttools.interpreter.dialects.traits import DISPLACES, SELECTS
-from ttools.interpreter.ir import Operation, TensorType, Type, Value, shape_of
-from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element
-from ttools.interpreter.ir.semantics import is_view
+from ttools.ir import Operation, TensorType, Type, Value, shape_of
+from ttools.ir.dialects.traits import DISPLACES, SELECTS
+from ttools.ir.rewriting import BOOLEAN, Builder, with_element
+from ttools.ir.semantics import is_view
 
 #: The shadows of an operation's operands; None for those that are never marked.
 Parts = Sequence["Value | None"]

@@ -20,9 +20,7 @@ from typing import TypeAlias
 
 from ttools.core.location import user_location
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import READS, WRITES
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Constant,
     FloatType,
     Operation,
@@ -31,9 +29,11 @@ from ttools.interpreter.ir import (
     as_signed,
     element_type,
 )
-from ttools.interpreter.ir.combining import combined_by
-from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element
-from ttools.interpreter.ir.semantics import width_of
+from ttools.ir.combining import combined_by
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import READS, WRITES
+from ttools.ir.rewriting import BOOLEAN, Builder, with_element
+from ttools.ir.semantics import width_of
 from ttools.sanitizer.analysis.dataflow import constant_of, parameter_of
 from ttools.sanitizer.passes.lanes import outside
 from ttools.sanitizer.passes.twins import Twins, combination, unsigned

@@ -19,17 +19,7 @@ from typing import Literal
 
 from ttools.core.location import user_location
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.declaration import Invalid
-from ttools.interpreter.dialects.traits import (
-    CHOOSES,
-    CROSS_LANE,
-    DIVIDES,
-    ELEMENTWISE,
-    LOADS,
-    PURE,
-)
-from ttools.interpreter.ir import (
+from ttools.ir import (
     FloatType,
     IntegerType,
     Module,
@@ -37,8 +27,18 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.rewriting import Builder, Rewriter
-from ttools.interpreter.ir.semantics import is_view
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.declaration import Invalid
+from ttools.ir.dialects.traits import (
+    CHOOSES,
+    CROSS_LANE,
+    DIVIDES,
+    ELEMENTWISE,
+    LOADS,
+    PURE,
+)
+from ttools.ir.rewriting import Builder, Rewriter
+from ttools.ir.semantics import is_view
 from ttools.sanitizer.analysis.dataflow import (
     constant_of,
     is_access,

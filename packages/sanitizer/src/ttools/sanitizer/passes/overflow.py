@@ -17,15 +17,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import DISPLACES, STRUCTURED
-from ttools.interpreter.ir import Module, Operation, Value, shape_of
-from ttools.interpreter.ir.combining import combined_by
-from ttools.interpreter.ir.dataflow import control_sources, reachable
-from ttools.interpreter.ir.domains.intervals import bits_for
-from ttools.interpreter.ir.domains.launch_intervals import Intervals
-from ttools.interpreter.ir.rewriting import Rewriter
-from ttools.interpreter.ir.semantics import width_of
+from ttools.ir import Module, Operation, Value, shape_of
+from ttools.ir.combining import combined_by
+from ttools.ir.dataflow import control_sources, reachable
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import DISPLACES, STRUCTURED
+from ttools.ir.domains.intervals import bits_for
+from ttools.ir.domains.launch_intervals import Intervals
+from ttools.ir.rewriting import Rewriter
+from ttools.ir.semantics import width_of
 from ttools.sanitizer.analysis.dataflow import (
     is_access,
     operations,

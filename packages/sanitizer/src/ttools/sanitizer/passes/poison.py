@@ -6,8 +6,7 @@ its results so. Must not know what a check makes of such lanes: it comes behind 
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects.traits import LOADS
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Constant,
     FloatType,
     IntegerType,
@@ -17,7 +16,8 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.rewriting import Builder, Rewriter, add_operand, replace_uses
+from ttools.ir.dialects.traits import LOADS
+from ttools.ir.rewriting import Builder, Rewriter, add_operand, replace_uses
 from ttools.sanitizer.analysis.dataflow import is_read, operations
 from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.passes.rewrites import Pass

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from ttools.core.process.phases import tick
 from ttools.core.sources import fingerprint
-from ttools.interpreter.ir import Module
-from ttools.interpreter.ir.inlining import inline_calls
+from ttools.ir import Module
+from ttools.ir.inlining import inline_calls
 from ttools.sanitizer.passes.check import Note
 
 #: The name of a check, and what it has left out.

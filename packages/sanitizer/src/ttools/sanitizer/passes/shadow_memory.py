@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from ttools.interpreter.emit.instruments.probe import SHADOW
-from ttools.interpreter.ir import (
+from ttools.interpreter.llvm.builder import byte_size
+from ttools.ir import (
     Block,
     IntegerType,
     Operation,
@@ -23,14 +24,13 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.rewriting import (
+from ttools.ir.rewriting import (
     BOOLEAN,
     Builder,
     add_argument,
     add_parameter,
     with_element,
 )
-from ttools.interpreter.llvm.builder import byte_size
 from ttools.sanitizer.passes.lanes import within
 
 _BYTE = PointerType(IntegerType(8))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ttools.interpreter.dialects.traits import LOADS
-from ttools.interpreter.ir import Operation, Value
+from ttools.ir import Operation, Value
+from ttools.ir.dialects.traits import LOADS
 from ttools.sanitizer.analysis.dataflow import is_access
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 

@@ -13,15 +13,15 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, TypeAlias
 
-from ttools.interpreter.dialects.traits import COUNTED, LOOP, STRUCTURED
-from ttools.interpreter.ir import Block, Operation, Type, Value
-from ttools.interpreter.ir.dataflow import (
+from ttools.ir import Block, Operation, Type, Value
+from ttools.ir.dataflow import (
     ForwardAnalysis,
     carried_values,
     control_sources,
     reachable,
 )
-from ttools.interpreter.ir.rewriting import (
+from ttools.ir.dialects.traits import COUNTED, LOOP, STRUCTURED
+from ttools.ir.rewriting import (
     Builder,
     Rewriter,
     add_argument,

@@ -11,16 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import (
-    COMMUTATIVE,
-    DISPLACES,
-    GATHERS,
-    RESIZES,
-    SELECTS,
-    WIDENS,
-)
-from ttools.interpreter.ir import (
+from ttools.ir import (
     IntegerType,
     Operation,
     PointerType,
@@ -28,9 +19,18 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.combining import combined_by
-from ttools.interpreter.ir.rewriting import Builder, with_element
-from ttools.interpreter.ir.semantics import is_view, width_of
+from ttools.ir.combining import combined_by
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import (
+    COMMUTATIVE,
+    DISPLACES,
+    GATHERS,
+    RESIZES,
+    SELECTS,
+    WIDENS,
+)
+from ttools.ir.rewriting import Builder, with_element
+from ttools.ir.semantics import is_view, width_of
 from ttools.sanitizer.passes.hints.conditions import HINTS
 from ttools.sanitizer.passes.lanes import lane_builder, lane_type, unmarked
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.positions import Position, position_of
-from ttools.interpreter.dialects.traits import ATOMIC, LOADS, READS, STRUCTURED
-from ttools.interpreter.ir import Module, Operation, PointerType, Value, shape_of
-from ttools.interpreter.ir.rewriting import Builder, Rewriter
+from ttools.ir import Module, Operation, PointerType, Value, shape_of
+from ttools.ir.dialects.traits import ATOMIC, LOADS, READS, STRUCTURED
+from ttools.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
 from ttools.sanitizer.analysis.pointer_tables import tables_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check

@@ -15,9 +15,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ttools.interpreter.analysis.lane_swap import swapped_lanes
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import CAST, CONDITIONAL, FUNCTION, GATHERS, LOADS, SELECTS
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Block,
     IntegerType,
     Operation,
@@ -26,8 +24,10 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.ir.rewriting import BOOLEAN, Builder
-from ttools.interpreter.ir.semantics import conjunction, is_view, logic
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import CAST, CONDITIONAL, FUNCTION, GATHERS, LOADS, SELECTS
+from ttools.ir.rewriting import BOOLEAN, Builder
+from ttools.ir.semantics import conjunction, is_view, logic
 from ttools.sanitizer.analysis.dataflow import constant_of, holder_of, is_access, is_read
 from ttools.sanitizer.passes.implication import MovedMask, implies
 from ttools.sanitizer.passes.lanes import (

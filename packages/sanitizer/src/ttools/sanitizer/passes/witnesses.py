@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ttools.core.location import chain_of
-from ttools.interpreter.dialects.traits import CONSTANT, DISPLACES, LINEAR, SPREADS, VIEW
 from ttools.interpreter.emit.instruments.event import variable_name
-from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
-from ttools.interpreter.ir.rewriting import Builder, with_element
+from ttools.ir import Operation, PointerType, Value, element_type, shape_of
+from ttools.ir.dialects.traits import CONSTANT, DISPLACES, LINEAR, SPREADS, VIEW
+from ttools.ir.rewriting import Builder, with_element
 from ttools.sanitizer.analysis.dataflow import holder_of
 from ttools.sanitizer.passes.lanes import is_lanewise
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.ownership import is_program_file
-from ttools.interpreter.ir.expr import SIZE, Expr, Symbol, as_expr, substitute
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute
 from ttools.sanitizer.sizes.algebra.limits import STRETCH, Limit
 from ttools.sanitizer.sizes.algebra.solver import Solver, is_installed
 from ttools.sanitizer.sizes.contracts import Promise, contracts

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ttools.interpreter.dialects.traits import ATOMIC, READS, WRITES
-from ttools.interpreter.ir import (
+from ttools.ir import (
     FloatType,
     IntegerType,
     Operation,
@@ -14,6 +13,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
+from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
 
 
 def width_of(value: Value) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.ir.expr import Expr, Symbol, array_functions, as_expr, evaluate
+from ttools.ir.expr import Expr, Symbol, array_functions, as_expr, evaluate
 from ttools.sanitizer.sizes.held import Held, held
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
 from ttools.sanitizer.sizes.host.storage import INDEX

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from ttools.interpreter.ir import Operation
+from ttools.ir import Operation
 
 
 class ControlFlow(ABC):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ttools.interpreter.ir import Module, Operation
 from ttools.interpreter.run.launch_rules import limits_in_force
+from ttools.ir import Module, Operation
 from ttools.sanitizer.sizes.attributes import axis_of
 
 #: The kind of the finding.

@@ -11,9 +11,9 @@ from ttools.core.gpus.launch_rules import RULES
 from ttools.core.reports.report import Report
 from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved, point_text
 from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec, TensorSpec
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.ir import shape_of
-from ttools.interpreter.ir.combining import combined_by
+from ttools.ir import shape_of
+from ttools.ir.combining import combined_by
+from ttools.ir.dialects import declared
 from ttools.sanitizer.sizes.grids import REFUSED
 from ttools.sanitizer.sizes.host.launches import Memory
 from ttools.sanitizer.sizes.result import Abstention, Defect, Result

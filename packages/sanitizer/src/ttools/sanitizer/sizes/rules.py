@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from ttools.interpreter.dialects.traits import (
+from ttools.ir import Operation
+from ttools.ir.dialects.traits import (
     BARRIER,
     COMBINES,
     EFFECT,
     ELEMENTWISE,
     PURE,
 )
-from ttools.interpreter.ir import Operation
 from ttools.sanitizer.sizes.host.paths import NotModelledError
 
 Rule = TypeVar("Rule")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.analysis.effects import memory_effects
-from ttools.interpreter.parser import parse_module
+from ttools.ir.parser import parse_module
 from ttools.tuner.measure.pointees import Pointees
 
 if TYPE_CHECKING:

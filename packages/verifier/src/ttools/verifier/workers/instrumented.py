@@ -16,8 +16,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from ttools.core.triton_versions import mlir_builder, semantic_class
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import (
+from ttools.interpreter.eager.elements import element as element_of
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import (
     CALL,
     FROM_COORDINATES,
     FUNCTION,
@@ -25,7 +26,6 @@ from ttools.interpreter.dialects.traits import (
     STRUCTURED,
     VIEW,
 )
-from ttools.interpreter.eager.elements import element as element_of
 
 #: Words of a log's header, of 8 bytes each: the first program that is logged, and how many are;
 #: how many programs there were, and which module ran. A counter for each logged program follows.

@@ -21,12 +21,12 @@ from ttools.core.location import SourceLocation, source_lines
 from ttools.core.sources import fingerprint
 from ttools.core.spec import ArgumentSpec, LaunchSpec, storage_extent
 from ttools.interpreter.abi.module import Instruments, Site
-from ttools.interpreter.ir import Module
-from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.selection import Grid, arrange
+from ttools.ir import Module
+from ttools.ir import element_type as element_of
 from ttools.watch.picture.accesses import AccessBook, AccessMaps
 from ttools.watch.record.eager_recorder import EagerRecorder
 from ttools.watch.record.rewrite import insert_watches

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.lane_swap import is_part_of_swap
 from ttools.interpreter.emit.instruments.probe import WATCH
-from ttools.interpreter.ir import Module, Operation, PointerType, element_type
-from ttools.interpreter.ir.rewriting import Rewriter
+from ttools.ir import Module, Operation, PointerType, element_type
+from ttools.ir.rewriting import Rewriter
 from ttools.watch.variables.variables import Variable, stored_by
 
 

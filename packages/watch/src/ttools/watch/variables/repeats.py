@@ -12,8 +12,8 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.dialects.traits import STRUCTURED
-from ttools.interpreter.ir import Block, Module, Value
+from ttools.ir import Block, Module, Value
+from ttools.ir.dialects.traits import STRUCTURED
 from ttools.watch.variables.source_names import Function, names_of_file
 
 Chain = list[SourceLocation]

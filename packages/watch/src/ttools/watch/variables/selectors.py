@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePath
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.ir import PointerType, element_type
+from ttools.ir import PointerType, element_type
 from ttools.watch.variables.unnamed import Unavailable
 from ttools.watch.variables.variables import STORED, Variable
 

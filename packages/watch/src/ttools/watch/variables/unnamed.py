@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from ttools.core.location import SourceLocation, chain_of
 from ttools.core.ownership import is_triton_file
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import CONSTANT, COUNTED
-from ttools.interpreter.ir import Module, Operation
+from ttools.ir import Module, Operation
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import CONSTANT, COUNTED
 from ttools.watch.variables.repeats import all_blocks, is_unrolled
 from ttools.watch.variables.source_names import (
     Binding,

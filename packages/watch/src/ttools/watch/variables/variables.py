@@ -20,8 +20,7 @@ from ttools.core.location import (
     user_location,
 )
 from ttools.core.ownership import is_triton_file
-from ttools.interpreter.dialects.traits import ATOMIC, CONSTANT, COUNTED, LOADS, STRUCTURED, WRITES
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Block,
     FloatType,
     IntegerType,
@@ -31,7 +30,8 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.rewriting import BOOLEAN
+from ttools.ir.dialects.traits import ATOMIC, CONSTANT, COUNTED, LOADS, STRUCTURED, WRITES
+from ttools.ir.rewriting import BOOLEAN
 from ttools.watch.variables.repeats import Kind, is_certain, is_unrolled, kind_of
 
 #: How `stored_by` calls what is stored.

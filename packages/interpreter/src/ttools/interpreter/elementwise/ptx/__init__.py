@@ -8,7 +8,7 @@ the kernel; nothing is ever guessed.  `docs/reference/inline_asm.md` lists what 
 
 from __future__ import annotations
 
-import ttools.interpreter.ir as ir
+import ttools.ir as ir
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.elementwise.ptx.conversion import lower_cvt
 from ttools.interpreter.elementwise.ptx.floating import FLOAT_FORMS

@@ -20,7 +20,7 @@ from ttools.interpreter.elementwise.ptx.machine import Machine, RefusedPtxError
 from ttools.interpreter.elementwise.ptx.syntax import Instruction
 from ttools.interpreter.elementwise.ptx.types import TYPES, PtxType, reshape
 from ttools.interpreter.elementwise.vector import Vector
-from ttools.interpreter.ir import FloatType
+from ttools.ir import FloatType
 
 _F16 = FloatType("f16")
 _KINDS = {"e4m3x2": FloatType("f8E4M3FN"), "e5m2x2": FloatType("f8E5M2")}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ttools.interpreter.elementwise.casts import bitcast
 from ttools.interpreter.elementwise.ptx.types import reshape
 from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector, vector_of
-from ttools.interpreter.ir import FloatType, IntegerType, PointerType, Type
 from ttools.interpreter.llvm.value import poison, vector_type
+from ttools.ir import FloatType, IntegerType, PointerType, Type
 
 _SIZES = {"b": 1, "c": 8, "h": 16, "r": 32, "f": 32, "l": 64, "d": 64}
 _BF16 = FloatType("bf16")

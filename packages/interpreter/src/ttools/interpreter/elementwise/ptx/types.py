@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ttools.interpreter.elementwise.casts import bitcast
 from ttools.interpreter.elementwise.formats import round_any_bf16
 from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector, vector_of
-from ttools.interpreter.ir import FloatType, IntegerType
 from ttools.interpreter.llvm.value import vector_type
+from ttools.ir import FloatType, IntegerType
 
 _BF16, _I16 = FloatType("bf16"), IntegerType(16)
 

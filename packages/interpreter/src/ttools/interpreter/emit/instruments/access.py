@@ -44,13 +44,6 @@ from ttools.interpreter.emit.instruments.synchronisation import access_flags
 from ttools.interpreter.emit.instruments.tile_footprint import record_tile
 from ttools.interpreter.emit.instruments.whole_tile import WholeTile, begins_inside, whole_tile
 from ttools.interpreter.emit.out_of_line import out_of_line
-from ttools.interpreter.ir import (
-    IntegerType,
-    Operation,
-    PointerType,
-    element_type,
-    shape_of,
-)
 from ttools.interpreter.llvm.builder import SIZES, memory_type
 from ttools.interpreter.llvm.lines import Preheader
 from ttools.interpreter.llvm.value import (
@@ -62,6 +55,13 @@ from ttools.interpreter.llvm.value import (
     integer,
 )
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
+from ttools.ir import (
+    IntegerType,
+    Operation,
+    PointerType,
+    element_type,
+    shape_of,
+)
 
 #: Emits a comparison of memory with what was stored; returns i1 lanes.
 Differs = Callable[[Chunk, "Chunk | None"], SSAValue]

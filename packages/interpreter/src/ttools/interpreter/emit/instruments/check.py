@@ -13,10 +13,10 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.event import Destination, Variable, payload_bytes, report
 from ttools.interpreter.emit.instruments.probe import lane_bits
 from ttools.interpreter.emit.out_of_line import out_of_line
-from ttools.interpreter.ir import Operation, shape_of
 from ttools.interpreter.llvm.value import NOTHING, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Affine, Coords
 from ttools.interpreter.tiles.loops import for_each_chunk
+from ttools.ir import Operation, shape_of
 
 
 @root("ttools.check")

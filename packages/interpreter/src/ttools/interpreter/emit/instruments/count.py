@@ -11,10 +11,10 @@ from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import COUNTER_BYTES, MONITOR
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.probe import lane_bits, load
-from ttools.interpreter.ir import Operation, Value, shape_of
 from ttools.interpreter.llvm.value import ARENA, PROBE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Coords
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
+from ttools.ir import Operation, Value, shape_of
 
 
 @root("ttools.count")

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.abi.module import Shown
 from ttools.interpreter.analysis.loop_names import argument_name
-from ttools.interpreter.dialects.traits import DISPLACES, FROM_COORDINATES, LOADS, READS
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
-from ttools.interpreter.ir import Operation, PointerType, Value, element_type
-from ttools.interpreter.ir.semantics import moved_lanes
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
 from ttools.interpreter.llvm.value import ARENA, SSAValue, integer, lanes_of
 from ttools.interpreter.tiles.chunk import Affine, Coords, moved
 from ttools.interpreter.tiles.representation import to_memory
+from ttools.ir import Operation, PointerType, Value, element_type
+from ttools.ir.dialects.traits import DISPLACES, FROM_COORDINATES, LOADS, READS
+from ttools.ir.semantics import moved_lanes
 
 #: More variables than this make a report no clearer.
 _MOST_SHOWN = 10

@@ -13,9 +13,9 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.tile_hull import Hull
 from ttools.interpreter.emit.instruments.whole_tile import WholeTile
 from ttools.interpreter.emit.out_of_line import out_of_line
-from ttools.interpreter.ir import Operation, PointerType, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, memory_type
 from ttools.interpreter.llvm.value import NOTHING, TRUE, SSAValue, integer
+from ttools.ir import Operation, PointerType, element_type, shape_of
 
 
 def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:

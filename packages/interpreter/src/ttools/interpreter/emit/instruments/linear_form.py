@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ttools.interpreter.dialects.integers import Integers, UnknownError
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
-from ttools.interpreter.ir.semantics import is_known, lanes_of, meaning, moved_lanes, width_of
 from ttools.interpreter.llvm.builder import byte_size
 from ttools.interpreter.llvm.value import FALSE, SSAValue, integer
+from ttools.ir import Operation, PointerType, Value, element_type, shape_of
+from ttools.ir.dialects.integers import Integers, UnknownError
+from ttools.ir.semantics import is_known, lanes_of, meaning, moved_lanes, width_of
 
 #: A chain of operations longer than this is not followed.
 _DEPTH = 32

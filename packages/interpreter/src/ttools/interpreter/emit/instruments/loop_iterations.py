@@ -12,12 +12,12 @@ from typing import TypeGuard
 from ttools.interpreter.abi.probe_layout import IMPLIES_BARRIER
 from ttools.interpreter.analysis.dependence import computed_from, deciding
 from ttools.interpreter.analysis.effects import exchanges_values
-from ttools.interpreter.dialects.traits import CALL, LOADS, WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import SHADOW, Prober, call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags
-from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import integer
+from ttools.ir import Operation
+from ttools.ir.dialects.traits import CALL, LOADS, WRITES
 
 #: Iterations between two cross-thread operations, less one, of those that the log can count.
 _STRETCH = 0xFFFF

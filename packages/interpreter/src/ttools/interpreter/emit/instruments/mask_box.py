@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.interpreter.emit.instruments.linear_form import Form, FormDomain
-from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.ir.semantics import (
+from ttools.interpreter.llvm.value import NOTHING, TRUE, SSAValue, integer
+from ttools.ir import Operation, Value
+from ttools.ir.semantics import (
     Comparison,
     axes_through,
     comparison,
     conjunction,
     lanes_of,
 )
-from ttools.interpreter.llvm.value import NOTHING, TRUE, SSAValue, integer
 
 _DEPTH = 32
 #: By predicate, for `base + coordinate` compared with 0: which end of the coordinates it tells, and

@@ -22,7 +22,6 @@ from ttools.interpreter.abi.probe_layout import PROBE as FIELDS
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.strides import addresses_differ
 from ttools.interpreter.emit.launch_fields import launch_field
-from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.lines import Instruction
 from ttools.interpreter.llvm.value import (
@@ -35,6 +34,7 @@ from ttools.interpreter.llvm.value import (
     lanes_of,
     vector_type,
 )
+from ttools.ir import Operation, Value
 
 #: Attribute of accesses that a rewrite has added: to memory of its own, which nobody observes.
 SHADOW = "ttools.shadow"

@@ -25,12 +25,12 @@ from ttools.interpreter.abi.probe_layout import (
     REREADS,
 )
 from ttools.interpreter.analysis.effects import only_reads
-from ttools.interpreter.dialects.traits import ATOMIC, LOADS, READS, WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import call
-from ttools.interpreter.ir import Module, Operation, shape_of
 from ttools.interpreter.llvm.value import SSAValue, integer
 from ttools.interpreter.tiles.chunk import Chunk
+from ttools.ir import Module, Operation, shape_of
+from ttools.ir.dialects.traits import ATOMIC, LOADS, READS, WRITES
 
 _INTEGERS = ("i8", "i16", "i32", "i64")
 

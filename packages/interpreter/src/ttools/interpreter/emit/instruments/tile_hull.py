@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.linear_form import Form, FormDomain
 from ttools.interpreter.emit.instruments.mask_box import MaskBox
-from ttools.interpreter.ir import Value, shape_of
 from ttools.interpreter.llvm.value import SSAValue, integer
+from ttools.ir import Value, shape_of
 
 
 @dataclass(frozen=True)

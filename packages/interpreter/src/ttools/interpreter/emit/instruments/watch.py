@@ -13,8 +13,8 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.event import iterations
 from ttools.interpreter.emit.instruments.probe import WATCH, is_watched
 from ttools.interpreter.emit.plain_slot import plain_slot
-from ttools.interpreter.ir import Operation, element_type, shape_of
 from ttools.interpreter.llvm.value import ARENA, PROGRAM, integer
+from ttools.ir import Operation, element_type, shape_of
 
 
 @root(WATCH)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.tile_hull import Hull, tile_hull
-from ttools.interpreter.ir import Value
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
+from ttools.ir import Value
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,12 @@ from ttools.interpreter.emit.packed_atomic import (
     together,
 )
 from ttools.interpreter.emit.translate import translated
-from ttools.interpreter.ir import (
+from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
+from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of, poison
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
+from ttools.interpreter.tiles.loops import for_each_chunk, traversal
+from ttools.interpreter.tiles.representation import from_memory, to_memory
+from ttools.ir import (
     FloatType,
     IntegerType,
     Operation,
@@ -43,11 +48,6 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
-from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of, poison
-from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
-from ttools.interpreter.tiles.loops import for_each_chunk, traversal
-from ttools.interpreter.tiles.representation import from_memory, to_memory
 
 #: Emits the atomic of one address: of the address, the operands and the element type.
 _OneLane = Callable[[SSAValue, list[SSAValue], Type], SSAValue]

@@ -8,9 +8,9 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import Callee, Emitter, root
 from ttools.interpreter.emit.plain_slot import plain_slot
-from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, PROGRAM, PROGRAM_IDS, SSAValue
 from ttools.interpreter.tiles.slot import Slot
+from ttools.ir import Operation
 
 
 @root("tt.call")

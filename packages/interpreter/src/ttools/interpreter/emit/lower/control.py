@@ -14,17 +14,17 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.analysis.effects import waits
 from ttools.interpreter.analysis.strides import tile_order
-from ttools.interpreter.dialects.traits import PURE
-from ttools.interpreter.dialects.ttools import TIMED
 from ttools.interpreter.emit.callback import call_back, leave_when_aborted
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.loop_iterations import end_iteration
-from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 from ttools.interpreter.llvm.builder import Builder, byte_size, register_type
 from ttools.interpreter.llvm.lines import Phi
 from ttools.interpreter.llvm.value import Label, SSAValue, integer
 from ttools.interpreter.tiles.chunk import origin
 from ttools.interpreter.tiles.slot import Slot
+from ttools.ir import Block, Operation, PointerType, Value, element_type, shape_of
+from ttools.ir.dialects.traits import PURE
+from ttools.ir.dialects.ttools import TIMED
 
 #: A loop of so many iterations at most need not look whether its launch goes on.
 _FEW_ITERATIONS = 64

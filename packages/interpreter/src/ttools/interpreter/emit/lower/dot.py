@@ -16,13 +16,13 @@ from ttools.interpreter.elementwise.tensor_core import part_of_f32, zero_for_nan
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot_precision import Product, products_of
 from ttools.interpreter.emit.lower.tensor_core import Group, group_of, tensor_core_function
-from ttools.interpreter.ir import FloatType, IntegerType, Operation, Value, element_type
 from ttools.interpreter.llvm.builder import SIZES, Builder
 from ttools.interpreter.llvm.value import Label, SSAValue, element_of, lanes_of, vector_type
 from ttools.interpreter.tiles.chunk import ZERO, Chunk, Coords, Vector, origin, uniform
 from ttools.interpreter.tiles.loops import Loop, OptionalLoop, for_each_chunk, traversal
 from ttools.interpreter.tiles.representation import widened_type
 from ttools.interpreter.tiles.slot import Slot
+from ttools.ir import FloatType, IntegerType, Operation, Value, element_type
 
 
 @root("tt.dot")

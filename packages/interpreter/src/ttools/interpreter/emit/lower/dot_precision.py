@@ -9,7 +9,7 @@ how a product is computed.
 from __future__ import annotations
 
 from ttools.interpreter.abi.module import EmitOptions
-from ttools.interpreter.ir import FloatType, Operation, element_type
+from ttools.ir import FloatType, Operation, element_type
 
 #: A part of the left and one of the right operand, see `elementwise.tensor_core`.
 Product = tuple[str, str]

@@ -13,10 +13,10 @@ import ttools.interpreter.elementwise as elementwise
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot import accumulate
-from ttools.interpreter.ir import FloatType, IntegerType, Operation, Type, Value, shape_of
 from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Chunk, Coords, Vector
 from ttools.interpreter.tiles.slot import Slot
+from ttools.ir import FloatType, IntegerType, Operation, Type, Value, shape_of
 
 _F32 = FloatType("f32")
 #: Element formats by Triton's names; the packed one is decoded here.

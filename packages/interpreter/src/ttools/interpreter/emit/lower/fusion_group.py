@@ -11,11 +11,11 @@ from itertools import product
 from math import prod
 
 from ttools.interpreter.emit.function import FUSION_GROUP, Emitter, root
-from ttools.interpreter.ir import Operation, shape_of
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords
 from ttools.interpreter.tiles.loops import Loop, Traversal
+from ttools.ir import Operation, shape_of
 
 
 @root(FUSION_GROUP)

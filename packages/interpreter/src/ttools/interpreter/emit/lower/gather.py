@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ttools.interpreter.emit.function import Emitter, fused, root
-from ttools.interpreter.ir import IntegerType, Operation, shape_of
 from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import (
@@ -17,6 +16,7 @@ from ttools.interpreter.tiles.chunk import (
     uniform,
 )
 from ttools.interpreter.tiles.slot import Slot
+from ttools.ir import IntegerType, Operation, shape_of
 
 
 @fused("tt.gather")

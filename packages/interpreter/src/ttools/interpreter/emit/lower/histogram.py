@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.ir import Operation, shape_of
 from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.llvm.value import ARENA, integer
 from ttools.interpreter.tiles.chunk import Coords, uniform
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
+from ttools.ir import Operation, shape_of
 
 
 @root("tt.histogram")

@@ -13,16 +13,16 @@ from collections.abc import Callable
 
 import ttools.interpreter.elementwise as elementwise
 from ttools.interpreter.emit.function import Emitter, fused
-from ttools.interpreter.ir import (
+from ttools.interpreter.llvm.builder import byte_size, register_type
+from ttools.interpreter.llvm.value import FALSE, SSAValue, element_of
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
+from ttools.interpreter.tiles.integers import wrap_signed
+from ttools.ir import (
     IntegerType,
     Operation,
     PointerType,
     element_type,
 )
-from ttools.interpreter.llvm.builder import byte_size, register_type
-from ttools.interpreter.llvm.value import FALSE, SSAValue, element_of
-from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
-from ttools.interpreter.tiles.integers import wrap_signed
 
 Closure = Callable[[], SSAValue]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ttools.interpreter.emit.function import LANE_SWAP, Emitter, fused
-from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Chunk, Coords, Vector
+from ttools.ir import Operation
 
 
 @fused(LANE_SWAP)

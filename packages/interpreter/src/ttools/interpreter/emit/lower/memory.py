@@ -23,12 +23,12 @@ from ttools.interpreter.emit.instruments.probe import call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags, ordered
 from ttools.interpreter.emit.lane_access import guarded, load_lanes, store_lanes
 from ttools.interpreter.emit.translate import translated
-from ttools.interpreter.ir import Operation, Type, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type
 from ttools.interpreter.llvm.value import NOTHING, SSAValue, with_element
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.tiles.loops import for_each_chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
+from ttools.ir import Operation, Type, element_type, shape_of
 
 #: Emits one step of a store for a chunk: its coordinates, addresses, data and mask.
 _StoreStep = Callable[[Emitter, Operation, Coords, Chunk, Chunk, "Chunk | None"], None]

@@ -7,10 +7,10 @@ from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.emit.plain_slot import plain_slot
-from ttools.interpreter.ir import Operation, element_type, shape_of
 from ttools.interpreter.llvm.value import ARENA, PROGRAM_IDS, integer
 from ttools.interpreter.tiles.chunk import Coords
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
+from ttools.ir import Operation, element_type, shape_of
 
 
 @root("tt.get_program_id")

@@ -12,17 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter.dialects.traits import COMMUTATIVE
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.memory import zero_of
 from ttools.interpreter.emit.lower.regions import accumulator_type, apply_region
-from ttools.interpreter.ir import (
-    IntegerType,
-    Operation,
-    Type,
-    element_type,
-    shape_of,
-)
 from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.llvm.value import (
     FALSE,
@@ -38,6 +30,14 @@ from ttools.interpreter.llvm.value import (
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords, Vector
 from ttools.interpreter.tiles.loops import Loop, Traversal, for_each_chunk, open_loops, traversal
 from ttools.interpreter.tiles.representation import narrow, widen
+from ttools.ir import (
+    IntegerType,
+    Operation,
+    Type,
+    element_type,
+    shape_of,
+)
+from ttools.ir.dialects.traits import COMMUTATIVE
 
 #: Independent partial results in a reduction loop, to hide the latency of its combine.
 _PARTIALS = 4

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import ttools.interpreter.elementwise as elementwise
-from ttools.interpreter.dialects.traits import COMBINES
 from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import FUSED, Emitter
 from ttools.interpreter.emit.lower.call import arena_of, invoke
-from ttools.interpreter.ir import FloatType, Module, Operation, Type, Value, element_type
-from ttools.interpreter.ir.outlining import outline
 from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.llvm.value import SSAValue, integer, poison, vector_type
 from ttools.interpreter.tiles.chunk import origin
+from ttools.ir import FloatType, Module, Operation, Type, Value, element_type
+from ttools.ir.dialects.traits import COMBINES
+from ttools.ir.outlining import outline
 
 _F32 = FloatType("f32")
 #: Combines that lose bits at every step in a narrow float, and their LLVM instruction.

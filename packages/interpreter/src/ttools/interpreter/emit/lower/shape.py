@@ -10,17 +10,6 @@ import struct
 from math import prod
 
 from ttools.interpreter.emit.function import Emitter, fused
-from ttools.interpreter.ir import (
-    Constant,
-    FloatType,
-    IntegerType,
-    Operation,
-    TensorType,
-    Type,
-    as_signed,
-    element_type,
-    shape_of,
-)
 from ttools.interpreter.llvm.builder import float_literal, memory_type, register_type
 from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue
 from ttools.interpreter.tiles.chunk import (
@@ -36,6 +25,17 @@ from ttools.interpreter.tiles.chunk import (
 )
 from ttools.interpreter.tiles.integers import divisor_of_literal
 from ttools.interpreter.tiles.slot import Slot
+from ttools.ir import (
+    Constant,
+    FloatType,
+    IntegerType,
+    Operation,
+    TensorType,
+    Type,
+    as_signed,
+    element_type,
+    shape_of,
+)
 
 
 def literal(type: Type, bits: int) -> str:

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 from ttools.interpreter.elementwise.vector import Lanes, Vector
 from ttools.interpreter.emit.lower.dot_precision import Product
-from ttools.interpreter.ir import FloatType, Type
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import Label, SSAValue
 from ttools.interpreter.tiles.loops import OptionalLoop
+from ttools.ir import FloatType, Type
 
 
 @dataclass(frozen=True)

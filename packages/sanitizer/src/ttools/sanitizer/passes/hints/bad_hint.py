@@ -14,9 +14,7 @@ from typing import Literal
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import AXIS_INFO, COUNTED, FUNCTION, LOADS
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Attribute,
     Block,
     Constant,
@@ -27,8 +25,10 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.ir.rewriting import Builder, Rewriter, replace_uses, with_element
-from ttools.interpreter.ir.semantics import is_view
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import AXIS_INFO, COUNTED, FUNCTION, LOADS
+from ttools.ir.rewriting import Builder, Rewriter, replace_uses, with_element
+from ttools.ir.semantics import is_view
 from ttools.sanitizer.analysis.dataflow import (
     constant_of,
     holder_of,

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
-from ttools.interpreter.ir import (
+from ttools.interpreter.llvm.builder import byte_size
+from ttools.ir import (
     Constant,
     IntegerType,
     Operation,
@@ -27,9 +28,8 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.ir.domains.axis_info import AxisInfoAnalysis
-from ttools.interpreter.ir.rewriting import Builder
-from ttools.interpreter.llvm.builder import byte_size
+from ttools.ir.domains.axis_info import AxisInfoAnalysis
+from ttools.ir.rewriting import Builder
 
 HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
 """Names of the attributes; those of what a loop carries end in `_arg` and its position."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     HOST_ATOM,
     ONE,
     SIZE,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ttools.interpreter.ir.expr import SIZE, Expr, Symbol, evaluate
+from ttools.ir.expr import SIZE, Expr, Symbol, evaluate
 from ttools.sanitizer.sizes.algebra.proofs import Element, Space
 
 #: MiB that Z3 may have.

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Operation,
 )
 

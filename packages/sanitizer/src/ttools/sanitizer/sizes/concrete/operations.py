@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.ir import (
+from ttools.ir import (
     IntegerType,
     Operation,
     PointerType,
@@ -16,6 +15,7 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
+from ttools.ir.dialects import declared
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.concrete.lanes import (
     Lanes,

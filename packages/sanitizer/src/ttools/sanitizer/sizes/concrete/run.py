@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import ttools.sanitizer.sizes.concrete.lower  # noqa: F401 - registers the rules
-from ttools.interpreter.dialects.traits import ATOMIC, READS, WRITES
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Block,
     IntegerType,
     Operation,
@@ -23,7 +22,8 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.ir.expr import Expr, array_functions, evaluate
+from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
+from ttools.ir.expr import Expr, array_functions, evaluate
 from ttools.sanitizer.sizes.attributes import access_kind, is_modelled, width_of
 from ttools.sanitizer.sizes.concrete import operations
 from ttools.sanitizer.sizes.concrete.lanes import (

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Module,
     Operation,
     Value,
 )
-from ttools.interpreter.ir.expr import Symbol, evaluate
+from ttools.ir.expr import Symbol, evaluate
 from ttools.sanitizer.sizes.concrete.lanes import (
     Lanes,
     spread,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from ttools.interpreter.ir import Module, Operation, shape_of
-from ttools.interpreter.ir.expr import Expr, Symbol, as_expr, evaluate
+from ttools.ir import Module, Operation, shape_of
+from ttools.ir.expr import Expr, Symbol, as_expr, evaluate
 from ttools.sanitizer.sizes.concrete.run import ConcreteRun
 from ttools.sanitizer.sizes.concrete.state import Event, Outcome
 from ttools.sanitizer.sizes.grids import REFUSED, refused_axes

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._library.custom_ops import OPDEFS
 
-from ttools.interpreter.ir.expr import Expr, as_expr
+from ttools.ir.expr import Expr, as_expr
 from ttools.sanitizer.sizes.host.operators import OPERATORS, where
 from ttools.sanitizer.sizes.host.paths import NotModelledError, cdiv, expr_of, symbolic_int
 from ttools.sanitizer.sizes.host.shapes import flat, keeps_order, like_strides

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ttools.interpreter.ir.expr import Expr, as_expr, floordiv
+from ttools.ir.expr import Expr, as_expr, floordiv
 from ttools.sanitizer.sizes.host.paths import NotModelledError, current_path, symbolic_int
 
 #: Floats hold integers up to here exactly.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttools.interpreter.dialects.traits import CALL, WRITES
-from ttools.interpreter.ir import Module, Operation
-from ttools.interpreter.parser import parse_module
+from ttools.ir import Module, Operation
+from ttools.ir.dialects.traits import CALL, WRITES
+from ttools.ir.parser import parse_module
 from ttools.sanitizer.sizes.host.launches import Launch, Memory
 
 
@@ -82,7 +82,7 @@ def _module(launch: Launch) -> Module:
     text = stages.last(stages.ttir(module, {}), {}).decode()
     parsed = parse_module(text)
     if any(op.has(CALL) for op in parsed.kernel.walk()):
-        from ttools.interpreter.ir.inlining import inline_calls
+        from ttools.ir.inlining import inline_calls
 
         inline_calls(parsed)
     return parsed

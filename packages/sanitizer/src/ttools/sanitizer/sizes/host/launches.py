@@ -21,7 +21,7 @@ from ttools.core.launch_path import CALL, TUNED, take_over
 from ttools.core.ownership import Owner, owner_of_module
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
-from ttools.interpreter.ir.expr import Expr, as_expr
+from ttools.ir.expr import Expr, as_expr
 from ttools.sanitizer.sizes.host.builtin_types import Shadows
 from ttools.sanitizer.sizes.host.factories import guards, replacements
 from ttools.sanitizer.sizes.host.functions import follow_functions

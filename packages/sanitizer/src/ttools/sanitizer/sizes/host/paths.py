@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     Expr,
     Symbol,
     as_expr,

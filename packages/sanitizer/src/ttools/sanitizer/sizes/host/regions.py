@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     SIZE,
     Expr,
     Symbol,

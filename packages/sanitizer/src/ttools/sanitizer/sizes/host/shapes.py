@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     as_expr,
 )
 from ttools.sanitizer.sizes.host.paths import NotModelledError, expr_of

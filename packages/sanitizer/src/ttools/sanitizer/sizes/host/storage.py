@@ -8,7 +8,7 @@ from typing import Final
 
 import torch
 
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     SIZE,
     Expr,
     Symbol,

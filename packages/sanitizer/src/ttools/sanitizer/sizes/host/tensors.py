@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     Expr,
     as_expr,
     floordiv,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.findings import Severity
-from ttools.interpreter.ir.expr import SIZE, Symbol
+from ttools.ir.expr import SIZE, Symbol
 from ttools.sanitizer.sizes.analysis import Analysis
 from ttools.sanitizer.sizes.api import SizesResult
 from ttools.sanitizer.sizes.contracts import Promise, contracts, promise_text

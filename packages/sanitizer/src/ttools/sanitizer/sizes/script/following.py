@@ -23,7 +23,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from ttools.core.imports import after_import
 from ttools.core.patches import Patches
-from ttools.interpreter.ir.expr import Expr, as_expr, floordiv, product
+from ttools.ir.expr import Expr, as_expr, floordiv, product
 from ttools.sanitizer.sizes.script.formulas import runs_of
 from ttools.sanitizer.sizes.script.traced import (
     Provenance,

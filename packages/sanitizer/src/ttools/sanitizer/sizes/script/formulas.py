@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from ttools.interpreter.ir.expr import Expr, as_expr, ceildiv, product
+from ttools.ir.expr import Expr, as_expr, ceildiv, product
 
 _T = TypeVar("_T")
 

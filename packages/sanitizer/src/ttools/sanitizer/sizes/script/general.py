@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ttools.interpreter.ir.expr import Expr
+from ttools.ir.expr import Expr
 from ttools.sanitizer.sizes.grids import grid_limits
 from ttools.sanitizer.sizes.host.paths import expr_of
 from ttools.sanitizer.sizes.host.storage import Storage

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
 
-from ttools.interpreter.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv
 from ttools.sanitizer.sizes.grids import grid_limits
 from ttools.sanitizer.sizes.script.formulas import Origins, runs_of
 from ttools.sanitizer.sizes.script.general import LARGE_SIZE, MOST_ELEMENTS, General

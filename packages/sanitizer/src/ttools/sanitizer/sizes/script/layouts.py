@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ttools.interpreter.ir.expr import Expr, as_expr, product
+from ttools.ir.expr import Expr, as_expr, product
 from ttools.sanitizer.sizes.script.seen import SeenLaunch, SeenTensor
 from ttools.sanitizer.sizes.script.traced import extents_of, with_extents
 

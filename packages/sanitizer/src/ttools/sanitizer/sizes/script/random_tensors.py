@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.ir.expr import SIZE, Symbol, evaluate
+from ttools.ir.expr import SIZE, Symbol, evaluate
 from ttools.sanitizer.sizes.contracts import Promise, contracts
 from ttools.sanitizer.sizes.script.general import General
 from ttools.sanitizer.sizes.script.seen import SeenTensor

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ttools.core.launch_path import CALL, HEURISTICS, observe, take_over
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
-from ttools.interpreter.ir.expr import Expr
+from ttools.ir.expr import Expr
 from ttools.sanitizer.sizes.held import Held, held
 from ttools.sanitizer.sizes.script.traced import Provenance, TracedInt, stripped
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import reduce, update_wrapper
 from typing import Any, TypeAlias
 
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     SIZE,
     Expr,
     Symbol,

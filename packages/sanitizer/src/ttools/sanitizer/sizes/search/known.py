@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ttools.interpreter.ir.expr import Symbol
+from ttools.ir.expr import Symbol
 from ttools.sanitizer.sizes.algebra.limits import Limit
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.concrete.trial import Trial

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ttools.interpreter.ir.expr import Symbol, evaluate
+from ttools.ir.expr import Symbol, evaluate
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.concrete.trial import Trial
 from ttools.sanitizer.sizes.host.launches import Launch

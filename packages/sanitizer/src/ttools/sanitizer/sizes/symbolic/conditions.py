@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.ir import Module, Operation
-from ttools.interpreter.ir.expr import Expr, as_expr
+from ttools.ir import Module, Operation
+from ttools.ir.expr import Expr, as_expr
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.algebra.solver import Solver
 from ttools.sanitizer.sizes.grids import REFUSED, axis_operation, grid_limits

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ttools.interpreter.ir import shape_of
-from ttools.interpreter.ir.expr import (
+from ttools.ir import shape_of
+from ttools.ir.expr import (
     PROGRAM,
     ZERO,
     Expr,

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import ttools.sanitizer.sizes.symbolic.lower  # noqa: F401 - registers the rules
-from ttools.interpreter.dialects.traits import BRANCH, READS, WRITES
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Block,
     IntegerType,
     Operation,
     Value,
     element_type,
 )
-from ttools.interpreter.ir.expr import (
+from ttools.ir.dialects.traits import BRANCH, READS, WRITES
+from ttools.ir.expr import (
     LANE,
     LOOP,
     PROGRAM,

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.ir.expr import ZERO, Expr, Symbol, as_expr, substitute
+from ttools.ir import Operation, Value
+from ttools.ir.expr import ZERO, Expr, Symbol, as_expr, substitute
 from ttools.sanitizer.sizes.algebra.proofs import Space
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.symbolic.needs import discharged

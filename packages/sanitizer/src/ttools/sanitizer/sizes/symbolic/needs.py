@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from ttools.interpreter.ir.expr import Expr
+from ttools.ir.expr import Expr
 from ttools.sanitizer.sizes.symbolic.values import Fact, Need
 
 #: Whether a polynomial is shown to be at least 0 where others are.

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ttools.interpreter.ir import (
+from ttools.ir import (
     IntegerType,
     Operation,
     PointerType,
     Value,
     element_type,
 )
-from ttools.interpreter.ir.expr import Expr
+from ttools.ir.expr import Expr
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.rules import Rules, require_modelled
 from ttools.sanitizer.sizes.symbolic.state import State

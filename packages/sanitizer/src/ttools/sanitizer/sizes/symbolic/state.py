@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.ir import (
+from ttools.ir import (
     IntegerType,
     Module,
     PointerType,
@@ -10,7 +10,7 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.ir.expr import (
+from ttools.ir.expr import (
     LANE,
     LOOP,
     PROGRAM,

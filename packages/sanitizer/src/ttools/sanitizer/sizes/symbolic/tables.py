@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ttools.interpreter.ir.expr import LANE, Expr, Symbol, as_expr
+from ttools.ir.expr import LANE, Expr, Symbol, as_expr
 from ttools.sanitizer.sizes.algebra.proofs import Element, Space
 from ttools.sanitizer.sizes.host.launches import Memory
 

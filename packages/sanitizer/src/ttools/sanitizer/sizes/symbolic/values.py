@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ttools.interpreter.ir import Operation
-from ttools.interpreter.ir.expr import LANE, Expr, Symbol, as_expr, substitute
+from ttools.ir import Operation
+from ttools.ir.expr import LANE, Expr, Symbol, as_expr, substitute
 
 #: More cases than this become one of which only a range is known.
 MOST_CASES = 8

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ttools.interpreter.ir import Operation
+from ttools.ir import Operation
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.concrete.lanes import Lanes, either, fit, select
 from ttools.sanitizer.sizes.concrete.operations import combination, plain, rule

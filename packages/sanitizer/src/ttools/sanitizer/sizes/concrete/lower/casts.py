@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Constant,
     FloatType,
     IntegerType,

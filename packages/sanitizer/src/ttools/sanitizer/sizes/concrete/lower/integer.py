@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ttools.interpreter.ir import Operation, Value
+from ttools.ir import Operation, Value
 from ttools.sanitizer.sizes.attributes import width_of
 from ttools.sanitizer.sizes.concrete.lanes import Lanes, either, fit, merged
 from ttools.sanitizer.sizes.concrete.operations import (

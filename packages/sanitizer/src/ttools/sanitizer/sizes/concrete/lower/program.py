@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ttools.interpreter.ir import Operation
+from ttools.ir import Operation
 from ttools.sanitizer.sizes.attributes import axis_of, range_of
 from ttools.sanitizer.sizes.concrete.lanes import Lanes, fit
 from ttools.sanitizer.sizes.concrete.operations import moved_by, rule

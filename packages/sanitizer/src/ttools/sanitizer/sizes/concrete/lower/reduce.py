@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ttools.interpreter.ir import IntegerType, Operation, element_type, shape_of
-from ttools.interpreter.ir.combining import combined_by
+from ttools.ir import IntegerType, Operation, element_type, shape_of
+from ttools.ir.combining import combined_by
 from ttools.sanitizer.sizes.attributes import axis_of
 from ttools.sanitizer.sizes.concrete.lanes import Lanes, mixed, spread, wrapped
 from ttools.sanitizer.sizes.concrete.operations import combination, otherwise, rule, with_wraps

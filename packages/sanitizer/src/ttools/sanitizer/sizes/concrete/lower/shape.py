@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ttools.interpreter.ir import Operation, shape_of
+from ttools.ir import Operation, shape_of
 from ttools.sanitizer.sizes.attributes import axis_of
 from ttools.sanitizer.sizes.concrete.lanes import Lanes, select, spread
 from ttools.sanitizer.sizes.concrete.operations import rule, several

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ttools.interpreter.ir import Operation, Value, shape_of
-from ttools.interpreter.ir.combining import combined_by
-from ttools.interpreter.ir.expr import Expr, as_expr, floordiv, modulo
+from ttools.ir import Operation, Value, shape_of
+from ttools.ir.combining import combined_by
+from ttools.ir.expr import Expr, as_expr, floordiv, modulo
 from ttools.sanitizer.sizes.attributes import axis_of, width_of
 from ttools.sanitizer.sizes.symbolic.lower.shape import exchanged
 from ttools.sanitizer.sizes.symbolic.operations import is_condition, otherwise, rule

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ttools.interpreter.ir import (
+from ttools.ir import (
     Constant,
     IntegerType,
     Operation,
     as_signed,
     element_type,
 )
-from ttools.interpreter.ir.expr import as_expr
+from ttools.ir.expr import as_expr
 from ttools.sanitizer.sizes.attributes import same_elements, width_of
 from ttools.sanitizer.sizes.symbolic.operations import exact, is_condition, otherwise, rule
 from ttools.sanitizer.sizes.symbolic.state import State

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable
 from functools import partial
 
-from ttools.interpreter.ir import Operation
-from ttools.interpreter.ir.expr import (
+from ttools.ir import Operation
+from ttools.ir.expr import (
     ZERO,
     Expr,
     floordiv,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import CHOOSES
-from ttools.interpreter.ir import IntegerType, Operation, Value, element_type, shape_of
-from ttools.interpreter.ir.combining import chooses, combined_by, combined_range
-from ttools.interpreter.ir.expr import LANE, as_expr
+from ttools.ir import IntegerType, Operation, Value, element_type, shape_of
+from ttools.ir.combining import chooses, combined_by, combined_range
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import CHOOSES
+from ttools.ir.expr import LANE, as_expr
 from ttools.sanitizer.sizes.attributes import axis_of, range_of, width_of
 from ttools.sanitizer.sizes.rules import require_modelled
 from ttools.sanitizer.sizes.symbolic.lower.shape import renamed

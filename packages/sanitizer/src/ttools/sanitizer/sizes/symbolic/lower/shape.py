@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ttools.interpreter.ir import Operation, Type, Value, shape_of
-from ttools.interpreter.ir.expr import (
+from ttools.ir import Operation, Type, Value, shape_of
+from ttools.ir.expr import (
     LANE,
     ZERO,
     Expr,

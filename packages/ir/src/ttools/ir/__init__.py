@@ -1,0 +1,43 @@
+"""The interpreter's IR: its data, its consistency, and the rewriting of it."""
+
+from ttools.ir.core import (
+    Attribute,
+    Block,
+    Constant,
+    FloatType,
+    IntegerType,
+    Module,
+    OpaqueType,
+    Operation,
+    PointerType,
+    Region,
+    TensorDescType,
+    TensorType,
+    Type,
+    Value,
+    as_signed,
+    element_type,
+    operands_first,
+    shape_of,
+)
+
+__all__ = [
+    "Attribute",
+    "Block",
+    "Constant",
+    "FloatType",
+    "IntegerType",
+    "Module",
+    "OpaqueType",
+    "Operation",
+    "PointerType",
+    "Region",
+    "TensorDescType",
+    "TensorType",
+    "Type",
+    "Value",
+    "as_signed",
+    "element_type",
+    "operands_first",
+    "shape_of",
+]

@@ -1,0 +1,251 @@
+"""Data flow over the IR: where values come from, and the solvers that analyses are instances of.
+
+Three ways to follow values, by what an analysis needs:
+
+- `reachable` visits everything that some values lead to, each once, in any direction: slices.
+- `OnDemand` computes what a value holds when it is asked for, after what it is computed from; for
+  chains of index arithmetic, where control flow is the end or is followed by the analysis itself.
+- `ForwardAnalysis` finds a fixed point over all values of a function, through loops, branches and
+  blocks, by rounds in program order.
+
+Structured control flow is followed by the edges that operations declare (`dialects.flow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import count
+from typing import Generic, NamedTuple, TypeVar
+
+from ttools.core.process.phases import tick
+from ttools.ir.core import Block, Operation, Value
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.flow import Edge
+from ttools.ir.dialects.traits import FUNCTION, LOOP, STRUCTURED
+from ttools.ir.nesting import outside_combines
+
+T = TypeVar("T")
+Node = TypeVar("Node", bound=Hashable)
+
+
+def reachable(
+    starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]
+) -> Iterator[Node]:
+    """Yield all that some nodes lead to, each once, the nearest first and themselves before all.
+
+    Args:
+        following: What a node leads to; it is asked after the node was yielded.
+    """
+    queue = list(dict.fromkeys(starts))
+    seen = set(queue)
+    for node in queue:  # which grows meanwhile
+        yield node
+        for other in following(node):
+            if other not in seen:
+                seen.add(other)
+                queue.append(other)
+
+
+class OnDemand(Generic[T]):
+    """What values hold, computed when asked for, each once, without recursion along chains."""
+
+    def __init__(self) -> None:
+        self.known: dict[Value, T] = {}
+
+    def inputs(self, value: Value) -> Sequence[Value]:
+        """Return the values that have to be known before `value` is computed."""
+        op = value.defining_op
+        return op.operands if op is not None else ()
+
+    def compute(self, value: Value) -> T:
+        """Return what a value holds, by what is known of its inputs."""
+        raise NotImplementedError
+
+    def of(self, value: Value) -> T:
+        """Return what a value holds."""
+        known = self.known
+        if value not in known:
+            pending = [value]
+            while pending:
+                current = pending[-1]
+                if current in known:
+                    pending.pop()
+                    continue
+                missing = [v for v in self.inputs(current) if v not in known]
+                if missing:
+                    pending += missing
+                    continue
+                pending.pop()
+                known[current] = self.compute(current)
+        return known[value]
+
+
+class ForwardAnalysis(Generic[T]):
+    """What every value of a function may hold: a fixed point of transfer functions.
+
+    Attributes:
+        states: Of the values that anything reaches.
+    """
+
+    def __init__(self) -> None:
+        self.states: dict[Value, T] = {}
+
+    def follows(self, value: Value) -> bool:
+        """Return whether a value is analysed."""
+        return True
+
+    def transfer(self, op: Operation, value: Value) -> T | None:
+        """Return what the result of an operation holds; None if nothing reaches it yet."""
+        raise NotImplementedError
+
+    def moved(self, value: Value) -> T | None:
+        """Return what control flow moves to a value; None if nothing reaches it yet."""
+        raise NotImplementedError
+
+    def update(self, value: Value, known: T | None, new: T, iteration: int) -> T:
+        """Return the state of a value after what is new was found: a join, widened in time."""
+        return new
+
+    def solve(self, function: Operation) -> None:
+        """Compute the states of a function; states that are there already are where it begins."""
+        ops = [op for op in outside_combines(function) if op is not function]
+        flowing = [function, *(op for op in ops if op.has(STRUCTURED))]
+        # Without control flow operands come before what uses them, and one pass settles all.
+        straight = len(flowing) == 1 and len(function.regions[0].blocks) == 1
+        sources: list[tuple[Operation | None, Value]] = []
+        for op in [function, *ops]:
+            moves = op is function or op.has(STRUCTURED)
+            values = [*op.results, *block_arguments(op)] if moves else op.results
+            sources += [(None if moves else op, value) for value in values if self.follows(value)]
+        states = self.states
+        for iteration in count():
+            changed = False
+            tick()
+            for made, value in sources:
+                new = self.moved(value) if made is None else self.transfer(made, value)
+                if new is None:
+                    continue
+                known = states.get(value)
+                new = self.update(value, known, new, iteration)
+                if new != known:
+                    states[value] = new
+                    changed = True
+            if straight or not changed:
+                return
+
+
+def block_arguments(op: Operation) -> Iterator[Value]:
+    """Yield the arguments of all blocks of an operation."""
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.arguments
+
+
+def control_sources(value: Value) -> list[Value]:
+    """The values that control flow may move to a block argument or to a result of a region."""
+    op = value.defining_op
+    if op is not None:
+        return region_result_sources(op, value.index)
+    assert isinstance(value.owner, Block)
+    return [v for v in block_argument_sources(value, value.owner) if v is not None]
+
+
+def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
+    """The values that may flow into a block argument; None where that cannot be seen."""
+    region = block.parent
+    op = block.parent_op
+    if region is None or op is None:
+        return [None]
+    edges = declared(op.name).flow
+    if edges:
+        number = 0 if region is op.regions[0] else op.regions.index(region)
+        found: list[Value | None] = []
+        for edge in edges:
+            if edge.target == number and value.index >= edge.own:
+                found.append(_passed(op, edge)[value.index - edge.own])
+        return found
+    if op.has(FUNCTION) and block is region.entry:
+        return [None]
+    incoming: list[Value | None] = []
+    for other in region.blocks:
+        for target, forwarded in other.terminator.successors:
+            if target is block:
+                incoming.append(forwarded[value.index])
+    return incoming or [None]
+
+
+def region_result_sources(op: Operation, index: int) -> list[Value]:
+    """The values that may flow into result `index` of a structured control-flow operation."""
+    return [
+        _passed(op, edge)[index]
+        for edge in declared(op.name).flow
+        if edge.target is None and _is_taken(op, edge)
+    ]
+
+
+def _is_taken(op: Operation, edge: Edge) -> bool:
+    """Return whether an operation has the region that an edge comes from, which is optional."""
+    source = edge.source
+    return source is None or (source < len(op.regions) and bool(op.regions[source].blocks))
+
+
+def _passed(op: Operation, edge: Edge) -> list[Value]:
+    """The values that an operation passes along an edge."""
+    source = op if edge.source is None else op.regions[edge.source].entry.terminator
+    return source.operands[edge.skipped :]
+
+
+def passed_values(op: Operation) -> Iterator[tuple[list[Value], list[Value]]]:
+    """Yield along each edge of a structured operation what is passed, and what receives it."""
+    for edge in declared(op.name).flow:
+        if _is_taken(op, edge):
+            target = op.results if edge.target is None else op.regions[edge.target].entry.arguments
+            yield _passed(op, edge), target[edge.own :]
+
+
+class Carried(NamedTuple):
+    """A value that a counted loop carries from iteration to iteration.
+
+    Attributes:
+        initial: What it is before the first one.
+        argument: What it is in the loop.
+        yielded: What an iteration makes of it.
+        result: What it is after the last one.
+    """
+
+    initial: Value
+    argument: Value
+    yielded: Value
+    result: Value
+
+
+def carried_values(loop: Operation) -> list[Carried]:
+    """Return the values that a loop of one region carries, in order."""
+    enters = repeats = None
+    for edge in declared(loop.name).flow:
+        if edge.target == 0:
+            enters, repeats = (edge, repeats) if edge.source is None else (enters, edge)
+    assert enters is not None
+    assert repeats is not None
+    arguments = loop.regions[0].entry.arguments[enters.own :]
+    initial, yielded = _passed(loop, enters), _passed(loop, repeats)
+    return [Carried(*each) for each in zip(initial, arguments, yielded, loop.results, strict=True)]
+
+
+def counted_loop(value: Value) -> tuple[Operation, int] | None:
+    """Return the counted loop that carries a value, and its position; -1 of the loop's counter."""
+    op = value.defining_op
+    if op is not None:
+        return (op, value.index) if op.has(LOOP) and op.loop_bounds else None
+    assert isinstance(value.owner, Block)
+    loop = value.owner.parent_op
+    if loop is None or not loop.has(LOOP) or loop.loop_bounds is None:
+        return None
+    return loop, value.index - declared(loop.name).flow[0].own
+
+
+def deciding_values(op: Operation) -> list[Value]:
+    """Return the values that decide which of an operation's blocks run, and how often."""
+    deciders = [op.operand("condition"), *(op.loop_bounds or ())]
+    deciders += [each.entry.terminator.operand("condition") for each in op.regions if each.blocks]
+    return [value for value in deciders if value is not None]

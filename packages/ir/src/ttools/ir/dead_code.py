@@ -1,0 +1,119 @@
+"""Finds and removes what a function computes and nothing uses, through loops and branches.
+
+A rewrite that takes stores away leaves most of a kernel without a purpose. What stays is what the
+caller keeps, and all that decides whether and with which values that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ttools.ir import Block, Operation, Value
+from ttools.ir.dataflow import control_sources, deciding_values
+from ttools.ir.dialects.traits import BRANCH, FUNCTION, LOOP, STRUCTURED, TERMINATOR
+from ttools.ir.rewriting import Builder, set_operand
+
+
+def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
+    """Removes operations that nothing kept depends on; rewrites the function in place.
+
+    Values that loops and branches pass on unused become undefined ones, so that the form of
+    those stays as it is.
+
+    Args:
+        function: a `tt.func`.
+        keep: whether an operation has a purpose of its own.
+    """
+    live = _Liveness(function, keep)
+    for region in function.regions:
+        for block in region.blocks:
+            _sweep(block, live)
+
+
+def operations_without_purpose(
+    function: Operation, keep: Callable[[Operation], bool]
+) -> list[Operation]:
+    """Operations that nothing kept depends on, in program order; see `remove_dead_code`."""
+    live = _Liveness(function, keep)
+    return [op for op in function.walk() if op not in live.operations]
+
+
+class _Liveness:
+    """Which operations and values of a function have a purpose."""
+
+    def __init__(self, function: Operation, keep: Callable[[Operation], bool]) -> None:
+        self.operations: set[Operation] = set()
+        self.values: set[Value] = set()
+        self._pending: list[Value] = []
+        for op in function.walk():
+            if keep(op) or op.has(BRANCH):
+                self._run(op)
+        while self._pending:
+            self._reach(self._pending.pop())
+
+    def _need(self, value: Value) -> None:
+        if value not in self.values:
+            self.values.add(value)
+            self._pending.append(value)
+
+    def _run(self, op: Operation) -> None:
+        """An operation runs, so all around it does."""
+        current: Operation | None = op
+        while current is not None and current not in self.operations:
+            self.operations.add(current)
+            self._decide(current)
+            current = current.parent_op
+
+    def _decide(self, op: Operation) -> None:
+        """Marks what has to be known to run it."""
+        if op.has(STRUCTURED, FUNCTION):
+            needed = deciding_values(op)
+        else:
+            needed = list(op.operands)
+            for region in op.regions:  # a reduction's own function
+                for block in region.blocks:
+                    self.operations.update(block.operations)
+                    for inner in block.operations:
+                        needed += inner.operands
+        for value in needed:
+            self._need(value)
+
+    def _reach(self, value: Value) -> None:
+        """What a needed value comes from."""
+        owner = value.owner
+        if isinstance(owner, Operation):
+            if owner.has(STRUCTURED):
+                for source in control_sources(value):
+                    self._need(source)
+            self._run(owner)
+            return
+        around = owner.parent_op
+        if around is not None and around.has(LOOP):
+            for source in control_sources(value):
+                self._need(source)
+            self._run(around)
+
+
+def _sweep(block: Block, live: _Liveness) -> None:
+    kept: list[Operation] = []
+    for op in block.operations:
+        if op.has(TERMINATOR) or op in live.operations:
+            _disconnect(op, kept, live)
+            kept.append(op)
+            for region in op.regions:
+                for inner_block in region.blocks:
+                    _sweep(inner_block, live)
+        else:
+            for inner in op.walk():
+                for index, operand in enumerate(inner.operands):
+                    operand.uses.remove((inner, index))
+    block.operations[:] = kept
+
+
+def _disconnect(op: Operation, kept: list[Operation], live: _Liveness) -> None:
+    """Has an operation that stays pass undefined values where none is needed."""
+    for index, operand in enumerate(op.operands):
+        if operand in live.values or op.has(BRANCH):
+            continue
+        b = Builder(kept, op.parent, op.location)
+        set_operand(op, index, b.value("ub.poison", [], operand.type))

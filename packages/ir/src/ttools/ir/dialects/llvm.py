@@ -1,0 +1,10 @@
+"""The one operation of the `llvm` dialect that TTIR holds: `tl.assume`."""
+
+from __future__ import annotations
+
+from ttools.ir.dialects.declaration import Op
+from ttools.ir.dialects.traits import EFFECT
+
+OPERATIONS: dict[str, Op] = {
+    "llvm.intr.assume": Op("$cond attr-dict `:` type($cond)", (), traits=frozenset({EFFECT})),
+}

@@ -1,0 +1,47 @@
+"""The `scf` dialect: structured control flow.
+
+The operations with regions have a syntax of their own, read in
+`ttools.ir.parser.structured`. Formats: https://mlir.llvm.org/docs/Dialects/SCFDialect/
+"""
+
+from __future__ import annotations
+
+from ttools.ir.dialects.declaration import Op
+from ttools.ir.dialects.flow import Edge
+from ttools.ir.dialects.traits import (
+    CONDITIONAL,
+    COUNTED,
+    LOOP,
+    PURE,
+    STRUCTURED,
+    TERMINATOR,
+    UNCOUNTED,
+)
+
+#: A loop without iterations passes its initial values on.
+_FOR = (Edge(None, 0, 3, 1), Edge(0, 0, own=1), Edge(0, None), Edge(None, None, 3))
+#: The first region's terminator begins with the condition.
+_WHILE = (Edge(None, 0), Edge(1, 0), Edge(0, 1, 1), Edge(0, None, 1))
+_IF = (Edge(0, None), Edge(1, None))
+
+OPERATIONS: dict[str, Op] = {
+    "scf.for": Op(
+        operands=("lower", "upper", "step", "inits"),
+        traits=frozenset({STRUCTURED, LOOP, COUNTED, PURE}),
+        flow=_FOR,
+    ),
+    "scf.while": Op(
+        operands=("inits",), traits=frozenset({STRUCTURED, LOOP, UNCOUNTED, PURE}), flow=_WHILE
+    ),
+    "scf.if": Op(
+        operands=("condition",), traits=frozenset({STRUCTURED, CONDITIONAL, PURE}), flow=_IF
+    ),
+    "scf.yield": Op(
+        "attr-dict ($results* `:` type($results*))?", (), traits=frozenset({PURE, TERMINATOR})
+    ),
+    "scf.condition": Op(
+        "`(` $condition `)` attr-dict ($args* `:` type($args*))?",
+        (),
+        traits=frozenset({PURE, TERMINATOR}),
+    ),
+}

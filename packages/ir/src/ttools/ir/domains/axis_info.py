@@ -1,0 +1,185 @@
+"""Axis info: how long neighbours follow each other or stay equal, and what divides the first.
+
+What Triton's AxisInfo analysis (lib/Analysis/AxisInfo.cpp) finds, per axis of a tile. Divisors are
+any numbers, 0 where all numbers divide: those of 0. As there, narrow sums are taken not to wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import gcd
+from typing import NamedTuple
+
+from ttools.ir.core import Value, shape_of
+from ttools.ir.dataflow import OnDemand, carried_values, counted_loop
+from ttools.ir.dialects.integers import Integers, UnknownError
+from ttools.ir.semantics import meaning, moved_lanes
+
+
+class AxisInfo(NamedTuple):
+    """What is known of a tile along each axis; a scalar is a tile of one element.
+
+    Attributes:
+        contiguity: Elements in aligned groups of so many grow by one.
+        divisibility: Divides the first element of every such group, and so each where groups are
+            single elements.
+        constancy: Elements in aligned groups of so many are equal.
+        number: The element, if all are one number.
+    """
+
+    contiguity: tuple[int, ...]
+    divisibility: tuple[int, ...]
+    constancy: tuple[int, ...]
+    number: int | None = None
+
+    def divides(self, number: int, axis: int = 0) -> bool:
+        """Return whether a number divides the first elements of groups along an axis."""
+        return self.divisibility[axis] % number == 0
+
+    @property
+    def of_all(self) -> int:
+        """A number that divides every element."""
+        pairs = zip(self.contiguity, self.divisibility, strict=True)
+        known = [divisor for length, divisor in pairs if length == 1]
+        return 0 if 0 in known else max(known, default=1)
+
+
+def _within(info: AxisInfo, axis: int, length: int) -> int:
+    """Return what divides the first elements of groups that are no longer than a tile's own."""
+    divisor = info.divisibility[axis]
+    return divisor if info.contiguity[axis] <= length else gcd(divisor, length)
+
+
+class AxisInfoDomain(Integers[AxisInfo]):
+    """The domain of axis info, of results of one shape.
+
+    Args:
+        shape: Of the result; `(1,)` of a scalar.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+
+    def uniform(self, divisor: int, number: int | None = None) -> AxisInfo:
+        """Return the info of one number in every lane."""
+        rank = len(self._shape)
+        return AxisInfo((1,) * rank, (divisor,) * rank, self._shape, number)
+
+    def constant(self, number: int) -> AxisInfo:
+        return self.uniform(abs(number), number)
+
+    def coordinate(self, axis: int, extent: int) -> AxisInfo:
+        own = [n == axis for n in range(len(self._shape))]
+        return AxisInfo(
+            tuple(extent if here else 1 for here in own),
+            tuple(0 if here else 1 for here in own),
+            tuple(1 if here else n for here, n in zip(own, self._shape, strict=True)),
+        )
+
+    def program(self, axis: int) -> AxisInfo:
+        return self.uniform(1)
+
+    def programs(self, axis: int) -> AxisInfo:
+        return self.uniform(1)
+
+    def add(self, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+        contiguity, divisibility = [], []
+        for axis in range(len(self._shape)):
+            length = max(
+                gcd(a.contiguity[axis], b.constancy[axis]),
+                gcd(a.constancy[axis], b.contiguity[axis]),
+            )
+            contiguity.append(length)
+            divisibility.append(gcd(_within(a, axis, length), _within(b, axis, length)))
+        number = None if a.number is None or b.number is None else a.number + b.number
+        constancy = tuple(map(gcd, a.constancy, b.constancy))
+        return AxisInfo(tuple(contiguity), tuple(divisibility), constancy, number)
+
+    def subtract(self, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+        return self.add(a, self.multiply(b, self.constant(-1)))
+
+    def multiply(self, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+        if 1 in (a.number, b.number):
+            return a if b.number == 1 else b
+        number = None if a.number is None or b.number is None else a.number * b.number
+        constancy = tuple(map(gcd, a.constancy, b.constancy))
+        divisor = a.of_all * b.of_all
+        rank = len(self._shape)
+        return AxisInfo((1,) * rank, (divisor,) * rank, constancy, number)
+
+    def shift_left(self, a: AxisInfo, by: AxisInfo) -> AxisInfo:
+        if by.number is None or not 0 <= by.number < 64:
+            raise UnknownError
+        return self.multiply(a, self.constant(1 << by.number))
+
+    def choose(self, condition: AxisInfo, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+        constancy = tuple(map(gcd, map(gcd, condition.constancy, a.constancy), b.constancy))
+        return self.uniform(gcd(a.of_all, b.of_all))._replace(constancy=constancy)
+
+
+class AxisInfoAnalysis(OnDemand[AxisInfo]):
+    """The axis info of the values of a function.
+
+    Args:
+        divisors: What divides the function's parameters.
+    """
+
+    def __init__(self, divisors: Mapping[Value, int]) -> None:
+        super().__init__()
+        self._divisors = divisors
+
+    def inputs(self, value: Value) -> Sequence[Value]:
+        op = value.defining_op
+        if op is not None:
+            return () if op.regions else op.operands
+        found = counted_loop(value)
+        if found is None:
+            return ()
+        loop, number = found
+        if number >= 0:
+            return (carried_values(loop)[number].initial,)
+        bounds = loop.loop_bounds
+        assert bounds is not None
+        return bounds[0], bounds[2]
+
+    def compute(self, value: Value) -> AxisInfo:
+        domain = AxisInfoDomain(shape_of(value.type) or (1,))
+        if value in self._divisors:
+            return domain.uniform(self._divisors[value])
+        unknown = domain.uniform(1)
+        if value.is_tensor:
+            unknown = unknown._replace(constancy=(1,) * len(unknown.constancy))
+        op, inputs = value.defining_op, [self.known[each] for each in self.inputs(value)]
+        if op is None:
+            return self._carried(value, domain, inputs) or unknown
+        if (lanes := moved_lanes(value)) is not None and lanes.axes is not None:
+            return self._viewed(domain, inputs[lanes.operand], lanes.axes)
+        shapes = {shape_of(operand.type) for operand in op.operands}
+        if op.regions or not shapes <= {shape_of(value.type)}:
+            return unknown
+        return meaning(domain, op, inputs) or unknown
+
+    def _carried(
+        self, value: Value, domain: AxisInfoDomain, inputs: Sequence[AxisInfo]
+    ) -> AxisInfo | None:
+        """Return the info of a loop's counter, or of what grows by equal steps."""
+        found = counted_loop(value)
+        if found is None:
+            return None
+        loop, number = found
+        if number < 0:
+            return domain.uniform(gcd(*(each.of_all for each in inputs)))
+        carried = carried_values(loop)[number]
+        return inputs[0] if carried.yielded is carried.argument else None
+
+    def _viewed(
+        self, domain: AxisInfoDomain, inner: AxisInfo, axes: Sequence[int | None]
+    ) -> AxisInfo:
+        """Return the info of a view: that of its operand along other axes."""
+        found = domain.uniform(inner.of_all, inner.number)
+        contiguity, divisibility, constancy = map(list, found[:3])
+        for n, axis in enumerate(axes):
+            if axis is not None:
+                contiguity[axis], divisibility[axis] = inner.contiguity[n], inner.divisibility[n]
+                constancy[axis] = inner.constancy[n]
+        return AxisInfo(tuple(contiguity), tuple(divisibility), tuple(constancy), inner.number)

@@ -1,0 +1,121 @@
+"""Uniform and regular tiles: the same in every lane, or built of ranges and such tiles."""
+
+from __future__ import annotations
+
+from ttools.ir.core import Operation, Value
+from ttools.ir.dataflow import OnDemand
+from ttools.ir.dialects.integers import Integers
+from ttools.ir.dialects.traits import (
+    COMMUTATIVE,
+    DIVIDES,
+    ELEMENTWISE,
+    FROM_COORDINATES,
+    REGULAR,
+    VIEW,
+)
+from ttools.ir.semantics import meaning
+
+
+class _Sums(Integers["tuple[Value, ...]"]):
+    """The operands of which an operation is the sum."""
+
+    def add(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
+        return a + b
+
+    def displace(self, pointer: tuple[Value, ...], offset: tuple[Value, ...]) -> tuple[Value, ...]:
+        return pointer + offset
+
+
+class _SumsAndProducts(_Sums):
+    """The operands of which an operation is the sum or the product."""
+
+    def multiply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
+        return a + b
+
+
+def summands(op: Operation) -> tuple[Value, Value] | None:
+    """Return the two values of which an operation is the sum, a pointer first; None of others."""
+    found = meaning(_Sums(), op, [(operand,) for operand in op.operands]) or ()
+    return found if len(found) == 2 else None
+
+
+class _Uniform(OnDemand[bool]):
+    """Whether all lanes of a value are the same by construction."""
+
+    def compute(self, value: Value) -> bool:
+        op = value.defining_op
+        if not value.is_tensor or op is None:
+            return not value.is_tensor
+        if op.has(FROM_COORDINATES):
+            return op.constant is not None and op.constant.is_splat
+        if (op.has(VIEW) and len(op.operands) == 1) or op.has(ELEMENTWISE):
+            return all(self.known[operand] for operand in op.operands)
+        return False
+
+
+class _Regular(OnDemand[bool]):
+    """Whether a pointer or index is built of ranges and uniform values only."""
+
+    def __init__(self, uniform: _Uniform) -> None:
+        super().__init__()
+        self._uniform = uniform
+
+    def compute(self, value: Value) -> bool:
+        op = value.defining_op
+        if not value.is_tensor or op is None:
+            return True  # carried: classified by its initial value elsewhere
+        if op.has(VIEW, FROM_COORDINATES, REGULAR):
+            return all(self.known[operand] for operand in op.operands)
+        return self._uniform.of(value)
+
+
+class Regularity:
+    """Looks at the tiles of one function, at each once."""
+
+    def __init__(self) -> None:
+        self._uniform = _Uniform()
+        self._regular = _Regular(self._uniform)
+
+    def is_uniform(self, value: Value) -> bool:
+        """Return whether all elements of a tensor are the same by construction."""
+        return self._uniform.of(value)
+
+    def is_regular(self, value: Value) -> bool:
+        """Return whether a pointer or index is built of ranges and uniform values only."""
+        return self._regular.of(value)
+
+    def is_index_arithmetic(self, op: Operation) -> bool:
+        """Return whether an operation only moves a regular index, which costs nothing per lane."""
+        operands = [(operand,) for operand in op.operands]
+        found = meaning(_SumsAndProducts(), op, operands)
+        return found is not None and len(found) == 2 and self.is_regular(op.results[0])
+
+    def is_index_division(self, op: Operation) -> bool:
+        """Return whether an operation divides a regular index by one number.
+
+        It mostly does so once per chunk. Stored, the result would no longer be seen to be the same,
+        or contiguous, within a chunk.
+        """
+        if not op.has(DIVIDES):
+            return False
+        index, divisor = op.operands
+        regular = self.is_regular(index) and not self.is_uniform(index)
+        return regular and self.is_uniform(divisor)
+
+    def increments(self, argument: Value, yielded: Value) -> tuple[Value, ...] | None:
+        """Return the uniform addends that make `yielded` of `argument`; None if there is more."""
+        addends: list[Value] = []
+        value = yielded
+        while value is not argument:
+            op = value.defining_op
+            summed = summands(op) if op is not None else None
+            if op is None or summed is None:
+                return None
+            first, second = summed
+            if op.has(COMMUTATIVE) and self.is_uniform(first) and not self.is_uniform(second):
+                first, second = second, first
+            if not self.is_uniform(second):
+                return None
+            addends.append(second)
+            value = first
+        return tuple(addends)

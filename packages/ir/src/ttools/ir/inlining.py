@@ -1,0 +1,118 @@
+"""Inlining of calls: passes that follow values then see one function.
+
+Triton inlines all but functions marked `noinline`. Owns the copying of a body into its caller;
+calls that cannot be inlined stay and are named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ttools.core.location import SourceLocation
+from ttools.ir import Block, Module, Operation, Region, Value
+from ttools.ir.dialects.traits import CALL
+from ttools.ir.rewriting import add_operand, replace_uses
+
+
+def inline_calls(module: Module) -> list[Operation]:
+    """Replaces calls by the bodies of their callees, callees that become unused are removed.
+
+    Returns:
+        The calls that stay: their callee has several blocks (an early return) or is recursive.
+    """
+    kernel = module.kernel
+    while any(_inline_in(block, module) for block in _blocks(kernel)):
+        pass
+    remaining = [op for op in kernel.walk() if op.has(CALL)]
+    if not remaining:
+        name = str(kernel.attributes["sym_name"])
+        module.functions = {name: kernel}
+    return remaining
+
+
+def _blocks(op: Operation) -> list[Block]:
+    return [b for inner in op.walk() for region in inner.regions for b in region.blocks]
+
+
+def _inline_in(block: Block, module: Module) -> bool:
+    """Inlines the calls directly in one block; whether there were any."""
+    operations: list[Operation] = []
+    for op in block.operations:
+        callee = module.functions.get(str(op.attributes.get("callee")))
+        if not op.has(CALL) or callee is None or not _can_inline(callee, module):
+            operations.append(op)
+            continue
+        body = callee.regions[0].entry
+        values = dict(zip(body.arguments, op.operands, strict=True))
+        copies = [_clone(inner, values, block, op.location) for inner in body.operations[:-1]]
+        for result, returned in zip(op.results, body.terminator.operands, strict=True):
+            replace_uses(result, values[returned])
+        for index, operand in enumerate(op.operands):
+            operand.uses.remove((op, index))
+        operations += copies
+    changed = len(operations) != len(block.operations) or any(
+        a is not b for a, b in zip(operations, block.operations, strict=True)
+    )
+    block.operations[:] = operations
+    return changed
+
+
+def _can_inline(callee: Operation, module: Module) -> bool:
+    return len(callee.regions[0].blocks) == 1 and not _reaches(callee, callee, module, set())
+
+
+def _reaches(start: Operation, target: Operation, module: Module, seen: set[int]) -> bool:
+    """Whether calls lead from `start` to `target`."""
+    for op in start.walk():
+        callee = module.functions.get(str(op.attributes.get("callee")))
+        if not op.has(CALL) or callee is None:
+            continue
+        if callee is target:
+            return True
+        if id(callee) not in seen:
+            seen.add(id(callee))
+            if _reaches(callee, target, module, seen):
+                return True
+    return False
+
+
+def _clone(
+    op: Operation, values: dict[Value, Value], parent: Block, call: SourceLocation | None
+) -> Operation:
+    """A copy of an operation of a single-block body, its operands replaced by `values`."""
+    copy = Operation(
+        op.name,
+        attributes=dict(op.attributes),
+        location=_called_from(op.location, call),
+        parent=parent,
+    )
+    for operand in op.operands:
+        add_operand(copy, values.get(operand, operand))
+    for result in op.results:
+        location = _called_from(result.location, call)
+        values[result] = Value(result.type, result.name, copy, result.index, location)
+        copy.results.append(values[result])
+    for region in op.regions:
+        copied = Region(parent=copy)
+        copy.regions.append(copied)
+        for block in region.blocks:
+            target = Block(parent=copied)
+            copied.blocks.append(target)
+            for argument in block.arguments:
+                location = _called_from(argument.location, call)
+                values[argument] = Value(
+                    argument.type, argument.name, target, argument.index, location
+                )
+                target.arguments.append(values[argument])
+        for block, target in zip(region.blocks, copied.blocks, strict=True):
+            target.operations += [_clone(inner, values, target, call) for inner in block.operations]
+    return copy
+
+
+def _called_from(
+    location: SourceLocation | None, call: SourceLocation | None
+) -> SourceLocation | None:
+    if location is None or call is None:
+        return location or call
+    outer = SourceLocation(call.file, call.line, call.column, call.name)
+    return replace(location, callers=(*location.callers, outer, *call.callers))

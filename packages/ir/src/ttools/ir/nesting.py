@@ -1,0 +1,52 @@
+"""Where an operation stands: in which loops and regions, and in which operation of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ttools.ir import Block, Operation, Value
+from ttools.ir.dialects.traits import COMBINES, LOOP
+
+
+def outside_combines(op: Operation) -> Iterator[Operation]:
+    """`op` and what is in it, but for the combine regions of reductions, scans and maps."""
+    yield op
+    if op.regions and not op.has(COMBINES):
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    if inner.regions:
+                        yield from outside_combines(inner)
+                    else:
+                        yield inner
+
+
+def loop_depth(block: Block | None) -> int:
+    """How many loops a block lies in."""
+    depth = 0
+    parent = None if block is None else block.parent_op
+    while parent is not None:
+        depth += parent.has(LOOP)
+        parent = parent.parent_op
+    return depth
+
+
+def definition_depth(value: Value) -> int:
+    """How many loops a value is computed in."""
+    op = value.defining_op
+    return loop_depth(op.parent if op is not None else None)
+
+
+def around(op: Operation, block: Block) -> Iterator[Operation]:
+    """The operations that contain `op`, from the innermost to those directly in `block`."""
+    while op.parent is not block and (parent := op.parent_op) is not None:
+        yield parent
+        op = parent
+
+
+def ancestor_in(op: Operation, block: Block) -> Operation | None:
+    """The operation directly in `block` that is or contains `op`."""
+    current: Operation | None = op
+    while current is not None and current.parent is not block:
+        current = current.parent_op
+    return current

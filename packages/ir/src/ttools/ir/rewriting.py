@@ -1,0 +1,297 @@
+"""Rewriting of the IR: inserting operations and carrying further values through control flow.
+
+Owns what keeps a module consistent while it grows: the uses of values, the parents of operations,
+and where new operations go. Insertions are collected by a `Rewriter` and take effect together, so
+that a pass may walk the module as it was. Must not know why a pass rewrites.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+
+from ttools.core.location import SourceLocation
+from ttools.ir import (
+    Attribute,
+    Block,
+    Constant,
+    IntegerType,
+    Operation,
+    Region,
+    TensorType,
+    Type,
+    Value,
+    element_type,
+    shape_of,
+)
+
+BOOLEAN = IntegerType(1)
+
+
+def with_element(type: Type, element: Type) -> Type:
+    """A type of the same shape as `type` with another element."""
+    return TensorType(type.shape, element) if isinstance(type, TensorType) else element
+
+
+# ---- operands, results, arguments
+
+
+def set_operand(op: Operation, index: int, value: Value) -> None:
+    """Replaces one operand; what a branch forwards changes through `forward` alone."""
+    op.operands[index].uses.remove((op, index))
+    op.operands[index] = value
+    value.uses.append((op, index))
+
+
+def add_operand(op: Operation, value: Value) -> None:
+    """Adds a last operand."""
+    value.uses.append((op, len(op.operands)))
+    op.operands.append(value)
+
+
+def add_result(op: Operation, type: Type) -> Value:
+    """Adds a last result."""
+    value = Value(type, "shadow", op, len(op.results), op.location)
+    op.results.append(value)
+    return value
+
+
+def add_argument(block: Block, type: Type, name: str = "shadow") -> Value:
+    """Adds a last argument to a block."""
+    location = block.arguments[0].location if block.arguments else None
+    value = Value(type, name, block, len(block.arguments), location)
+    block.arguments.append(value)
+    return value
+
+
+def replace_uses(
+    old: Value,
+    new: Value,
+    keep: Operation | None = None,
+    within: Container[Operation] | None = None,
+) -> None:
+    """Replaces `old` by `new` in its users, or in those `within` some, except in `keep`."""
+    for user, index in list(old.uses):
+        if user is keep or (within is not None and user not in within):
+            continue
+        old.uses.remove((user, index))
+        user.operands[index] = new
+        new.uses.append((user, index))
+        for _, forwarded in user.successors:
+            forwarded[:] = [new if v is old else v for v in forwarded]
+
+
+def forward(branch: Operation, successor: int, values: Sequence[Value]) -> None:
+    """Has a branch pass further values to one of its successors."""
+    count = len(branch.operands) - sum(len(passed) for _, passed in branch.successors)
+    own = branch.operands[:count]
+    branch.successors[successor][1].extend(values)
+    for value in {id(v): v for v in branch.operands}.values():
+        value.uses = [use for use in value.uses if use[0] is not branch]
+    branch.operands = []
+    for value in [*own, *(v for _, passed in branch.successors for v in passed)]:
+        add_operand(branch, value)
+    if "operandSegmentSizes" in branch.attributes:
+        sizes = tuple(len(passed) for _, passed in branch.successors)
+        branch.attributes["operandSegmentSizes"] = (*(1,) * len(own), *sizes)
+
+
+def add_parameter(
+    function: Operation, type: Type, attributes: dict[str, Attribute] | None = None
+) -> Value:
+    """Adds a last parameter to a function."""
+    described = function.attributes["arg_attrs"]
+    assert isinstance(described, tuple)
+    function.attributes["arg_attrs"] = (*described, attributes or {})
+    return add_argument(function.regions[0].entry, type, "hidden")
+
+
+# ---- insertion
+
+
+class Builder:
+    """Makes operations at one place; every method returns the value that it makes.
+
+    Args:
+        operations: where they are collected.
+        block: the block they will be in.
+        location: what they belong to in the source.
+    """
+
+    def __init__(
+        self, operations: list[Operation], block: Block | None, location: SourceLocation | None
+    ) -> None:
+        self._operations = operations
+        self._block = block
+        self.location = location
+
+    def operation(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        types: Sequence[Type] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        op = Operation(
+            name,
+            attributes=dict(attributes or {}),
+            regions=list(regions),
+            location=self.location,
+            parent=self._block,
+        )
+        for operand in operands:
+            add_operand(op, operand)
+        for type in types:
+            add_result(op, type)
+        for region in regions:
+            region.parent = op
+        self._operations.append(op)
+        return op
+
+    def value(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        type: Type,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Value:
+        """The result of an operation with one."""
+        return self.operation(name, operands, [type], attributes).result
+
+    def constant(self, type: Type, number: int) -> Value:
+        """An integer, or a tensor of equal ones."""
+        element = element_type(type)
+        assert isinstance(element, IntegerType)
+        data = Constant(type, (number & ((1 << element.width) - 1),))
+        return self.value("arith.constant", [], type, {"value": data})
+
+    def spread(self, value: Value, like: Type) -> Value:
+        """A scalar as a tensor of the shape of `like`; anything else as it is."""
+        if value.is_tensor or not isinstance(like, TensorType):
+            return value
+        return self.value("tt.splat", [value], TensorType(like.shape, value.type))
+
+    def binary(self, name: str, a: Value, b: Value) -> Value:
+        """`arith.<name>` of two values of one type, one of which may be a scalar."""
+        a, b = self.spread(a, b.type), self.spread(b, a.type)
+        return self.value(f"arith.{name}", [a, b], a.type)
+
+    def any_of(self, values: Sequence[Value]) -> Value:
+        """The disjunction of one or more conditions."""
+        first, *rest = values
+        for value in rest:
+            first = self.binary("ori", first, value)
+        return first
+
+    def negate(self, condition: Value) -> Value:
+        return self.binary("xori", condition, self.constant(condition.type, 1))
+
+    def compare(self, predicate: str, a: Value, b: Value) -> Value:
+        """`arith.cmpi`; one of the operands may be a scalar."""
+        a, b = self.spread(a, b.type), self.spread(b, a.type)
+        type = with_element(a.type, BOOLEAN)
+        return self.value("arith.cmpi", [a, b], type, {"predicate": predicate})
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """`arith.select`; the condition may be a scalar."""
+        return self.value("arith.select", [condition, a, b], a.type)
+
+    def cast(self, value: Value, element: Type, name: str) -> Value:
+        """A value with another element type, by the operation `name`."""
+        return self.value(name, [value], with_element(value.type, element))
+
+    def signed(self, value: Value, width: int) -> Value:
+        """An integer extended with its sign, or as it is if it has that width."""
+        element = element_type(value.type)
+        assert isinstance(element, IntegerType)
+        if element.width >= width:
+            return value
+        name = "arith.extui" if element.width == 1 else "arith.extsi"
+        return self.cast(value, IntegerType(width), name)
+
+    def expand(self, value: Value, axis: int) -> Value:
+        """`tt.expand_dims`."""
+        shape = shape_of(value.type)
+        type = TensorType((*shape[:axis], 1, *shape[axis:]), element_type(value.type))
+        return self.value("tt.expand_dims", [value], type, {"axis": axis})
+
+    def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """`tt.broadcast` of a tensor whose other extents are 1."""
+        if shape_of(value.type) == shape:
+            return value
+        return self.value("tt.broadcast", [value], TensorType(shape, element_type(value.type)))
+
+    def combine(
+        self, op_name: str, value: Value, axis: int, combine: str, *, reverse: bool = False
+    ) -> Value:
+        """`tt.reduce` or `tt.scan` of one tensor with one operation, `ori` for example."""
+        assert isinstance(value.type, TensorType)
+        shape, element = value.type.shape, value.type.element
+        block = Block()
+        a, b = add_argument(block, element), add_argument(block, element)
+        result = Builder(block.operations, block, self.location).binary(combine, a, b)
+        end = Operation(f"{op_name}.return", location=self.location, parent=block)
+        add_operand(end, result)
+        block.operations.append(end)
+        region = Region([block])
+        block.parent = region
+        type: Type = value.type
+        attributes: dict[str, Attribute] = {"axis": axis}
+        if op_name == "tt.reduce":
+            rest = (*shape[:axis], *shape[axis + 1 :])
+            type = TensorType(rest, element) if rest else element
+        else:
+            attributes["reverse"] = reverse
+        return self.operation(op_name, [value], [type], attributes, [region]).result
+
+
+def _unnamed(location: SourceLocation | None) -> SourceLocation | None:
+    """The same place without its variables: what is inserted there is not what they hold."""
+    if location is None:
+        return location
+    callers = tuple(replace(call, name=None) for call in location.callers)
+    return replace(location, name=None, callers=callers)
+
+
+class Rewriter:
+    """Collects insertions into a module and applies them together.
+
+    Insertions at one place keep the order in which they were made.
+    """
+
+    def __init__(self) -> None:
+        self._before: defaultdict[Operation, list[Operation]] = defaultdict(list)
+        self._after: defaultdict[Operation, list[Operation]] = defaultdict(list)
+        self._start: defaultdict[Block, list[Operation]] = defaultdict(list)
+
+    def before(self, op: Operation) -> Builder:
+        """A builder whose operations come right before `op`."""
+        return Builder(self._before[op], op.parent, _unnamed(op.location))
+
+    def after(self, op: Operation) -> Builder:
+        """A builder whose operations come right after `op`."""
+        return Builder(self._after[op], op.parent, _unnamed(op.location))
+
+    def start(self, block: Block, location: SourceLocation | None = None) -> Builder:
+        """A builder whose operations come first in `block`."""
+        if location is None and block.operations:
+            location = block.operations[0].location
+        return Builder(self._start[block], block, location)
+
+    def apply(self) -> None:
+        """Puts all insertions in place; the rewriter may be used again afterwards."""
+        blocks = {op.parent for op in (*self._before, *self._after)} | set(self._start)
+        for block in blocks:
+            assert block is not None
+            operations = list(self._start.get(block, ()))
+            for op in block.operations:
+                operations += self._before.get(op, ())
+                operations.append(op)
+                operations += self._after.get(op, ())
+            # In place: others may hold the list.
+            block.operations[:] = operations
+        self._before.clear()
+        self._after.clear()
+        self._start.clear()

@@ -1,0 +1,147 @@
+"""What operations mean, by their declarations: integers in any domain, and the lanes of views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from ttools.ir.core import IntegerType, Operation, Value, element_type, shape_of
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.coordinates import Lanes, ViewShapes
+from ttools.ir.dialects.integers import Integers, UnknownError
+
+T = TypeVar("T")
+
+
+def width_of(value: Value) -> int:
+    """Return the bits of an integer's elements, 0 for anything else."""
+    element = element_type(value.type)
+    return element.width if isinstance(element, IntegerType) else 0
+
+
+def meaning(domain: Integers[T], op: Operation, operands: Sequence[T]) -> T | None:
+    """Return what a domain knows of an operation's exact result, by what it knows of the operands.
+
+    Returns:
+        None where it knows nothing, or the operation declares no meaning of integers.
+    """
+    meant = declared(op.name).integer
+    if meant is None:
+        return None
+    try:
+        found: T = meant(domain, operands, op)
+    except UnknownError:
+        return None
+    return found
+
+
+def is_known(domain: Integers[T], op: Operation, operands: Sequence[T]) -> bool:
+    """Return whether a domain knows anything of an operation's result."""
+    meant = declared(op.name).integer
+    if meant is None:
+        return False
+    try:
+        meant(domain, operands, op)
+    except UnknownError:
+        return False
+    return True
+
+
+def is_view(op: Operation) -> bool:
+    """Return whether the lanes of an operation's results are lanes of its operands."""
+    return declared(op.name).lanes is not None
+
+
+def lanes_of(value: Value) -> tuple[Lanes, ...]:
+    """Return the lanes of each operand that the lanes of a view's result are; `()` of no view."""
+    op = value.defining_op
+    lanes = declared(op.name).lanes if op is not None else None
+    if op is None or lanes is None:
+        return ()
+    shapes = [shape_of(operand.type) for operand in op.operands]
+    return lanes(ViewShapes(op.attributes, shapes, shape_of(value.type), value.index))
+
+
+def moved_lanes(value: Value) -> Lanes | None:
+    """Return how a view shows the lanes of its one operand, axis by axis.
+
+    Returns:
+        None where the value is no view, has several operands, or keeps no axes.
+    """
+    found = lanes_of(value)
+    return found[0] if len(found) == 1 and found[0].axes is not None else None
+
+
+def axes_through(value: Value) -> tuple[int | None, ...] | None:
+    """Return for each axis of a view's operand that of the result along which all of it lies.
+
+    An axis of the operand that lies along none has one coordinate only.
+
+    Returns:
+        None where `moved_lanes` is None, or the view leaves lanes of its operand out.
+    """
+    lanes, op = moved_lanes(value), value.defining_op
+    if lanes is None or lanes.axes is None or op is None:
+        return None
+    extents = zip(lanes.axes, shape_of(op.operands[lanes.operand].type), strict=True)
+    return lanes.axes if all(axis is not None or n == 1 for axis, n in extents) else None
+
+
+def number_of(value: Value) -> int | None:
+    """Return the number that a value is in every lane, through views; None if it is none."""
+    while (op := value.defining_op) is not None and len(lanes_of(value)) == 1:
+        value = op.operands[0]
+    numbers = op.constant_integers if op is not None else None
+    return numbers[0] if numbers and len(set(numbers)) == 1 else None
+
+
+class Logic(NamedTuple):
+    """A condition that is made of others."""
+
+    kind: Literal["and", "or", "not"]
+    operands: tuple[Value, ...]
+
+
+class _Logic(Integers[Any]):
+    def bits_and(self, a: Value, b: Value) -> Logic:
+        return Logic("and", (a, b))
+
+    def bits_or(self, a: Value, b: Value) -> Logic:
+        return Logic("or", (a, b))
+
+    def bits_xor(self, a: Value, b: Value) -> Logic:
+        for value, other in ((a, b), (b, a)):
+            if number_of(other) == 1:
+                return Logic("not", (value,))
+        raise UnknownError
+
+
+def logic(op: Operation) -> Logic | None:
+    """Return how a condition is made of others; None of any other operation."""
+    found = meaning(_Logic(), op, op.operands) if op.operand_bits == 1 else None
+    return found if isinstance(found, Logic) else None
+
+
+def conjunction(op: Operation) -> tuple[Value, ...]:
+    """Return the conditions of which a condition is the conjunction; `()` of any other."""
+    found = logic(op)
+    return found.operands if found is not None and found.kind == "and" else ()
+
+
+class Comparison(NamedTuple):
+    """A comparison of integers: `slt`, `uge`, `eq`, … of two values."""
+
+    predicate: str
+    left: Value
+    right: Value
+
+
+class _Comparisons(Integers[Any]):
+    def compare(self, predicate: str, a: Value, b: Value) -> Comparison:
+        return Comparison(predicate, a, b)
+
+
+def comparison(op: Operation) -> Comparison | None:
+    """Return the comparison that an operation is; None of any other."""
+    found = meaning(_Comparisons(), op, op.operands)
+    return found if isinstance(found, Comparison) else None

@@ -1,0 +1,163 @@
+"""What is declared of operations: complete, consistent, and said in one place only."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.source_trees import SOURCES, nodes
+
+import ttools.interpreter.emit.rules  # noqa: F401 - registers the lowerings
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.function import FUSED, FUSION_GROUP, LANE_SWAP, ROOTS
+from ttools.ir import IntegerType, Operation, Value, dialects
+from ttools.ir.dialects import OPERATIONS, UNKNOWN, declared, traits
+from ttools.ir.dialects.traits import (
+    ATOMIC,
+    CALL,
+    COMBINES,
+    ELEMENTWISE,
+    LOOP,
+    PURE,
+    READS,
+    STRUCTURED,
+    TERMINATOR,
+    VIEW,
+    WRITES,
+)
+from ttools.ir.parser import parse_module
+
+#: Files that may list operations: their declarations and lowerings, and what they do to symbols.
+_ROOMS = ("dialects", "lower", "elementwise")
+#: How often other files name an operation, which is to be no more.
+_NAMED = 188
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_has_traits(name: str) -> None:
+    assert OPERATIONS[name].traits
+
+
+def test_what_is_lowered_is_declared() -> None:
+    lowered = {*ROOTS, *FUSED} - {LANE_SWAP, FUSION_GROUP}
+    assert lowered <= set(OPERATIONS)
+
+
+def test_elementwise_operations_are_those_with_such_a_lowering() -> None:
+    said = {name for name, op in OPERATIONS.items() if ELEMENTWISE in op.traits}
+    assert said - {"tt.addptr"} == {n for n in OPERATIONS if elementwise.is_elementwise(n)}
+
+
+@pytest.mark.parametrize(
+    ("trait", "implied"),
+    [
+        (LOOP, {STRUCTURED}),
+        (VIEW, {PURE}),
+    ],
+)
+def test_traits_that_imply_others(trait: traits.Trait, implied: set[traits.Trait]) -> None:
+    holders = [op for op in OPERATIONS.values() if trait in op.traits]
+    assert holders
+    assert all(implied <= op.traits for op in holders)
+
+
+def test_atomics_access_memory() -> None:
+    holders = [op for op in OPERATIONS.values() if ATOMIC in op.traits]
+    assert holders
+    assert all(op.traits & {READS, WRITES} for op in holders)
+
+
+def test_traits_that_exclude_each_other() -> None:
+    for name, op in OPERATIONS.items():
+        assert not (PURE in op.traits and op.traits & {READS, WRITES, CALL}), name
+        assert not (TERMINATOR in op.traits and op.traits & {STRUCTURED, COMBINES}), name
+
+
+def test_what_is_unknown_may_do_anything() -> None:
+    op = Operation("other.thing")
+    assert declared("other.thing") is UNKNOWN
+    assert not op.has(PURE, VIEW, ELEMENTWISE)
+    assert op.mask is None
+
+
+def test_operands_have_names() -> None:
+    module = parse_module("""
+module {
+  tt.func public @k(%p: !tt.ptr<f32>, %m: i1, %v: f32) {
+    %a = tt.load %p : !tt.ptr<f32>
+    %b = tt.load %p, %m : !tt.ptr<f32>
+    %c = tt.load %p, %m, %v : !tt.ptr<f32>
+    tt.store %p, %v : !tt.ptr<f32>
+    tt.store %p, %v, %m : !tt.ptr<f32>
+    tt.return
+  }
+}
+""")
+    p, m, v = module.kernel.regions[0].entry.arguments
+    operations = module.kernel.regions[0].entry.operations
+    named = [(op.address, op.mask, op.operand("other")) for op in operations[:5]]
+    assert named == [(p, None, None), (p, m, None), (p, m, v), (p, None, None), (p, m, None)]
+    assert operations[3].operand("value") is v
+    assert operations[0].operand("nothing of that name") is None
+
+
+def test_operands_of_groups_are_found_by_their_sizes() -> None:
+    op = Operation("tt.dot_scaled")
+    a, b, c, scale = (Value(IntegerType(8), name, op, 0) for name in ("a", "b", "c", "scale"))
+    op.operands = [a, b, c, scale]
+    op.attributes["operandSegmentSizes"] = (1, 1, 1, 0, 1)
+    assert op.operand("a_scale") is None
+    assert op.operand("b_scale") is scale
+
+
+def _is_table(node: ast.AST) -> bool:
+    """Whether three or more operations are listed."""
+    if isinstance(node, ast.Dict):
+        entries = node.keys
+    elif isinstance(node, ast.Set | ast.Tuple | ast.List):
+        entries = list(node.elts)
+    else:
+        return False
+    texts = [e.value for e in entries if isinstance(e, ast.Constant)]
+    return sum(isinstance(t, str) and t in OPERATIONS for t in texts) >= 3
+
+
+def _others() -> Iterator[tuple[Path, ast.AST]]:
+    """What is in the files that should ask operations rather than know their names."""
+    return nodes(OPERATIONS, (p for p in SOURCES if not set(_ROOMS) & set(p.parts)))
+
+
+def test_no_other_file_lists_operations() -> None:
+    found = [(path, n.lineno) for path, n in _others() if isinstance(n, ast.expr) and _is_table(n)]
+    assert not found
+
+
+def test_names_of_operations_become_fewer() -> None:
+    """Names that other files compare or build; a new operation may be missing from each of them."""
+    named = Counter(
+        path.name
+        for path, node in _others()
+        if isinstance(node, ast.Constant) and node.value in OPERATIONS
+    )
+    assert named.total() == _NAMED, f"set it to {named.total()} if it is less: {named}"
+
+
+def test_the_ir_is_light() -> None:
+    """Parser, declarations, IR and domains are used without an engine: they import none."""
+    script = """
+import importlib, pkgutil, sys
+
+for module in pkgutil.walk_packages([sys.argv[1]], "ttools.ir."):
+    importlib.import_module(module.name)
+print(*{"torch", "triton", "llvmlite", "numpy"}.intersection(sys.modules))
+"""
+    room = Path(dialects.__file__).parents[1]
+    found = subprocess.run(
+        [sys.executable, "-c", script, str(room)], capture_output=True, text=True, check=True
+    )
+    assert not found.stdout.split()
