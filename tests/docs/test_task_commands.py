@@ -57,8 +57,8 @@ def test_softmax():
     x = torch.randn(3, 20, device="cuda")
     torch.testing.assert_close(softmax(x), reference(x))
 """
-#: What a page tells to type that is none of this machine's: another candidate's folder, a GPU.
-_ELSEWHERE = re.compile(r"--on gpu|candidates/|base\.json|--write-tests")
+#: Commands that need what is not here: a GPU, another candidate's folder, a file of the reader's.
+_ELSEWHERE = re.compile(r"--on gpu|candidates/|base\.json|--write-tests|\bFILE\.py\b")
 
 
 def commands(page: Path) -> list[str]:
