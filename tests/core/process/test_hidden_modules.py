@@ -13,7 +13,7 @@ from ttools.core.process.hidden_modules import hiding_advice, hiding_files
 @pytest.mark.parametrize("name", ["torch", "triton", "numpy", "json", "random", "ttools"])
 def test_a_module_that_hides_a_package(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.py").touch()
-    (tmp_path / "kernels.py").touch()
+    (tmp_path / "kernels_of_this_test.py").touch()
     assert hiding_files(tmp_path) == {name: tmp_path / f"{name}.py"}
     advice = hiding_advice(tmp_path)
     assert advice is not None
@@ -38,7 +38,7 @@ def test_files_that_hide_nothing(tmp_path: Path, name: str) -> None:
 def test_the_folder_may_be_on_the_path_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("numpy.py", "torch.py", "kernels.py"):
+    for name in ("numpy.py", "torch.py", "kernels_of_this_test.py"):
         (tmp_path / name).touch()
     monkeypatch.syspath_prepend(tmp_path)
     assert list(hiding_files(tmp_path)) == ["numpy", "torch"]

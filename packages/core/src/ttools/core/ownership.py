@@ -35,7 +35,7 @@ _ENTRY = "ttools_entry"
 _PACKAGES: dict[str, Owner] = {
     **dict.fromkeys(
         (
-            *("ttools.core", "ttools.interpreter", "ttools.watch", "ttools.sanitizer"),
+            *("ttools.core", "ttools.ir", "ttools.interpreter", "ttools.watch", "ttools.sanitizer"),
             *("ttools.profiler", "ttools.tuner", "ttools.fuzz", "ttools.verifier", "ttools.cli"),
             *("ttools_triton", _ENTRY),
         ),

@@ -15,10 +15,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
+from hashlib import sha256
+from importlib.machinery import SourceFileLoader
 from inspect import isroutine
 from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Literal
 
 from ttools.core.errors import UsageError
@@ -27,8 +29,21 @@ from ttools.core.ownership import is_program_file
 #: A message that an exception carries may hold whole arrays.
 _LONGEST_TEXT = 2000
 
-#: The time and size that a file had when it was loaded here, by the name of its module.
-_loaded: dict[str, tuple[int, int]] = {}
+#: A digest of what a file held when it was loaded here, by the name of its module.
+_loaded: dict[str, bytes] = {}
+
+
+class _SourceLoader(SourceFileLoader):
+    """Loads a file as it is now.
+
+    Python takes cached bytecode for current if the second and the size of the last change agree,
+    which they also do for a file that has been edited twice within a second.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the file, compiled from its source."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 class LoadError(UsageError):
@@ -88,9 +103,11 @@ def load_file(file: str | Path) -> ModuleType:
     """
     path = require_file(file).resolve()
     name = _free_name(path)
-    status = path.stat()
-    stamp = status.st_mtime_ns, status.st_size
-    if name in sys.modules and _loaded.get(name, stamp) == stamp:
+    try:
+        digest = sha256(path.read_bytes()).digest()
+    except OSError as error:
+        raise LoadError(file, f"cannot be loaded: {describe(error)}") from error
+    if name in sys.modules and _loaded.get(name, digest) == digest:
         return sys.modules[name]
     folder = str(path.parent)
     if folder not in sys.path:
@@ -98,6 +115,8 @@ def load_file(file: str | Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise LoadError(file, "is no Python file")
+    if isinstance(spec.loader, SourceFileLoader):
+        spec.loader = _SourceLoader(name, str(path))
     replaced = sys.modules.get(name)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
@@ -110,7 +129,7 @@ def load_file(file: str | Path) -> ModuleType:
         if not isinstance(error, (Exception, SystemExit)):
             raise
         raise LoadError(file, f"cannot be loaded: {describe(error)}") from error
-    _loaded[name] = stamp
+    _loaded[name] = digest
     return sys.modules.get(name, module)
 
 
