@@ -13,6 +13,7 @@ Structured control flow is followed by the edges that operations declare (`diale
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
@@ -46,7 +47,7 @@ def reachable(
                 queue.append(other)
 
 
-class OnDemand(Generic[T]):
+class OnDemand(ABC, Generic[T]):
     """What values hold, computed when asked for, each once, without recursion along chains."""
 
     def __init__(self) -> None:
@@ -57,9 +58,9 @@ class OnDemand(Generic[T]):
         op = value.defining_op
         return op.operands if op is not None else ()
 
+    @abstractmethod
     def compute(self, value: Value) -> T:
         """Return what a value holds, by what is known of its inputs."""
-        raise NotImplementedError
 
     def of(self, value: Value) -> T:
         """Return what a value holds."""
@@ -80,7 +81,7 @@ class OnDemand(Generic[T]):
         return known[value]
 
 
-class ForwardAnalysis(Generic[T]):
+class ForwardAnalysis(ABC, Generic[T]):
     """What every value of a function may hold: a fixed point of transfer functions.
 
     Attributes:
@@ -94,13 +95,13 @@ class ForwardAnalysis(Generic[T]):
         """Return whether a value is analysed."""
         return True
 
+    @abstractmethod
     def transfer(self, op: Operation, value: Value) -> T | None:
         """Return what the result of an operation holds; None if nothing reaches it yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def moved(self, value: Value) -> T | None:
         """Return what control flow moves to a value; None if nothing reaches it yet."""
-        raise NotImplementedError
 
     def update(self, value: Value, known: T | None, new: T, iteration: int) -> T:
         """Return the state of a value after what is new was found: a join, widened in time."""
