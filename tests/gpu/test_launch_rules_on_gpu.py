@@ -29,7 +29,7 @@ from ttools.core.gpus.launch_rules import (  # noqa: E402
     limits_of,
 )
 from ttools.core.gpus.targets import target_of_machine  # noqa: E402
-from ttools.sanitizer.checks.host_descriptors import HostDescriptor, defects  # noqa: E402
+from ttools.sanitizer.checks.memcheck import HostDescriptor, defects  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 TARGET = target_of_machine()

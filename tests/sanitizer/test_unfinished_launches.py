@@ -25,7 +25,7 @@ from ttools.interpreter import interpret
 from ttools.interpreter.runtime import cache, packed_log, parking
 from ttools.interpreter.runtime.stopping import stop_all
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.checks import near_accesses, racecheck
+from ttools.sanitizer.checks import racecheck
 from ttools.sanitizer.passes import rewrites
 
 
@@ -249,7 +249,7 @@ def test_other_checks_go_on_where_one_takes_too_long(late: Callable[[Any, str], 
 
 def test_an_analysis_in_another_thread_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     analyses, asked = threading.Event(), threading.Event()
-    near = near_accesses.near_accesses
+    near = racecheck.near_accesses
 
     def waits(monitor: Any) -> Any:
         analyses.set()
@@ -286,7 +286,7 @@ def test_a_launch_that_raises_is_not_checked() -> None:
 
 def test_what_has_not_ended_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    near = near_accesses.near_accesses
+    near = racecheck.near_accesses
 
     def look(monitor: Any) -> Any:
         seen.append((report.launches[-1], repr(report)))

@@ -14,7 +14,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ttools.core.findings.findings import Finding
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.checks.host_descriptors import HostDescriptor, defects
+from ttools.sanitizer.checks.memcheck import HostDescriptor, defects
 
 
 @triton.jit

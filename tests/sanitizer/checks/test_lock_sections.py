@@ -14,7 +14,7 @@ import triton.language as tl
 
 from ttools.core.findings.findings import Finding
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.checks import any_order, racecheck
+from ttools.sanitizer.checks import racecheck
 from ttools.sanitizer.launch.replay import in_another_order
 
 B, ROWS, GROUPS = 32, 24, 3
@@ -160,7 +160,7 @@ class Orders:
 
     def forget(self) -> None:
         """From now on no kernel is known to do the same in every order."""
-        self._patch.setattr(any_order, "lock_sections", lambda module, readonly: None)
+        self._patch.setattr(racecheck, "lock_sections", lambda module, readonly: None)
 
 
 @pytest.fixture

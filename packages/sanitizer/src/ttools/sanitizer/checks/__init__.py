@@ -1,1 +1,1 @@
-"""The checks: what each looks for, and the findings that it makes of a launch."""
+"""The checks: one module for each, with the findings that it reports."""

@@ -1,7 +1,4 @@
-"""Where an access outside a storage is, and what would help against it, as far as that shows.
-
-Owns the words. Must not know how such an access is found.
-"""
+"""Descriptions of out-of-bounds accesses, and advice on how to correct them."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from ttools.core.spec import ArgumentSpec
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region
 
-#: The functions that make an access, in `triton.language` or of a descriptor.
+#: Regular expressions for the functions of `triton.language` and of descriptors by kind of access.
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
 _DESCRIPTOR = "a descriptor leaves out what is outside its own shape: give it the tensor's"
 _STRIDES = "`{name}` has strides {strides}: use them, or pass `{name}.contiguous()`"
@@ -42,11 +39,12 @@ class Outside:
     """An access outside a storage.
 
     Attributes:
-        address: of the element.
-        values: of the variables shown, by their names.
-        region: that it missed; None if that is not known.
-        argument: the same for the user.
-        table: the argument that an index was loaded from; None if there is none.
+        site: The operation in the kernel.
+        address: Address of the first byte accessed.
+        values: Names and values of the variables that the finding shows.
+        region: The memory that the access should have stayed in, or None if it is unknown.
+        argument: The argument that this memory was passed as.
+        table: Name of the argument that an index was loaded from, or None.
     """
 
     site: ProbeSite
@@ -58,7 +56,7 @@ class Outside:
 
 
 def distance(address: int, size: int, storage: tuple[int, int]) -> str | None:
-    """How far an access of so many bytes is outside a storage; None for one inside."""
+    """Describe how far an access of `size` bytes lies outside a storage; None if it lies inside."""
     start, end = storage
     if address == end:
         return "the access begins at its end"
@@ -72,21 +70,23 @@ def distance(address: int, size: int, storage: tuple[int, int]) -> str | None:
 
 
 def bounds_help(outside: Outside) -> str:
-    """One sentence."""
+    """Return one sentence of advice."""
     site, argument = outside.site, outside.argument
-    index, below = _index_name(site), _negative(outside)
-    return _form(outside).format(
+    index, negative = _index_name(site), _negative(outside)
+    return _template(outside).format(
         access=site.kind,
         index=index,
         bound="n" if index != "n" else "size",
-        below=f", for example with `{below} >= 0`" if below else ": an index is negative there",
+        below=f", for example with `{negative} >= 0`"
+        if negative
+        else ": an index is negative there",
         table=outside.table,
         name=argument.name if argument else "",
         strides=_tuple(argument.tensor.strides) if argument and argument.tensor else "",
     )
 
 
-def _form(outside: Outside) -> str:
+def _template(outside: Outside) -> str:
     site, region = outside.site, outside.region
     if _is_descriptor(site):
         return _DESCRIPTOR
@@ -103,9 +103,9 @@ def _form(outside: Outside) -> str:
 
 
 def _is_descriptor(site: ProbeSite) -> bool:
-    """Whether an access is made by a method that is given a list of coordinates.
+    """Return whether an access is a method call with a list of coordinates, as of a descriptor.
 
-    Versions of Triton place an access at the beginning of its call or somewhere in it.
+    Depending on its version, Triton locates an access at the start of the call or inside it.
     """
     location = site.location
     if location is None or site.kind not in _CALLED:
@@ -117,7 +117,7 @@ def _is_descriptor(site: ProbeSite) -> bool:
 
 
 def _is_inside_if_dense(outside: Outside, region: Region) -> bool:
-    """Whether a tensor of this shape would have the element if it were contiguous."""
+    """Return whether a contiguous tensor of the same shape would contain the element."""
     tensor = outside.argument.tensor if outside.argument else None
     if tensor is None:
         return False
@@ -126,7 +126,7 @@ def _is_inside_if_dense(outside: Outside, region: Region) -> bool:
 
 
 def _negative(outside: Outside) -> str | None:
-    """The variable that leads to before the first element."""
+    """Return the name of a negative variable if the access lies before the first element."""
     region, values = outside.region, outside.values
     if region is None or outside.address >= region.storage[0]:
         return None
@@ -139,7 +139,7 @@ def _tuple(numbers: tuple[int, ...]) -> str:
 
 
 def _index_name(site: ProbeSite) -> str:
-    """The variable to bound: the first that is an index, per lane if there are lanes."""
-    wanted = [s for s in site.shown if s.element.startswith("i") and s.element != "i1"]
-    names = [s.name for s in wanted if s.width > 1 or not site.shape]
+    """Return the variable to bound: the first index, one per lane if the access has lanes."""
+    indices = [s for s in site.shown if s.element.startswith("i") and s.element != "i1"]
+    names = [s.name for s in indices if s.width > 1 or not site.shape]
     return next((name for name in names if not name.startswith("%")), "offsets")

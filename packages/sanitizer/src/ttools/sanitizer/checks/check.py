@@ -1,7 +1,8 @@
-"""A check: the kinds of its findings, what it needs to see of a launch, and what it makes of that.
+"""The base class of all checks: kinds of findings, and the hooks around a launch.
 
-To add one, derive from `Check` in a file of this folder and name the class in `registry`. The
-hooks are called in the order in which they stand here; each does nothing unless it is overridden.
+To add a check, derive from `Check` in a file of this folder and list the class in `registry`. The
+hooks are called in the order in which they are defined here; each does nothing unless it is
+overridden.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, Severity
 from ttools.core.location import user_location
+from ttools.core.spec import LaunchSpec
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.launch.checked import CheckedLaunch
-from ttools.sanitizer.launch.witness_text import lane_indices, variables
 from ttools.sanitizer.passes.rewrites import Pass
 
 
@@ -25,9 +26,9 @@ class Kind:
     """A kind of finding.
 
     Attributes:
-        severity: of a finding, unless it says otherwise.
-        meaning: a sentence for legends, SARIF rules and the documentation.
-        help: what to do about it, unless a finding knows better.
+        severity: The default severity of findings of this kind.
+        meaning: One sentence for legends, SARIF rules and the documentation.
+        help: The default advice on how to correct the defect.
     """
 
     severity: Severity
@@ -35,7 +36,7 @@ class Kind:
     help: str | None = None
 
     def row(self, name: str, check: str) -> str:
-        """Its row of the documentation's table."""
+        """Return the row for the documentation's table of kinds."""
         return f"| `{name}` | {check} | {self.severity} | {self.meaning} |\n"
 
 
@@ -75,9 +76,9 @@ SHARED_KINDS: Kinds = {
     "unsupported": Kind(severity="warning", meaning="A check could not analyse this."),
 }
 
-#: `accesses`: those to memory that the launch writes are logged, by program and lane;
-#: `allocations`: memory handed out uninitialised is watched while the run is active;
-#: `views`: accesses inside a storage, but outside the view passed, fail.
+#: `accesses` logs the accesses to memory that the launch writes, by program and lane;
+#: `allocations` tracks uninitialised allocations while the run is active;
+#: `views` makes accesses fail that stay in the storage but leave the view passed to the kernel.
 Observation = Literal["accesses", "allocations", "views"]
 
 
@@ -85,13 +86,15 @@ class Check:
     """One check of one launch.
 
     Attributes:
-        name: as the user calls it.
-        aliases: what users of other tools call it.
-        is_default: whether it is made unless others are asked for.
-        observes: what it needs to see, besides what fails in native code.
-        rewrites_first: whether its passes come before those of all others.
-        analysis: what the phase of its findings is called in messages; by default after its name.
-        seeks: what it looks for, in the plural, for messages that say it was not looked for.
+        name: The name that users pass to `--check`.
+        aliases: Names of the same check in other tools.
+        is_default: If True, the check runs unless the user chooses others.
+        observes: What the check needs to observe besides tests that fail in native code.
+        rewrites_first: If True, the passes of this check run before those of all others.
+        analysis: The name of this check's analysis phase in messages; by default derived from
+            `name`.
+        seeks: Plural noun for the defects it looks for, for messages that say they were not looked
+            for.
     """
 
     name: ClassVar[str]
@@ -108,46 +111,50 @@ class Check:
 
     # ---- before the launch runs
     def passes(self) -> Sequence[Pass]:
-        """The passes that rewrite the kernel; equal launches must get the same objects.
+        """Return the passes that rewrite the kernel; equal launches must get the same objects.
 
-        Passes cost compile time and run time, so there are none unless what is known of the launch
-        leaves something to find.
+        Passes cost compile time and run time, so return none where the arguments of the launch
+        already rule the defect out.
         """
         return ()
 
     def hidden(self) -> Sequence[int]:
-        """The values of the parameters that the passes append; asked for if there are passes."""
+        """Return the values of the parameters that the passes append; called only if there are
+        passes.
+        """
         return ()
 
     def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Looks at the memory that the launch will find; returns how its programs are to run."""
+        """Inspect memory before the launch; return the options with which its programs run."""
         return options
 
     # ---- after it has run
     def recover(self, error: KernelError) -> Finding | None:
-        """The finding that an error which ended the launch amounts to; None if it is none."""
+        """Return the finding for an error that ended the launch, or None if the error is not a
+        defect.
+        """
 
     def failures(self, counts: Sequence[Count]) -> Iterable[Finding]:
-        """Findings from what failed in native code, also of launches that were interrupted.
+        """Yield findings for tests that failed in native code, also if the launch was interrupted.
 
         Args:
-            counts: one per operation and test, in the order of the kernel's operations.
+            counts: One entry per operation and test, in the order of the kernel's operations.
         """
         return (self.at_site(count) for count in counts if self.is_own(count))
 
     def findings(self) -> Iterable[Finding]:
-        """Findings from all that was observed."""
+        """Yield the findings from everything that was observed."""
         return ()
 
     def remarks(self) -> Iterable[Finding]:
-        """Findings that are to stand behind all others of the launch."""
+        """Yield the findings that are reported after all others of the launch."""
         return ()
 
     # ---- how findings are made
     def finding(self, kind: str, message: str, **fields: Any) -> Finding:
-        """A finding in the launch, as severe as its kind unless `fields` of `Finding` differ."""
-        known, spec = self.kinds.get(kind) or SHARED_KINDS[kind], self.checked.spec
-        fields = {"severity": known.severity, "help": known.help, **fields}
+        """Return a finding for this launch; `fields` override the defaults of the kind."""
+        defaults, spec = self.kinds.get(kind) or SHARED_KINDS[kind], self.checked.spec
+        fields = {"severity": defaults.severity, "help": defaults.help, **fields}
         return Finding(
             kind=kind,
             check=self.name,
@@ -159,7 +166,7 @@ class Check:
         )
 
     def at_lanes(self, count: Count, kind: str, message: str, **fields: Any) -> Finding:
-        """A finding of lanes that failed a test, with the first of them as witness."""
+        """Return a finding for lanes that failed a test, with the first of them as the witness."""
         witness, spec = count.witness, self.checked.spec
         fields = {
             "location": witness.site.location,
@@ -179,12 +186,12 @@ class Check:
         )
 
     def is_own(self, count: Count) -> bool:
-        """Whether what failed is a `ttools.check` that this check's passes inserted."""
+        """Return whether the failed test is a `ttools.check` that this check's passes inserted."""
         site = count.witness.site
         return site.kind == "check" and dict(site.attributes)["check"] == self.name
 
     def at_site(self, count: Count) -> Finding:
-        """The finding of a `ttools.check` that failed, as its attributes describe it."""
+        """Return the finding for a failed `ttools.check`, as described by its attributes."""
         site = count.witness.site
         defect = dict(site.attributes)
         argument = self.checked.spec.argument(int(defect.get("argument", -1)))
@@ -197,3 +204,31 @@ class Check:
             location=user_location(site.location) or site.location,
             **fields,
         )
+
+
+def variables(spec: LaunchSpec, values: Sequence[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Return names and values as text; `%3` becomes the name of parameter 3."""
+    names = spec.names
+    # Several numbers of a descriptor may be one parameter.
+    return tuple(dict.fromkeys((_variable(name, names), _text(value)) for name, value in values))
+
+
+def _variable(name: str, names: Sequence[str]) -> str:
+    if name.startswith("%") and name[1:].isdigit() and int(name[1:]) < len(names):
+        return names[int(name[1:])]
+    return name
+
+
+def lane_indices(lane: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return a lane, counted row by row, as one index per axis; `()` for a scalar."""
+    indices: list[int] = []
+    for extent in reversed(shape):
+        lane, index = divmod(lane, extent)
+        indices.insert(0, index)
+    return tuple(indices)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,7 +1,7 @@
-"""deadlock: programs that block each other, or may.
+"""The check `deadlock`: programs that block each other, or may do so.
 
-Owns the words. Which locks are taken in opposite orders is `races`' business; that no program can
-go on is seen by the engine.
+The engine notices when no program can continue; `races.lock_order` finds locks that are taken in
+opposite orders.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle
 from ttools.sanitizer.races.locks.lost_signals import lost_signal
 
-#: So many programs of a kernel whose programs wait run at once, whatever the host has: neighbours
-#: may count on each other, and who needs more of them is found on every machine.
-_SIDE_BY_SIDE = 2
+#: Number of programs that run concurrently if programs of the kernel wait for each other. It does
+#: not depend on the host, so that a kernel that needs more is found on every machine; with two,
+#: neighbouring programs can still wait for each other.
+_CONCURRENT_PROGRAMS = 2
 _HELP_CO_RESIDENCY = (
     "launch no more programs than the GPU runs at once, which launch_cooperative_grid=True makes "
     "sure of, or split the kernel in two"
@@ -35,7 +36,7 @@ _HELP_ORDER = "take locks in the same order everywhere, for example by ascending
 
 
 class Deadlock(Check):
-    """Programs that wait for what never happens, or need not happen."""
+    """Programs that wait for something that never happens, or need not happen."""
 
     name = "deadlock"
     seeks = "deadlocks"
@@ -55,15 +56,17 @@ class Deadlock(Check):
     }
 
     def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Two programs at once where programs wait for each other."""
-        return replace(options, threads=_SIDE_BY_SIDE) if self.checked.kernel.waits else options
+        """Run two programs at once if programs wait for each other."""
+        return (
+            replace(options, threads=_CONCURRENT_PROGRAMS) if self.checked.kernel.waits else options
+        )
 
     def recover(self, error: KernelError) -> Finding | None:
-        """The finding of a launch that could not end."""
+        """Return the finding for a launch in which no program could continue."""
         if error.kind != "deadlock":
             return None
         first, *rest = error.message.splitlines()
-        lost = self._lost(error.program)
+        lost = self._lost_signals(error.program)
         return self.finding(
             "deadlock",
             first,
@@ -75,8 +78,8 @@ class Deadlock(Check):
             help=_HELP_LOST if lost else error.help,
         )
 
-    def _lost(self, waiter: tuple[int, int, int] | None) -> tuple[Related, ...]:
-        """Where a program gives again what another one waits for, before it was taken."""
+    def _lost_signals(self, waiter: tuple[int, int, int] | None) -> tuple[Related, ...]:
+        """Return where the word that `waiter` waits for is set again before it was taken."""
         checked, monitor = self.checked, self.checked.launch.monitor
         if waiter is None or monitor is None or not checked.instruments.synchronised:
             return ()
@@ -98,16 +101,18 @@ class Deadlock(Check):
         )
 
     def findings(self) -> Iterator[Finding]:
-        """Locks taken in orders that may block programs."""
-        found = self.checked.findings
-        deadlock = self.checked.hung and found[0].kind == "deadlock"
-        if deadlock and any(finding.kind.startswith("oob_") for finding in found):
-            found[0] = _doubtful(found[0])
+        """Yield the finding for locks taken in orders that may block programs."""
+        findings = self.checked.findings
+        deadlock = self.checked.hung and findings[0].kind == "deadlock"
+        if deadlock and any(finding.kind.startswith("oob_") for finding in findings):
+            findings[0] = _doubtful(findings[0])
         if self.checked.instruments.synchronised:
             yield from self._lock_order()
 
     def remarks(self) -> Iterator[Finding]:
-        """Launches that ended only because more programs ran at once than there are threads."""
+        """Yield findings for waits that ended only because more programs ran than the GPU runs at
+        once.
+        """
         report = self.checked.report
         if report.warnings:
             self.checked.report = report._replace(warnings=())
@@ -123,7 +128,7 @@ class Deadlock(Check):
             )
 
     def _waited_on(self, location: SourceLocation | None) -> int:
-        """The parameter that the waiting loop at a location looks at, or -1."""
+        """Return the index of the parameter polled by the waiting loop at `location`, or -1."""
         kernel = self.checked.launch.kernel.variants.module.kernel
         provenance = Provenance(kernel)
         for loop in kernel.walk():
@@ -131,12 +136,13 @@ class Deadlock(Check):
                 continue
             for op in loop.walk():
                 if op is not loop and synchronises(op) and op.operands:
-                    known = [root for root in provenance.of(op.operands[0]) if root is not None]
-                    return known[0] if known else -1
+                    parameters = [
+                        root for root in provenance.of(op.operands[0]) if root is not None
+                    ]
+                    return parameters[0] if parameters else -1
         return -1
 
     def _lock_order(self) -> Iterator[Finding]:
-        """The finding of programs that take locks in orders that may block them, if any do."""
         monitor, spec = self.checked.monitor, self.checked.spec
         addresses = self.checked.addresses
         assert monitor is not None
@@ -172,7 +178,7 @@ class Deadlock(Check):
 
 
 def _places_of_exchanges(module: Module) -> set[object]:
-    """Where a kernel stores to a word whatever is there, and takes that."""
+    """Return the positions of atomic exchanges, which overwrite a word and return its old value."""
     return {
         position_of(op.location)
         for op in module.kernel.walk()
@@ -181,7 +187,7 @@ def _places_of_exchanges(module: Module) -> set[object]:
 
 
 def _swaps_waited_for(module: Module) -> set[object]:
-    """Where loops compare and swap until they get what they wait for."""
+    """Return the positions of compare-and-swaps that are repeated in a loop until they succeed."""
     return {
         position_of(op.location)
         for loop in module.kernel.walk()
@@ -192,7 +198,7 @@ def _swaps_waited_for(module: Module) -> set[object]:
 
 
 def _who_waits(line: str, here: SourceLocation | None) -> str:
-    """`program (1, 0, 0) waits here` instead of the location of the finding."""
+    """Write `program (1, 0, 0) waits here` instead of repeating the location of the finding."""
     who = line.removesuffix(f" at {here}")
     if who == line:
         return line
@@ -200,14 +206,14 @@ def _who_waits(line: str, here: SourceLocation | None) -> str:
 
 
 def _doubtful(deadlock: Finding) -> Finding:
-    """The finding of a launch that accessed what is no tensor's, as it waited or before."""
+    """Return the finding with a note that out-of-bounds accesses may have caused the deadlock."""
     note = "accesses outside of tensors were not made, which may be why it waits"
     return replace(deadlock, notes=(*deadlock.notes, note), help="correct those accesses first")
 
 
 def _held(nested: Nested, addresses: Addresses) -> str:
-    held, wanted = (_number(lock, addresses) for lock in (nested.held, nested.wanted))
-    return f"it holds the lock at {held} when it takes the one at {wanted}"
+    held_lock, wanted_lock = (_number(lock, addresses) for lock in (nested.held, nested.wanted))
+    return f"it holds the lock at {held_lock} when it takes the one at {wanted_lock}"
 
 
 def _number(address: int, addresses: Addresses) -> str:

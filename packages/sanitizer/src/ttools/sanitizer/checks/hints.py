@@ -1,7 +1,6 @@
-"""hints: what a kernel tells the compiler about its data, and the data contradict.
+"""The check `hints`: assertions that a kernel makes to the compiler and that its data contradict.
 
-Owns what is said of arguments; which values inside a kernel break a hint is the business of
-`passes.hints.bad_hint`.
+This module checks arguments; `passes.hints.bad_hint` checks values inside of the kernel.
 """
 
 from __future__ import annotations
@@ -45,22 +44,21 @@ class Hints(Check):
         return (_PASS,) if self.checked.kernel.fact(bad_hint.may_report) else ()
 
     def findings(self) -> Iterator[Finding]:
-        """Arguments that are not divisible as their kernel says."""
+        """Yield findings for arguments that a hint's divisor does not divide."""
         launch = self.checked.launch
-        given = self.checked.kernel.remember(_argument_hints, self._given)
-        values = launch.raw_parameters
-        if any(values[each.parameter] % each.divisor for each in given):
-            # Copies of device memory may lie at other addresses.
-            values = launch.kernel.plan.pack(launch.arguments, guarded=True)
-            for each in given:
-                if values[each.parameter] % each.divisor:
-                    yield self._wrong(each, values[each.parameter])
-
-    def _given(self) -> Sequence[ArgumentHint]:
-        launch = self.checked.launch
-        return _argument_hints(
-            self.checked.kernel.module, launch.kernel.plan.names, _known_names(launch)
+        hints = self.checked.kernel.remember(
+            _argument_hints,
+            lambda: _argument_hints(
+                self.checked.kernel.module, launch.kernel.plan.names, _constant_names(launch)
+            ),
         )
+        values = launch.raw_parameters
+        if any(values[hint.parameter] % hint.divisor for hint in hints):
+            # `raw_parameters` may hold copies of device memory at other addresses.
+            values = launch.kernel.plan.pack(launch.arguments, guarded=True)
+            for hint in hints:
+                if values[hint.parameter] % hint.divisor:
+                    yield self._wrong(hint, values[hint.parameter])
 
     def _wrong(self, hint: ArgumentHint, value: int) -> Finding:
         argument = self.checked.spec.argument(hint.parameter)
@@ -79,28 +77,28 @@ class Hints(Check):
 
 
 def _argument_hints(
-    module: Module, names: Sequence[str], known: Mapping[str, object]
+    module: Module, names: Sequence[str], constants: Mapping[str, object]
 ) -> tuple[ArgumentHint, ...]:
-    """What Triton compiled a kernel for, and the hints in its source.
+    """Return the divisors that Triton specialised a kernel for, and the hints in its source.
 
-    Triton compiles anew for every launch that needs it, unless the compiled kernel itself is
-    launched: `kernel.warmup(...)[grid](...)`.
+    Triton compiles a kernel again for each launch that needs it, unless the compiled kernel itself
+    is launched: `kernel.warmup(...)[grid](...)`.
     """
     location = module.kernel.location
     compiled = (
         ArgumentHint(index, divisor, location, "specialisation")
         for index, divisor in bad_hint.specialised(module).items()
     )
-    written = () if location is None else source_hints(location, names, known)
+    written = () if location is None else source_hints(location, names, constants)
     return (*compiled, *written)
 
 
-def _known_names(launch: KernelLaunch) -> Mapping[str, object]:
-    """What names in the kernel's source mean that are none of its run-time parameters."""
-    known = dict(getattr(getattr(launch.kernel.function, "fn", None), "__globals__", {}))
+def _constant_names(launch: KernelLaunch) -> Mapping[str, object]:
+    """Return the globals and `tl.constexpr` parameters of the kernel's source with their values."""
+    values = dict(getattr(getattr(launch.kernel.function, "fn", None), "__globals__", {}))
     names = getattr(getattr(launch.kernel.source, "fn", None), "arg_names", ())
-    for path, value in getattr(launch.kernel.source, "constants", {}).items():
+    for path, constant in getattr(launch.kernel.source, "constants", {}).items():
         index, *inside = path if isinstance(path, tuple) else (path,)
         if not inside and index < len(names):
-            known[names[index]] = value
-    return known
+            values[names[index]] = constant
+    return values

@@ -1,7 +1,7 @@
-"""initcheck: values that were never written, where they decide something.
+"""The check `initcheck`: uninitialised values that influence an address, a branch or an output.
 
-`passes.undefined` follows undefined lanes through a kernel, `memory` knows which bytes were never
-written.
+`passes.undefined` tracks undefined lanes through a kernel; `memory` tracks the bytes that were
+never written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BINS = (Pass("initcheck", "bins", bins.apply),)
 
 
 class Initcheck(Check):
-    """Undefined lanes that get to an address, a branch or an output, and unwritten outputs."""
+    """Undefined lanes that reach an address, a branch or an output, and unwritten outputs."""
 
     name = "initcheck"
     seeks = "reads of unwritten memory"
@@ -66,12 +66,12 @@ class Initcheck(Check):
     _shadows: ArgumentShadows | None = None
 
     def passes(self) -> Sequence[Pass]:
-        """The passes for undefined memory and lanes, and for histograms, where there may be any."""
+        """Return the passes for undefined values and histograms that this kernel needs."""
         kernel = self.checked.kernel
         return (*self._undefined(), *(_BINS if kernel.fact(bins.histograms) else ()))
 
     def _undefined(self) -> Sequence[Pass]:
-        """The pass for kernels that may read undefined memory or have undefined lanes."""
+        """Return the pass for kernels that may read undefined memory or have undefined lanes."""
         checked = self.checked
         kernel = checked.kernel
         shadows = ArgumentShadows(
@@ -93,7 +93,7 @@ class Initcheck(Check):
         )
 
     def hidden(self) -> Sequence[int]:
-        """Where the shadows are that the pass reads and writes."""
+        """Return the addresses of the shadow memory that the pass reads and writes."""
         shadows = self._shadows
         if shadows is None:
             return ()
@@ -102,7 +102,7 @@ class Initcheck(Check):
         return shadows.hidden(names)
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Undefined lanes that matter; of memory, with the elements that nobody has written."""
+        """Yield findings for undefined lanes; those of memory name the elements never written."""
         for count in filter(self.is_own, counts):
             finding, defect = self.at_site(count), dict(count.witness.site.attributes)
             if self._shadows is not None and undefined.UNWRITTEN in finding.message:
@@ -111,7 +111,7 @@ class Initcheck(Check):
             yield finding
 
     def findings(self) -> Iterable[Finding]:
-        """Return none yet: outputs that are not whole are judged when they are read."""
+        """Register the outputs with unwritten elements; they are reported when they are read."""
         if not self.checked.hung:
             watch_outputs(self, self._shadows)
         return ()

@@ -1,4 +1,4 @@
-"""launch: launches that a GPU refuses."""
+"""The check `launch`: launches that a GPU refuses."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.analysis.shared_memory import shared_memory, tile_bytes
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 
-#: Kernels are compiled for this GPU if none is named: none has more shared memory.
+#: Kernels are compiled for this GPU if none is named; no other has more shared memory.
 _LARGEST = "sm_90"
 
 
 class GpuRules(Check):
-    """The rules of CUDA and Triton for a launch: its grid, options, devices of its tensors, memory.
+    """The rules of CUDA and Triton for grid, options, tensor devices and memory of a launch.
 
-    They are those of the table in `ttools.core.gpus.launch_rules`, for the GPU that a device map
-    names. Without one they are those of CUDA that no GPU exceeds.
+    The rules are the table in `ttools.core.gpus.launch_rules`, for the GPU that a device map names,
+    or else the limits of CUDA that no GPU exceeds.
     """
 
     name = "launch"
@@ -34,12 +34,12 @@ class GpuRules(Check):
     }
 
     def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Report the rules that the launch breaks before it is refused, if it is."""
+        """Report the rules that the launch breaks, because it may be refused."""
         self.checked.findings += map(self._refused, self.checked.launch.violations)
         return options
 
     def remarks(self) -> Iterable[Finding]:
-        """Report a kernel that needs more shared memory than the GPU has that is stood in for."""
+        """Report a kernel that needs more shared memory than the emulated GPU has."""
         launch = self.checked.launch
         if not launch.on_gpu or launch.kernel.source is None:
             return ()

@@ -1,28 +1,39 @@
-"""memcheck: accesses outside the memory that their pointer derives from, misaligned, or dropped.
+"""The check `memcheck`: accesses that are out of bounds, misaligned, or were removed by Triton.
 
-Owns the words: what was accessed, how far off it was, what would help. Which lanes fail is decided
-in `ttools.interpreter`'s native code.
+Native code of `ttools.interpreter` decides which lanes fail; this module describes what was
+accessed, how far out of bounds it was, and how to correct it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ttools.core.findings.findings import Finding, Related, Severity
+from ttools.core.gpus.launch_rules import (
+    DESCRIPTOR_ALIGNMENT,
+    DESCRIPTOR_DIMENSIONS,
+    DESCRIPTOR_EXTENT,
+    DESCRIPTOR_STRIDES_END,
+    RULES,
+)
 from ttools.core.location import user_location
 from ttools.core.reports.report import counted
 from ttools.core.spec import ArgumentSpec
+from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.unused_loads import UnusedLoad, commented_loads
+from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance
-from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.checks.host_descriptors import HostDescriptor, defects, end_of_rows
-from ttools.sanitizer.checks.shared_arguments import shared_arguments
-from ttools.sanitizer.checks.wrapped_accesses import wrapped_accesses
-from ttools.sanitizer.launch.witness_text import variables
+from ttools.sanitizer.checks.check import Check, Kind, Kinds, variables
+from ttools.sanitizer.checks.overflow import wrapped_accesses
 from ttools.sanitizer.passes import descriptors
 from ttools.sanitizer.passes.rewrites import Pass
 
@@ -36,7 +47,7 @@ _DESCRIPTORS = (Pass("memcheck", "descriptors", descriptors.apply),)
 
 
 class Memcheck(Check):
-    """Bounds and alignment of every access; accesses that fail are not made."""
+    """Bounds and alignment of every access; accesses that fail are skipped."""
 
     name = "memcheck"
     seeks = "accesses out of bounds"
@@ -97,15 +108,15 @@ class Memcheck(Check):
     }
 
     def passes(self) -> Sequence[Pass]:
-        """The pass for kernels that make descriptors."""
+        """Return the pass for kernels that create descriptors."""
         return _DESCRIPTORS if self.checked.kernel.fact(descriptors.makes_descriptors) else ()
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Accesses that failed a test, and descriptors."""
+        """Yield findings for accesses that failed a test, and for descriptors."""
         yield from super().failures(counts)
         view_bounds, monitor = self.checked.options.view_bounds, self.checked.launch.monitor
         assert monitor is not None
-        # The check of overflows reports those, as what they lead to.
+        # The overflow check reports these with the overflow that causes them.
         wrapped = {id(access) for access, _ in wrapped_accesses(counts, monitor.sites)}
         for count in counts:
             test = count.witness.test
@@ -115,7 +126,7 @@ class Memcheck(Check):
                 yield _FailedAccess(self, count).finding()
 
     def remarks(self) -> Iterable[Finding]:
-        """Descriptors made on the host; arguments that share memory; dead loads, never checked."""
+        """Yield findings for host descriptors, shared arguments and removed dead loads."""
         silent = self.checked.kernel.remember(Memcheck, self._has_no_remarks)
         shared = self.checked.regions.remember(Memcheck, self._shared)
         return () if silent and not shared else self._remarks(shared)
@@ -192,15 +203,15 @@ class Memcheck(Check):
 
 
 class _FailedAccess:
-    """The finding of an access whose lanes failed a test."""
+    """Builds the finding for an access whose lanes failed a test."""
 
     def __init__(self, check: Memcheck, count: Count) -> None:
         checked = check.checked
         self.check, self.count, self.witness = check, count, count.witness
         self.spec, self.addresses = checked.spec, checked.addresses
         self.site, regions = count.witness.site, checked.regions
-        known = 0 <= self.site.parameter < len(regions)
-        self.region = regions[self.site.parameter] if known else None
+        has_region = 0 <= self.site.parameter < len(regions)
+        self.region = regions[self.site.parameter] if has_region else None
         location, self.table = self.site.location, -1
         if self.region is None:
             self.table = checked.kernel.at(pointer_tables, location, -1)
@@ -232,13 +243,15 @@ class _FailedAccess:
         )
 
     def _severity_in_storage(self) -> Severity:
-        """How severe leaving the view is: what is read may be dropped, what is written is lost."""
-        asked = self.check.checked.options.view_bounds
-        if asked is not None and asked != "off":
-            return asked
+        """Return the severity of leaving the view; stores are worse, since values read may be
+        unused.
+        """
+        chosen = self.check.checked.options.view_bounds
+        if chosen is not None and chosen != "off":
+            return chosen
         assert self.region is not None
         low, high = self.region.view
-        # A view of one element is mostly passed for its address: what may be written is not known.
+        # A view of one element is usually passed for its address, so its extent is unknown.
         is_pointer = high - low <= self.region.item
         return "warning" if self.site.kind == "load" or is_pointer else "error"
 
@@ -247,7 +260,7 @@ class _FailedAccess:
         return "from" if self.site.kind == "load" else "to"
 
     def _related(self) -> tuple[Related, ...]:
-        """Where an index comes from, if it is loaded and the access does not say so itself."""
+        """Return where an index is loaded, if it is loaded in another place than the access."""
         if self.index is None or self.index.location == self.site.location:
             return ()
         table = self._index_table()
@@ -263,7 +276,7 @@ class _FailedAccess:
         return argument.name if argument else None
 
     def _one_of_several(self) -> tuple[ArgumentSpec | None, str]:
-        """The argument that the access misses, where its pointer is one of several; and words."""
+        """Return the nearest of the arguments that the pointer may derive from, and a phrase."""
         choices = self.site.choices
         names = ", ".join(f"`{self.spec.names[n]}`" for n in choices if n < len(self.spec.names))
         nearest = self.addresses.nearest(self.witness.address, choices)
@@ -271,7 +284,7 @@ class _FailedAccess:
         return argument, f" {self._preposition} one of {names}" if argument else ""
 
     def _classify(self) -> tuple[str, str, tuple[str, ...], str | None]:
-        """Kind, message, notes, and help unless it is that of the kind."""
+        """Return kind, message, notes, and the help unless it is that of the kind."""
         access, size, test = _ACCESS[self.site.kind], self.site.size, self.witness.test
         noun = f"{access} of {counted(size, 'byte')}"
         if test == "misaligned":
@@ -292,9 +305,9 @@ class _FailedAccess:
         if freed is not None:
             notes = (f"address {address:#x} was in {freed}, which is freed",)
             return "use_after_free", f"{noun} of freed memory by a pointer", notes, None
-        near = self.addresses.near(address)
-        notes = (f"address {address:#x} {near or 'belongs to no tensor that this run has seen'}",)
-        help_line = _HELP_NEAR if near else _HELP_UNKNOWN
+        nearby = self.addresses.near(address)
+        notes = (f"address {address:#x} {nearby or 'belongs to no tensor that this run has seen'}",)
+        help_line = _HELP_NEAR if nearby else _HELP_UNKNOWN
         kind, message = f"oob_{self.site.kind}", f"out-of-bounds {noun} by a computed pointer"
         return kind, message, notes, self._help() if self.site.choices else help_line
 
@@ -311,7 +324,7 @@ class _FailedAccess:
         )
 
     def _neighbour(self) -> str:
-        """Whose memory it would have been."""
+        """Return a note that names the argument whose memory the access would have hit."""
         other = self.addresses.owner(self.witness.address)
         if other is None or other == self.site.parameter:
             return ""
@@ -328,3 +341,116 @@ class _FailedAccess:
         if address < low:
             return f"the access is {counted(low - address, 'byte')} before the first of them"
         return f"the access falls between them, {counted(address - low, 'byte')} after the first"
+
+
+#: Views with gaps of more elements than this are not compared.
+_MOST_ELEMENTS = 1 << 16
+
+
+def shared_arguments(launch: KernelLaunch, regions: Sequence[Region]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of parameters that the kernel writes through and whose views share a byte.
+
+    This is no defect by itself, as a kernel may be made for it; `racecheck` decides whether
+    programs disturb each other.
+    """
+    for one, other in combinations(sorted(launch.kernel.variants.effects.written), 2):
+        (low, high), (begin, end) = regions[one].view, regions[other].view
+        if regions[one].storage[1] - regions[one].storage[0] >= 1 << 62:
+            continue  # the end of this storage is unknown
+        if max(low, begin) < min(high, end) and _meet(launch, regions, one, other):
+            yield one, other
+
+
+def _meet(launch: KernelLaunch, regions: Sequence[Region], one: int, other: int) -> bool:
+    if not (regions[one].has_gaps or regions[other].has_gaps):
+        return True
+    bytes_of = [_bytes(launch.arguments[index]) for index in (one, other)]
+    first, second = bytes_of
+    return first is not None and second is not None and bool(np.intersect1d(first, second).size)
+
+
+def _bytes(tensor: Any) -> NDArray[np.int64] | None:
+    """Return the addresses of all bytes of a tensor's elements; None if too many or unknown."""
+    try:
+        shape = tuple(int(n) for n in tensor.shape)
+        strides = [int(tensor.stride(n)) for n in range(len(shape))]
+        item, start = int(tensor.element_size()), int(tensor.data_ptr())
+    except (AttributeError, TypeError):
+        return None
+    if int(np.prod(shape)) > _MOST_ELEMENTS:
+        return None
+    addresses = np.array([start], np.int64)
+    for extent, stride in zip(shape, strides, strict=True):
+        addresses = (addresses[:, None] + np.arange(extent, dtype=np.int64) * stride * item).ravel()
+    return (addresses[:, None] + np.arange(item, dtype=np.int64)).ravel()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostDescriptor:
+    """A descriptor as it is passed to a kernel.
+
+    Attributes:
+        address: Address of the first element.
+        item: Size of an element in bytes.
+        shape: Number of elements along each dimension.
+        strides: Distance of neighbours along each dimension, in elements.
+        block: Number of elements of a block along each dimension.
+    """
+
+    address: int
+    item: int
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block: Sequence[int]
+
+
+def end_of_rows(descriptor: HostDescriptor) -> str:
+    """Describe where stores end if rows end within a unit of 16 bytes; empty if they do not."""
+    width = descriptor.shape[-1] * descriptor.item
+    strides = [distance * descriptor.item for distance in descriptor.strides[-2:-1]]
+    if width % DESCRIPTOR_ALIGNMENT == 0 or any(
+        stride % DESCRIPTOR_ALIGNMENT for stride in strides
+    ):
+        return ""  # `defects` reports the stride, which causes this
+    end = width + -width % DESCRIPTOR_ALIGNMENT
+    return f"the last extent is {width:,} bytes: stores may go on to byte {end:,}"
+
+
+def defects(descriptor: HostDescriptor) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what is wrong with a descriptor: kind of finding, message, note with numbers, help.
+
+    The rules are those of `cuTensorMapEncodeTiled`. Triton checks some of them when a descriptor is
+    created (older versions none), and none after a program changes one, as functions may do that an
+    autotuner calls before each configuration.
+    """
+    item = descriptor.item
+    if descriptor.address % DESCRIPTOR_ALIGNMENT:
+        note = f"address {descriptor.address:#x} is not a multiple of 16"
+        message = "the base of a tensor descriptor is no multiple of 16 bytes"
+        yield "misaligned", message, note, RULES["descriptor_base"].help
+    help_shape = RULES["descriptor_shape"].help
+    if len(descriptor.shape) > DESCRIPTOR_DIMENSIONS:
+        note = f"it has {len(descriptor.shape)}"
+        message = f"a tensor descriptor has more than {DESCRIPTOR_DIMENSIONS} dimensions"
+        yield "bad_descriptor", message, note, help_shape
+    for n, stride in enumerate(descriptor.strides[:-1]):
+        distance = stride * item
+        note = f"a stride of {stride} elements of {item} bytes is {distance} bytes"
+        if distance % DESCRIPTOR_ALIGNMENT:
+            message = f"a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
+            yield "misaligned", message, note, RULES["descriptor_stride"].help
+        if not 0 <= distance < DESCRIPTOR_STRIDES_END:
+            message = f"a stride of a tensor descriptor is negative or too large (dimension {n})"
+            yield "bad_descriptor", message, note, help_shape
+    if descriptor.strides[-1] != 1:
+        message = "the last dimension of a tensor descriptor is not contiguous"
+        note = f"its stride is {descriptor.strides[-1]}"
+        yield "bad_descriptor", message, note, RULES["descriptor_last_stride"].help
+    for n, extent in enumerate(descriptor.shape):
+        if not 0 < extent <= DESCRIPTOR_EXTENT:
+            message = f"a tensor descriptor has an extent that it cannot have (dimension {n})"
+            yield "bad_descriptor", message, f"the extent is {extent}", help_shape
+    if descriptor.block and descriptor.block[-1] * item % DESCRIPTOR_ALIGNMENT:
+        note = f"{descriptor.block[-1]} elements of {item} bytes"
+        message = "a row of a tensor descriptor's block is no multiple of 16 bytes"
+        yield "bad_descriptor", message, note, RULES["descriptor_block"].help

@@ -1,4 +1,4 @@
-"""numeric: the first NaN, infinity, division by zero and wrong integer that reach memory."""
+"""The check `numeric`: the first NaN, infinity, division by zero and wrong integer in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ttools.sanitizer.passes.rewrites import Pass
 
 
 class Numeric(Check):
-    """Where NaN and the like originate; made only when asked for."""
+    """The origins of NaN and other wrong numbers; runs only on request."""
 
     name = "numeric"
     is_default = False
@@ -47,15 +47,15 @@ class Numeric(Check):
     }
 
     def passes(self) -> Sequence[Pass]:
-        """The pass for every kernel: its values are known only at run time."""
+        """Return the pass, which every kernel needs because values are known only at run time."""
         types = self.checked.launch.kernel.plan.types
         unsigned = tuple(n for n, name in enumerate(types) if name.startswith("*u"))
         return self.checked.kernel.remember((Numeric, unsigned), lambda: _pass_for(unsigned))
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """The first of each kind: one NaN leads to others.
+        """Yield the first failure of each kind only, because one NaN leads to others.
 
-        First is the origin in the first program, and there the one that comes first in the source.
+        The first is that of the lowest program, and within a program the first one in the source.
         """
         firsts: dict[str, Count] = {}
         for count in filter(self.is_own, counts):
@@ -63,20 +63,23 @@ class Numeric(Check):
             first = firsts.get(kind)
             if first is None or _position(count) < _position(first):
                 firsts[kind] = count
-        yield from map(self._with_births, firsts.values())
+        yield from map(self._with_infinities, firsts.values())
 
-    def _with_births(self, count: Count) -> Finding:
-        """The finding; of a NaN with where the infinities come from that it is made of."""
+    def _with_infinities(self, count: Count) -> Finding:
+        """Return the finding; for a NaN, with the origins of the infinities that it was computed
+        from.
+        """
         finding = self.at_site(count)
-        known = places(dict(count.witness.site.attributes).get("origins", ""))
-        held = dict(finding.variables)
-        born = [
-            location for n, location in enumerate(known) if held.get(f"{numeric.BORN}{n}") == "true"
+        origins = places(dict(count.witness.site.attributes).get("origins", ""))
+        variables = dict(finding.variables)
+        related = [
+            Related(message="the infinity originates here", location=location)
+            for n, location in enumerate(origins)
+            if variables.get(f"{numeric.ORIGIN}{n}") == "true"
         ]
-        related = [Related(message="the infinity originates here", location=each) for each in born]
         return replace(
             finding,
-            variables=tuple(v for v in finding.variables if not v[0].startswith(numeric.BORN)),
+            variables=tuple(v for v in finding.variables if not v[0].startswith(numeric.ORIGIN)),
             related=(*finding.related, *related),
         )
 

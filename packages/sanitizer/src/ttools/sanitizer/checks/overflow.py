@@ -1,4 +1,4 @@
-"""overflow: narrow integers that wrap around on their way into an address."""
+"""The check `overflow`: narrow integers that wrap around and then reach an address."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import ClassVar
 
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.reports.report import counted
+from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.runtime.monitor import Count
 from ttools.ir import IntegerType, Module, as_signed
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.checks.wrapped_accesses import wrapped_accesses
 from ttools.sanitizer.passes import overflow
 from ttools.sanitizer.passes.rewrites import Pass
 
 
 class Overflow(Check):
-    """Wrapped offsets, looked for where the numbers passed leave room for them."""
+    """Wrapped offsets; only operations that can wrap for the arguments of a launch are checked."""
 
     name = "overflow"
-    rewrites_first = True  # operations are known by their position in the kernel as it was
+    rewrites_first = True  # operations are identified by their position in the original kernel
     kinds: ClassVar[Kinds] = {
         "int_overflow": Kind(
             severity="error",
@@ -31,7 +31,7 @@ class Overflow(Check):
     }
 
     def passes(self) -> Sequence[Pass]:
-        """The pass for the operations that may wrap in this launch, mostly none."""
+        """Return the pass for the operations that may wrap in this launch, usually none."""
         kernel, launch = self.checked.kernel, self.checked.launch
         raw, grid = launch.raw_parameters, (*map(int, launch.grid), 1, 1, 1)[:3]
         integers = kernel.fact(_integers)
@@ -39,7 +39,7 @@ class Overflow(Check):
         return kernel.remember(key, lambda: self._passes(raw, grid, integers))
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """Overflows; where an address leaves its memory by one, that is part of the finding."""
+        """Yield overflows, each with the out-of-bounds access that it causes, if there is one."""
         monitor = self.checked.launch.monitor
         assert monitor is not None
         effects: dict[int, Count] = {}
@@ -51,7 +51,7 @@ class Overflow(Check):
             yield finding if effect is None else self._with_effect(finding, effect)
 
     def _with_effect(self, finding: Finding, access: Count) -> Finding:
-        """The finding with what the access did that the wrapped address leads to."""
+        """Return the finding with a reference to the access whose address has wrapped."""
         witness, site = access.witness, access.witness.site
         argument = self.checked.spec.argument(site.parameter)
         name = f" of `{argument.name}`" if argument else ""
@@ -65,16 +65,59 @@ class Overflow(Check):
     ) -> Sequence[Pass]:
         kernel = self.checked.kernel
         scalars = {n: as_signed(raw[n] & ((1 << bits) - 1), bits) for n, bits in integers}
-        found = overflow.find(kernel.module, scalars, grid)
-        return kernel.remember((Overflow, found), lambda: _pass_for(found)) if found else ()
+        candidates = overflow.find(kernel.module, scalars, grid)
+        return (
+            kernel.remember((Overflow, candidates), lambda: _pass_for(candidates))
+            if candidates
+            else ()
+        )
 
 
-def _pass_for(found: frozenset[overflow.Candidate]) -> Sequence[Pass]:
-    name = ",".join(f"{position}:{bits}" for position, bits in sorted(found))
-    return (Pass("overflow", f"overflow {name}", lambda module: overflow.apply(module, found)),)
+def _pass_for(candidates: frozenset[overflow.Candidate]) -> Sequence[Pass]:
+    name = ",".join(f"{position}:{bits}" for position, bits in sorted(candidates))
+    return (
+        Pass("overflow", f"overflow {name}", lambda module: overflow.apply(module, candidates)),
+    )
 
 
 def _integers(module: Module) -> tuple[tuple[int, int], ...]:
-    """Index and bits of each parameter that is an integer."""
+    """Return the index and the bits of each integer parameter."""
     types = enumerate(value.type for value in module.kernel.regions[0].entry.arguments)
     return tuple((n, type.width) for n, type in types if isinstance(type, IntegerType))
+
+
+def wrapped_accesses(
+    counts: Sequence[Count], sites: Sequence[ProbeSite]
+) -> list[tuple[Count, Sequence[Count]]]:
+    """Return the failed accesses that overflows explain, each with those overflows.
+
+    The check of an overflow is inserted right before the access that its address reaches, so it
+    belongs to the next access in the kernel. An access is explained if it fails in no more lanes
+    than its overflows: both are one defect then and must not be reported twice.
+
+    Args:
+        counts: The failed tests of one launch.
+        sites: All probes of the kernel.
+    """
+    overflows = [count for count in counts if _is_overflow(count.witness.site)]
+    if not overflows:
+        return []
+    accesses = sorted({site.operation for site in sites if site.kind != "check"})
+    by_access: dict[int, list[Count]] = {}
+    for count in overflows:
+        operation = count.witness.site.operation
+        following = next((access for access in accesses if access > operation), None)
+        if following is not None:
+            by_access.setdefault(following, []).append(count)
+    explained: list[tuple[Count, Sequence[Count]]] = []
+    for count in counts:
+        site = count.witness.site
+        causes = by_access.get(site.operation, ())
+        leaves = site.kind != "check" and count.witness.test != "overwritten"
+        if leaves and causes and count.lanes <= sum(cause.lanes for cause in causes):
+            explained.append((count, causes))
+    return explained
+
+
+def _is_overflow(site: ProbeSite) -> bool:
+    return site.kind == "check" and dict(site.attributes)["check"] == "overflow"

@@ -1,7 +1,8 @@
-"""racecheck: conflicts between the accesses of a launch that nothing orders.
+"""The check `racecheck`: conflicting accesses of a launch that nothing orders.
 
-Owns the words, and which launches are run again: where the values stored, or another order of
-the programs, decide. Which accesses conflict is `races`' business.
+`races` finds the conflicts. This module selects the logged accesses that can conflict at all,
+decides which launches are run again (to compare the values stored, or to try another order of
+programs), and describes the conflicts.
 """
 
 from __future__ import annotations
@@ -11,35 +12,54 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ttools.core.findings.findings import Finding, Related
-from ttools.core.process.phases import phase
+from ttools.core.process.phases import phase, tick
 from ttools.core.spec import ArgumentSpec, LaunchSpec
 from ttools.interpreter.abi.module import ProbeSite
-from ttools.interpreter.abi.probe_layout import REREADS
+from ttools.interpreter.abi.probe_layout import IS_LOCAL, IS_STRONG, LOOKS, REPEATED, REREADS
 from ttools.interpreter.analysis.effects import exchanges_values
+from ttools.interpreter.analysis.positions import Position, position_of
 from ttools.interpreter.runtime.launch_options import LaunchOptions
-from ttools.interpreter.runtime.monitor import Monitor
+from ttools.interpreter.runtime.monitor import Count, Monitor
 from ttools.interpreter.runtime.packed_log import MOST_RECORDS
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.ir import Module
+from ttools.sanitizer.analysis.dataflow import constant_of
+from ttools.sanitizer.analysis.lock_sections import lock_sections
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
-from ttools.sanitizer.checks.any_order import same_in_any_order
-from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.checks.lane_stores import OTHER_DATA, lane_stores
-from ttools.sanitizer.checks.near_accesses import near_accesses, sites_of
+from ttools.sanitizer.checks.check import Check, Kind, Kinds, lane_indices
+from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.replay import (
     changing_stores,
     in_another_order,
+    on_one_thread,
+    read_and_written,
     snapshot_before,
     touches,
 )
-from ttools.sanitizer.launch.witness_text import lane_indices
 from ttools.sanitizer.passes import undefined
-from ttools.sanitizer.races import AccessRef, Conflict, EarliestReads, Records, find_conflicts
+from ttools.sanitizer.races import (
+    ACCESS,
+    AccessRef,
+    Conflict,
+    EarliestReads,
+    Records,
+    SharedLanes,
+    Site,
+    disjoint_dense,
+    disjoint_tiles,
+    find_conflicts,
+    maybe_overlapping,
+    shared_lanes,
+)
+from ttools.sanitizer.races.classes import MAY_CONFLICT, classes_of
+from ttools.sanitizer.races.locks.guarded import all_guarded
+from ttools.sanitizer.races.records import Ints, column
 
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"
@@ -48,17 +68,17 @@ _TOO_MANY = (
     f"the launch makes more accesses than the {MOST_RECORDS:,} that races are looked for in: "
     "not all of it was checked"
 )
-#: A launch that had to be stopped is not to take much longer.
+#: Records analysed of a launch that had to be stopped, so that the analysis ends soon.
 _MOST_OF_STOPPED = 1 << 20
-#: Of the tensors that two accesses race in.
+#: Number of tensors that a finding names.
 _MOST_NAMED = 4
-#: The finding of two accesses that race stands at the one that ranks higher.
+#: A finding is located at the one of the two accesses that ranks higher.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
 _NONE: Mapping[int, int] = {}
 
 
 class Racecheck(Check):
-    """Unordered accesses of programs, and of the threads of one, to the same element."""
+    """Unordered accesses to one element, by different programs or threads of a program."""
 
     name = "racecheck"
     aliases = ("tsan",)
@@ -87,14 +107,14 @@ class Racecheck(Check):
     _before: Snapshot | None = None
 
     def prepare(self, options: LaunchOptions) -> LaunchOptions:
-        """Saves what another order of the programs must find, too."""
+        """Save the memory that a run in another order must start from."""
         checked = self.checked
         if checked.instruments.synchronised:
             self._before = snapshot_before(checked.launch, checked.kernel.fact(undefined.reads))
         return options
 
     def findings(self) -> Iterator[Finding]:
-        """Stores whose lanes overwrite each other, and races in the orders that are run."""
+        """Yield stores whose lanes overwrite each other, and races in each order that is run."""
         monitor = self.checked.monitor
         assert monitor is not None
         if monitor.stop is not None:
@@ -104,52 +124,52 @@ class Racecheck(Check):
             if monitor.stop is None:
                 yield self.finding("unsupported", _TOO_MANY)
             if self.checked.instruments.synchronised:
-                return  # what is missing may have ordered the rest
-        found = []
+                return  # synchronisation that is missing may have ordered the rest
+        findings = []
         if len(near) or monitor.fails:
-            found = list(lane_stores(self, monitor, near, sites_of(monitor)))
-        found += self._races(monitor, near)
-        yield from found
+            findings = list(lane_stores(self, monitor, near, sites_of(monitor)))
+        findings += self._races(monitor, near)
+        yield from findings
         if self._before is not None and (
-            found or not same_in_any_order(self.checked, near, sites_of(monitor))
+            findings or not same_in_any_order(self.checked, near, sites_of(monitor))
         ):
-            known = {(finding.kind, finding.location) for finding in found}
-            yield from self._in_another_order(self._before, known)
+            reported = {(finding.kind, finding.location) for finding in findings}
+            yield from self._in_another_order(self._before, reported)
 
     def _races(
         self, monitor: Monitor, near: Records, earlier: Mapping[int, int] = _NONE
     ) -> Iterator[Finding]:
         checked = self.checked
-        found = [] if len(near) < 2 else self._conflicts(monitor, near, earlier)
-        # Stores that conflict with loads too depend on the order, whatever they store.
-        racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
+        conflicts = [] if len(near) < 2 else self._conflicts(monitor, near, earlier)
+        # If stores also conflict with loads, the order matters even for equal values.
+        racing = {finding.argument for conflict, finding in conflicts if conflict.kind == "race"}
         changing: Records | None = None
-        if any(c.overlaps is not None and f.argument not in racing for c, f in found):
+        if any(c.overlaps is not None and f.argument not in racing for c, f in conflicts):
             changing = changing_stores(checked.launch, checked.regions, checked.addresses)
-        for conflict, finding in found:
+        for conflict, finding in conflicts:
             overlaps = conflict.overlaps
             if changing is not None and overlaps is not None and finding.argument not in racing:
                 yield finding if touches(changing, overlaps) else _identical(finding)
             else:
                 yield finding
 
-    def _in_another_order(self, before: Snapshot, known: Set[object]) -> Iterator[Finding]:
-        """Races that only another order of the programs shows."""
+    def _in_another_order(self, before: Snapshot, reported: Set[object]) -> Iterator[Finding]:
+        """Yield races that only another order of the programs shows, except `known` ones."""
         checked = self.checked
         seed = checked.options.seed
         options = replace(checked.launch.run.launch_options, order="random", seed=seed)
         where = f"random order (seed {seed})"
         earliest = None
         if checked.hung:
-            # Who came too late may come first: waiting may be all that ordered them.
+            # In reverse order, the program that others waited for runs before them.
             options = replace(checked.launch.run.launch_options, order="reverse")
             where = "reverse order"
         elif checked.kernel.waits:
-            # One program after the other: who comes first does all it can.
+            # With one thread, each program runs as far as it can before the next begins.
             options = replace(options, threads=1)
             monitor = checked.monitor
             if monitor is not None and any(site.flags & REREADS for site in monitor.sites):
-                # Locks leave no word as it is: nothing of theirs may be seen earlier.
+                # Only waits that leave the word unchanged can end early, so locks are not affected.
                 earliest = EarliestReads()
                 where += ", or when waits end as early as they may"
         with phase("run in another order"):
@@ -160,14 +180,14 @@ class Racecheck(Check):
             return
         earlier = {} if earliest is None else earliest.earlier
         for finding in self._races(monitor, near_accesses(monitor), earlier):
-            if (finding.kind, finding.location) not in known:
+            if (finding.kind, finding.location) not in reported:
                 note = f"seen when the programs run in {where}"
                 yield replace(finding, notes=(*finding.notes, note))
 
     def _conflicts(
         self, monitor: Monitor, near: Records, earlier: Mapping[int, int]
     ) -> list[tuple[Conflict, Finding]]:
-        """The conflicts of one execution, each with its finding."""
+        """Return the conflicts of one execution, each with its finding."""
         sites, (_, syncs) = sites_of(monitor), monitor.footprints()
         united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
         tensors: defaultdict[tuple[object, ...], dict[str, None]] = defaultdict(dict)
@@ -185,17 +205,20 @@ class Racecheck(Check):
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
             names = islice(self._tensors(conflict, finding.argument), _MOST_NAMED)
             tensors[key].update(dict.fromkeys(names))
-            known = united.get(key)
-            if known is None or finding.count > known[1].count:
+            previous = united.get(key)
+            if previous is None or finding.count > previous[1].count:
                 united[key] = conflict, finding
-        return [(each, _with_others(f, tensors[key])) for key, (each, f) in united.items()]
+        return [
+            (conflict, _with_others(finding, tensors[key]))
+            for key, (conflict, finding) in united.items()
+        ]
 
     def _conflict_finding(self, conflict: Conflict, sites: Sequence[ProbeSite]) -> Finding:
         spec, addresses = self.checked.spec, self.checked.addresses
         first, second = conflict.first, conflict.second
         one, other = sites[first.site], sites[second.site]
-        # The finding stands where something is stored; the other access is the related one.
-        # Atomics are in order among each other, so a plain store beside one is more at fault.
+        # The finding is located at the store; the other access is the related location. Atomics
+        # are ordered among each other, so a plain store beside one is more at fault.
         if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
             first, second, one, other = second, first, other, one
         owner = addresses.owner(conflict.start, through=other.parameter)
@@ -239,10 +262,10 @@ class Racecheck(Check):
         )
 
     def _tensors(self, conflict: Conflict, named: ArgumentSpec | None) -> Iterator[str]:
-        """The tensors in which the two conflict: several where buffers take turns.
+        """Yield the names of the tensors that a conflict is in: several if buffers alternate.
 
         Args:
-            named: the parameter that this names, of several for one tensor.
+            named: The argument that the finding names, which wins if several are the same tensor.
         """
         checked, at = self.checked, 0
         while at < len(conflict.starts):
@@ -255,16 +278,18 @@ class Racecheck(Check):
             at = int(np.searchsorted(conflict.starts, storage[1]))
 
     def _weak_atomics(self) -> Iterator[Related]:
-        """The atomics that would order plain accesses if they were stronger."""
-        for each in self.checked.kernel.fact(weak_atomics):
-            what = f'with sem="{each.order}" this' if each.order else "a volatile load"
-            message = f"{what} orders nothing: it would have to {each.lacks}"
-            yield Related(message=message, location=each.location)
+        """Yield the atomics that would order plain accesses if their semantics were stronger."""
+        for atomic in self.checked.kernel.fact(weak_atomics):
+            what = f'with sem="{atomic.order}" this' if atomic.order else "a volatile load"
+            message = f"{what} orders nothing: it would have to {atomic.lacks}"
+            yield Related(message=message, location=atomic.location)
 
 
 def _exchanges(module: Module) -> bool:
-    """Whether the threads of a program give each other values somewhere in a kernel."""
-    return any(exchanges_values(op) for each in module.functions.values() for op in each.walk())
+    """Return whether threads of a program exchange values anywhere in a kernel."""
+    return any(
+        exchanges_values(op) for function in module.functions.values() for op in function.walk()
+    )
 
 
 def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) -> str:
@@ -297,7 +322,7 @@ def _lane(access: AccessRef, site: ProbeSite) -> tuple[int, ...]:
 
 
 def _with_others(finding: Finding, tensors: Iterable[str]) -> Finding:
-    """The finding of one tensor, with the names of those that it is about, too."""
+    """Return the finding with a note that names the other tensors of the conflict."""
     if finding.argument is None:
         return finding
     others = ", ".join(f"`{name}`" for name in tensors if name != finding.argument.name)
@@ -306,6 +331,211 @@ def _with_others(finding: Finding, tensors: Iterable[str]) -> Finding:
 
 
 def _identical(finding: Finding) -> Finding:
-    """The note that an overlapping store becomes when all programs store the same values."""
+    """Return an overlapping store as a note, because all programs store the same values."""
     message, notes = f"{finding.message}, always the same values", (*finding.notes, OTHER_DATA)
     return replace(finding, severity="note", message=message, notes=notes)
+
+
+def same_in_any_order(checked: CheckedLaunch, near: Records, sites: Sequence[Site]) -> bool:
+    """Return whether a launch without races is known to have none in any order of its programs.
+
+    Args:
+        checked: A launch that has run without a race.
+        near: The accesses that may share bytes with others.
+    """
+    launch, kernel, monitor = checked.launch, checked.kernel, checked.monitor
+    written = launch.written_storages
+    if checked.hung or monitor is None or written is None:
+        return False
+    readonly = frozenset(
+        index
+        for index, region in enumerate(checked.regions)
+        if not any(start < region.storage[1] and region.storage[0] < end for start, end in written)
+    )
+    sections = kernel.remember(
+        (lock_sections, readonly), lambda: lock_sections(kernel.module, readonly)
+    )
+    if sections is None:
+        return False
+    places = [position_of(site.location) for site in monitor.sites]
+    takes = {n for n, place in enumerate(places) if place in sections.takes}
+    gives = {n for n, place in enumerate(places) if place in sections.gives}
+    return all_guarded(near, monitor.footprints()[1], sites, takes, gives)
+
+
+_HELP_LANES = "let each lane store to its own element, or reduce the values before"
+OTHER_DATA = "the values are equal in this launch; with other data they may differ"
+
+
+def lane_stores(
+    check: Check, monitor: Monitor, accesses: Records, sites: Sequence[Site]
+) -> Iterator[Finding]:
+    """Yield stores whose lanes write one element: errors if values differ, notes otherwise.
+
+    Native code reads back what it has stored, so different values are noticed at once; that lanes
+    share an element is found in the log of accesses.
+
+    Args:
+        check: The racecheck of the launch.
+        monitor: The monitor of the run in the programs' own order.
+        accesses: The logged accesses that may share bytes with others.
+    """
+    operations = [probe.operation for probe in monitor.sites]
+    shared = shared_lanes(accesses, sites, operations)
+    differing = _overwriting(check, monitor, {operations[lanes.first.site] for lanes in shared})
+    yield from (_overwritten(check, count) for count in differing)
+    reported = {count.witness.site.operation for count in differing}
+    for lanes in shared:
+        probe = monitor.sites[lanes.first.site]
+        if operations[lanes.first.site] not in reported and not check.checked.kernel.at(
+            uniform_stores, probe.location, False
+        ):
+            yield _always_equal(check, monitor, lanes)
+
+
+def uniform_stores(module: Module) -> dict[Position, bool]:
+    """Return the positions of stores whose lanes all store one value, whatever the data are."""
+    is_uniform: dict[Position, bool] = {}
+    for op in module.kernel.walk():
+        position = position_of(op.location)
+        if op.name == "tt.store" and position is not None:
+            value = op.operands[1]
+            data, source = constant_of(value), value.defining_op
+            uniform = data is not None and data.is_splat
+            uniform |= source is not None and source.name == "tt.splat"
+            is_uniform[position] = is_uniform.get(position, True) and uniform
+    return {position: True for position, uniform in is_uniform.items() if uniform}
+
+
+def _overwriting(check: Check, monitor: Monitor, shared: set[int]) -> list[Count]:
+    """Return the stores whose lanes overwrite each other even if programs run one at a time."""
+    checked = check.checked
+    uniform = checked.kernel.fact(uniform_stores)
+    failed = [c for c in _failed(monitor) if position_of(c.witness.site.location) not in uniform]
+    alone = on_one_thread(checked.launch, checked.execute) if failed else None
+    if alone is None:
+        return failed
+    failed_alone = {count.witness.site.operation: count for count in _failed(alone)}
+    confirmed = failed_alone.keys() | (shared if _reads_its_stores(check) else set())
+    best = (failed_alone.get(count.witness.site.operation, count) for count in failed)
+    return [count for count in best if count.witness.site.operation in confirmed]
+
+
+def _reads_its_stores(check: Check) -> bool:
+    """Return whether a second run would read what the first one stored."""
+    launch, read = check.checked.launch, check.checked.kernel.fact(undefined.reads)
+    return bool(read_and_written(launch, read, launch.written_storages or ()))
+
+
+def _failed(monitor: Monitor) -> list[Count]:
+    return [count for count in monitor.counts() if count.witness.test == "overwritten"]
+
+
+def _overwritten(check: Check, count: Count) -> Finding:
+    argument = check.checked.spec.argument(count.witness.site.parameter)
+    name = f" of `{argument.name}`" if argument else ""
+    return check.at_lanes(
+        count,
+        "overlapping_store",
+        f"lanes of one store write different values to the same element{name}",
+        argument=argument,
+        notes=("the lane's value was overwritten by another lane",),
+        help=_HELP_LANES,
+    )
+
+
+def _always_equal(check: Check, monitor: Monitor, shared: SharedLanes) -> Finding:
+    spec, probe = check.checked.spec, monitor.sites[shared.first.site]
+    owner = check.checked.addresses.owner(shared.first.address, through=probe.parameter)
+    argument = spec.argument(probe.parameter if owner is None else owner)
+    name = f" of `{argument.name}`" if argument else ""
+    return check.finding(
+        "overlapping_store",
+        f"lanes of one store write to the same element{name}, always the same values",
+        severity="note",
+        argument=argument,
+        location=probe.location,
+        program=spec.coordinates(shared.first.program),
+        lane=lane_indices(probe.lane_at(shared.first.lane), probe.shape),
+        shape=probe.shape,
+        notes=(OTHER_DATA,),
+        count=shared.count,
+        programs=shared.programs,
+        help=_HELP_LANES,
+    )
+
+
+_NO_ACCESSES = np.empty(0, ACCESS)
+
+
+def near_accesses(monitor: Monitor) -> Records:
+    """Return the accesses that may share bytes with others, in the order of each program.
+
+    Accesses that obviously conflict with nothing are dropped before anything is copied or sorted;
+    most launches have none left.
+    """
+    if _seen_disjoint(monitor):
+        return _NO_ACCESSES
+    tick()
+    footprints, _ = monitor.footprints()
+    tick(0, len(footprints.records), "records")
+    records = footprints.records
+    near = maybe_overlapping(
+        column(records, "start"), column(records, "end"), footprints.count, footprints.stride
+    )
+    return footprints.take(near).runs() if len(near) else _NO_ACCESSES
+
+
+def _seen_disjoint(monitor: Monitor) -> bool:
+    """Return whether a cheap test shows that no two accesses share a byte and conflict.
+
+    Scattered elements leave one record each, so this test must need little memory.
+    """
+    untouched = monitor.untouched_log()
+    if untouched is not None and (
+        len(untouched) < 2 or disjoint_tiles(untouched, _sites_and_classes(monitor)[1])
+    ):
+        return True
+    log = monitor.log()
+    if len(log) < 2:
+        return True
+    first_site, last_site = log.bounds("site")
+    if first_site < 0 or last_site >= REPEATED:
+        return False
+    classes = _sites_and_classes(monitor)[1]
+    kinds = (np.bitwise_or.reduce(classes[sites]) for sites in log.pieces("site"))
+    if not MAY_CONFLICT[int(np.bitwise_or.reduce(list(kinds)))]:
+        return True
+    runs = list(zip(log.pieces("start"), log.pieces("bytes"), strict=True))
+    return disjoint_dense(runs, log.bounds("start"), *log.bounds("bytes"))
+
+
+def sites_of(monitor: Monitor) -> list[Site]:
+    """Return the kernel's probes as `races.Site`s."""
+    return _sites_and_classes(monitor)[0]
+
+
+#: Sites and their classes by the kernel's table of probes, which all its launches share.
+_of_tables: WeakKeyDictionary[object, tuple[list[Site], Ints]] = WeakKeyDictionary()
+
+
+def _sites_and_classes(monitor: Monitor) -> tuple[list[Site], Ints]:
+    found = _of_tables.get(monitor.table)
+    if found is None:
+        sites = _sites(monitor)
+        found = _of_tables[monitor.table] = sites, classes_of(sites)
+    return found
+
+
+def _sites(monitor: Monitor) -> list[Site]:
+    return [
+        Site(
+            kind="load" if probe.kind == "check" else probe.kind,  # type: ignore[arg-type]
+            size=max(1, probe.size),
+            shape=tuple(probe.shape[axis] for axis in probe.walk),
+            order=probe.order,
+            volatile=probe.kind == "load" and bool(probe.flags & (LOOKS | IS_STRONG)),
+            local=probe.kind == "atomic" and bool(probe.flags & IS_LOCAL),
+        )
+        for probe in monitor.sites
+    ]

@@ -1,4 +1,4 @@
-"""The checks by name: which there are, what users call them, and the kinds that they report."""
+"""The registry of checks: their names, aliases and kinds of findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ttools.sanitizer.checks.numeric import Numeric
 from ttools.sanitizer.checks.overflow import Overflow
 from ttools.sanitizer.checks.racecheck import Racecheck
 
-#: In the order in which their passes are applied, but for one that rewrites first, and their
+#: The order in which passes are applied (after those of a check that rewrites first) and in which
 #: findings are made.
 CHECKS: dict[str, type[Check]] = {
     check.name: check
@@ -26,21 +26,21 @@ CHECKS: dict[str, type[Check]] = {
 
 
 def default_checks() -> frozenset[str]:
-    """The names of the checks that are made unless others are asked for."""
+    """Return the names of the checks that run by default."""
     return frozenset(name for name, check in CHECKS.items() if check.is_default)
 
 
 def kinds() -> Mapping[str, str]:
-    """The kinds that checks report, with a sentence on each, of several checks the first one's."""
-    found: dict[str, str] = {}
-    for known in (*(check.kinds for check in CHECKS.values()), SHARED_KINDS):
-        for name, kind in known.items():
-            found.setdefault(name, kind.meaning)
-    return found
+    """Return the meaning of each kind; the first check that declares a kind defines it."""
+    meanings: dict[str, str] = {}
+    for declared in (*(check.kinds for check in CHECKS.values()), SHARED_KINDS):
+        for name, kind in declared.items():
+            meanings.setdefault(name, kind.meaning)
+    return meanings
 
 
 def kinds_table() -> str:
-    """The rows of the documentation's table of kinds."""
+    """Return the rows of the documentation's table of kinds."""
     rows = [
         kind.row(name, f"`{check.name}`")
         for check in CHECKS.values()
@@ -50,10 +50,13 @@ def kinds_table() -> str:
 
 
 def parse_checks(names: Iterable[str]) -> frozenset[str]:
-    """Checks by name, alias, comma-separated list, `all` or `default`; if none is named, the last.
+    """Return the checks named by a user; the default ones if `names` is empty.
+
+    Args:
+        names: Names, aliases, `all`, `default`, or comma-separated lists of these.
 
     Raises:
-        UsageError: naming the unknown check and the known ones.
+        UsageError: If a name is unknown; the message lists the valid ones.
     """
     names = list(names) if isinstance(names, Iterable) else [names]
     for text in names:
@@ -71,16 +74,16 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
         elif aliases.get(lower, lower) in CHECKS:
             chosen.add(aliases.get(lower, lower))
         else:
-            known = ", ".join([*CHECKS, *aliases, "default", "all"])
+            valid = ", ".join([*CHECKS, *aliases, "default", "all"])
             near = did_you_mean(lower, [*CHECKS, *aliases, "default", "all"])
-            raise UsageError(f"there is no check `{name}`{near or f'; choose from {known}'}")
+            raise UsageError(f"there is no check `{name}`{near or f'; choose from {valid}'}")
     return frozenset(chosen or default_checks())
 
 
 def what_ran(launches: Sequence[TallyEntry], checks: Collection[str]) -> Ran:
-    """What a run of some checks could have found, for suppressions that matched nothing.
+    """Describe which checks ran on which launches, to report suppressions that matched nothing.
 
-    A name that no check knows counts as looked for: its author should learn that it matches
+    A name that belongs to no check counts as active, so that its author learns that it matches
     nothing.
     """
 
@@ -88,7 +91,7 @@ def what_ran(launches: Sequence[TallyEntry], checks: Collection[str]) -> Ran:
         asked = {check for check in CHECKS if name == check or name in CHECKS[check].kinds}
         return not asked or not asked.isdisjoint(checks)
 
-    # What was cut short may have had what a suppression is for.
+    # The part of a launch that did not run may contain the defect that a suppression is for.
     cut_short = {entry.spec.kernel for entry in launches if entry.unfinished}
     whole = [entry for entry in launches if entry.spec.kernel not in cut_short]
     return Ran(launches=whole, active=is_active, kinds=kinds())

@@ -92,7 +92,7 @@ _NANS: dict[Invalid, tuple[str, str]] = {
     ),
 }
 #: How the variables begin that say of which origin an infinity is, by its number.
-BORN = "born "
+ORIGIN = "born "
 _MOST_BIRTHS = 4
 #: The kinds of origins of infinities.
 _INFINITE: tuple[_Kind, ...] = ("inf", "div_by_zero")
@@ -170,8 +170,8 @@ def _check(
         for value, key in _births(tracking, origin)
         if (shadow := tracking.shadow(value, key)) is not None
     ]
-    named = [(f"{BORN}{n}", shadow) for n, (_, shadow) in enumerate(births)]
-    shown = [each for each in values_shown(named, origin.op, stand) if each[0].startswith(BORN)]
+    named = [(f"{ORIGIN}{n}", shadow) for n, (_, shadow) in enumerate(births)]
+    shown = [each for each in values_shown(named, origin.op, stand) if each[0].startswith(ORIGIN)]
     insert_check(
         b,
         condition,
