@@ -36,7 +36,7 @@ ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
 TRITON := $(NEWEST_TRITON)
 endif
 
-MEMBERS := core ir interpreter watch sanitizer profiler tuner fuzz verifier cli triton-ttools
+MEMBERS := core ir interpreter watch sanitizer prove profiler tuner fuzz verifier cli triton-ttools
 PYPROJECTS := pyproject.toml $(MEMBERS:%=packages/%/pyproject.toml)
 PY := $(VENV)/bin/python
 TTOOLS := $(VENV)/bin/ttools

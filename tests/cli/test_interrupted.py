@@ -116,7 +116,7 @@ def test_nothing_is_proved_by_an_interrupted_run(tmp_path: Path, words: list[str
     ("where", "words"),
     [
         (("ttools.profiler.report.analysis", "Compiler", "inspect"), ["profile", "--target=sm_90"]),
-        (("ttools.sanitizer.sizes.analysis", "Analysis", "analyse"), ["sanitize", "--all-sizes"]),
+        (("ttools.prove.analysis", "Analysis", "analyse"), ["sanitize", "--all-sizes"]),
         (("ttools.verifier.judging.judge", "Judge", "run"), ["verify"]),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.sanitizer.sizes import kernels
+from tests.prove import kernels
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import torch
 import triton
-from tests.sanitizer.sizes import kernels
+from tests.prove import kernels
 from tools.libraries import sizes
 from tools.libraries.attack import Attack
 
 from ttools.interpreter import interpret
+from ttools.prove.trace.check import general_launches
+from ttools.prove.trace.general import General
+from ttools.prove.trace.seen import launches_seen
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.sizes.script.check import general_launches
-from ttools.sanitizer.sizes.script.general import General
-from ttools.sanitizer.sizes.script.seen import launches_seen
 
 _SCRIPT = """
 import torch, triton

@@ -26,6 +26,7 @@ LAYERS = (
     ("ir",),
     ("interpreter",),
     ("profiler", "sanitizer", "watch"),
+    ("prove",),
     ("tuner", "fuzz", "verifier"),
     ("cli",),
 )

@@ -18,6 +18,7 @@ MEMBERS = (
     "interpreter",
     "watch",
     "sanitizer",
+    "prove",
     "profiler",
     "tuner",
     "fuzz",

@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ttools.ir.expr import as_expr
+from ttools.prove.analysis import Analysis
+from ttools.prove.contracts import Promise
+from ttools.prove.host.launches import run_host
+from ttools.prove.host.paths import Path, SymbolicInt
+from ttools.prove.trace.general import General
+from ttools.prove.trace.random_tensors import NoSuchNumbersError, RandomTensors
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.sizes.analysis import Analysis
-from ttools.sanitizer.sizes.contracts import Promise
-from ttools.sanitizer.sizes.host.launches import run_host
-from ttools.sanitizer.sizes.host.paths import Path, SymbolicInt
-from ttools.sanitizer.sizes.script.general import General
-from ttools.sanitizer.sizes.script.random_tensors import NoSuchNumbersError, RandomTensors
 
 #: What a proof excludes.
 KINDS = frozenset(

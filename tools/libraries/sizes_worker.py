@@ -21,12 +21,12 @@ from typing import Any, Literal
 from tools.libraries.attack import Attack
 from ttools.cli.work import run_work, surviving, take_over_from_upstream
 from ttools.core.process.script import Target
-from ttools.sanitizer.sizes.analysis import Analysis
-from ttools.sanitizer.sizes.contracts import Promise
-from ttools.sanitizer.sizes.result import Result
-from ttools.sanitizer.sizes.script.check import check_launch, general_launches, has_table
-from ttools.sanitizer.sizes.script.general import General
-from ttools.sanitizer.sizes.script.seen import Seen, launches_seen
+from ttools.prove.analysis import Analysis
+from ttools.prove.contracts import Promise
+from ttools.prove.result import Result
+from ttools.prove.trace.check import check_launch, general_launches, has_table
+from ttools.prove.trace.general import General
+from ttools.prove.trace.seen import Seen, launches_seen
 
 #: Bounds of tables that are tried.
 _MOST_PROMISES = 2

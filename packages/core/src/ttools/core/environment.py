@@ -33,7 +33,7 @@ _SUPPORTED_TRITON = ((3, 6), (4, 0))
 _MEMBERS = (
     "core",
     "ir",
-    *("interpreter", "watch", "sanitizer", "profiler", "tuner", "fuzz", "verifier", "cli"),
+    *("interpreter", "watch", "sanitizer", "prove", "profiler", "tuner", "fuzz", "verifier", "cli"),
 )
 _VECTOR_FEATURES = (
     "avx2",

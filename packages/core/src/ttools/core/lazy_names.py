@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package.
+def lazy_names(
+    package: str, modules: Mapping[str, str], *, moved: Mapping[str, str] | None = None
+) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package.
 
     Args:
-        modules: by public name the module of the package that has it; `""` for a module itself.
+        package: The package's name.
+        modules: The module of the package that has each public name; `""` for a name that is a
+            module itself.
+        moved: The package that each name has moved to. Asking for one of them here gives a
+            `DeprecationWarning` that names the new place.
     """
+    moved = moved or {}
 
     def getattribute(name: str) -> object:
+        if name in moved:
+            new = moved[name]
+            text = f"{package}.{name} has moved: import it from {new}, as {new}.{name}"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(import_module(new), name)
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if not modules[name]:

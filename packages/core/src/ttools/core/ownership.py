@@ -36,7 +36,8 @@ _PACKAGES: dict[str, Owner] = {
     **dict.fromkeys(
         (
             *("ttools.core", "ttools.ir", "ttools.interpreter", "ttools.watch", "ttools.sanitizer"),
-            *("ttools.profiler", "ttools.tuner", "ttools.fuzz", "ttools.verifier", "ttools.cli"),
+            *("ttools.prove", "ttools.profiler", "ttools.tuner", "ttools.fuzz", "ttools.verifier"),
+            "ttools.cli",
             *("ttools_triton", _ENTRY),
         ),
         "ttools",

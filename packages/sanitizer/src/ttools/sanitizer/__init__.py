@@ -18,9 +18,11 @@ from ttools.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ttools.sanitizer.api import DEFAULT_TIMEOUT, Sanitization, sanitize
-    from ttools.sanitizer.sizes.api import SizesResult, check_sizes
 
-__all__ = ["DEFAULT_TIMEOUT", "Sanitization", "SizesResult", "check_sizes", "sanitize"]
+__all__ = ["DEFAULT_TIMEOUT", "Sanitization", "sanitize"]
 
-_SIZES = dict.fromkeys(("SizesResult", "check_sizes"), "sizes.api")
-__getattr__ = lazy_names(__name__, {**dict.fromkeys(__all__, "api"), **_SIZES})
+__getattr__ = lazy_names(
+    __name__,
+    dict.fromkeys(__all__, "api"),
+    moved=dict.fromkeys(("SizesResult", "check_sizes"), "ttools.prove"),
+)

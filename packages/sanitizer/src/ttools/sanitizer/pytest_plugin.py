@@ -46,11 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "ttools(checks=..., allow=[...]): make these checks of the kernels that the test launches; "
         "findings of the kinds allowed do not fail it",
     )
-    config.addinivalue_line(
-        "markers",
-        "ttools_sizes(n=range(...), require_proof=False, assume=None): call the test for all sizes "
-        "of the ranges at once; it fails where a kernel that it launches is wrong at any of them",
-    )
     plugin = _Plugin(config)
     config.pluginmanager.register(plugin, _PLUGIN)
     if plugin.options.checks is not None:
@@ -255,40 +250,6 @@ class _Plugin:
             terminalreporter.write_line(f"{TITLE}: {self._run.summary()}")
         for line in self._conclusion:
             terminalreporter.write_line(line)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives the sizes of a test for all sizes as arguments, so that they are no fixtures."""
-    marker = metafunc.definition.get_closest_marker("ttools_sizes")
-    if marker is not None:
-        for name in marker.kwargs:
-            if name in metafunc.fixturenames:
-                metafunc.parametrize(name, [None], ids=["all sizes"])
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Checks a test for all sizes in the place of calling it."""
-    marker = pyfuncitem.get_closest_marker("ttools_sizes")
-    if marker is None:
-        return None
-    from functools import partial
-
-    from ttools.core.errors import UsageError
-    from ttools.sanitizer.sizes.api import check_sizes
-
-    arguments = {name: v for name, v in marker.kwargs.items() if name != "require_proof"}
-    names = pyfuncitem._fixtureinfo.argnames
-    given = {n: pyfuncitem.funcargs[n] for n in names if n not in arguments}
-    try:
-        result = check_sizes(partial(pyfuncitem.obj, **given), target=pyfuncitem.name, **arguments)
-    except UsageError as error:
-        pytest.fail(f"@pytest.mark.ttools_sizes: {error}", pytrace=False)
-    unproved = marker.kwargs.get("require_proof", False) and result.verdict != "proved"
-    if result.report.failing or unproved:
-        pytest.fail(str(result), pytrace=False)
-    return True
 
 
 def _text(report: Report) -> str:

@@ -62,8 +62,8 @@ class Proving:
             UsageError: The target names no function, or a range is none.
         """
         take_over_from_upstream("ttools proves")
-        from ttools.sanitizer.sizes.api import check_ranges, load_function, read_sizes
-        from ttools.sanitizer.sizes.contracts import read_assumed
+        from ttools.prove.api import check_ranges, load_function, read_sizes
+        from ttools.prove.contracts import read_assumed
 
         ranges, assumed = read_sizes(sizes), read_assumed(self.assume)
         run = load_function(target, ranges)
@@ -100,10 +100,10 @@ class Proving:
         """
         require_source(work, option)
         take_over_from_upstream("ttools proves")
-        from ttools.sanitizer.sizes.api import read_sizes
-        from ttools.sanitizer.sizes.contracts import read_assumed
-        from ttools.sanitizer.sizes.script.check import check_launches
-        from ttools.sanitizer.sizes.script.seen import launches_seen
+        from ttools.prove.api import read_sizes
+        from ttools.prove.contracts import read_assumed
+        from ttools.prove.trace.check import check_launches
+        from ttools.prove.trace.seen import launches_seen
 
         ranges, assumed = read_sizes(sizes), read_assumed(self.assume)
         failures: list[BaseException] = []
@@ -167,15 +167,15 @@ class Proving:
 
 def _limit(timeout: float | None) -> float:
     """The seconds of computing that `--timeout` allows."""
-    from ttools.sanitizer.sizes.api import SECONDS
+    from ttools.prove.api import SECONDS
 
     return SECONDS if timeout is None else timeout or math.inf
 
 
 def _interrupted(ranges: Mapping[str, tuple[int, int]], target: str, fail_on: Severity) -> Report:
     """The report of a check that Ctrl-C ended: nothing is proved."""
-    from ttools.sanitizer.sizes.report import make_report
-    from ttools.sanitizer.sizes.result import Abstention, Result
+    from ttools.prove.report import make_report
+    from ttools.prove.result import Abstention, Result
 
     nothing = Result(ranges, abstained=[Abstention("the check was interrupted")])
     report = make_report(nothing, target=target, fail_on=fail_on)

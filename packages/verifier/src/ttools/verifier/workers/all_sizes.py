@@ -20,7 +20,7 @@ from ttools.core.process.channel import Channel
 from ttools.core.process.user_module import load_functions
 from ttools.core.reports.sizes import Unproved, ranges_text
 from ttools.interpreter.api import interpret
-from ttools.sanitizer.sizes.host.tensors import put_all_on
+from ttools.prove.host.tensors import put_all_on
 from ttools.verifier.cases.domain import entries_of
 from ttools.verifier.workers import module
 
@@ -72,7 +72,7 @@ class AllSizes:
 
     def _checked(self, request: dict[str, Any]) -> dict[str, Any]:
         """Checks the whole domain for one value of each choice."""
-        from ttools.sanitizer.sizes.api import check_ranges
+        from ttools.prove.api import check_ranges
 
         others = {name: self._entries[name][n] for name, n in request["choices"].items()}
         if "seed" in inspect.signature(self._draw).parameters:

@@ -1,0 +1,342 @@
+"""Proofs that a polynomial is at least 0 wherever certain others are, for boxes of sizes.
+
+Owns the reasoning: elimination of symbols by their bounds, and division of a box of sizes. Every
+rule is an implication between integers; what is not shown is not claimed. Why each is sound is in
+docs/design/all_sizes.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ttools.ir.expr import (
+    HOST_ATOM,
+    ONE,
+    SIZE,
+    Expr,
+    Ranges,
+    Symbol,
+    as_expr,
+    floordiv,
+    substitute,
+)
+from ttools.prove.algebra.limits import Limit
+
+_STEPS = 400
+#: Of eliminations in a row: short proofs are found before what leads nowhere uses up the steps.
+_DEPTHS = (3, 10)
+_HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element of a table that nobody changes; what is promised of it holds inside the table.
+
+    Attributes:
+        table: tells tables apart.
+        position: of the element.
+        ends: first and last position that the table has; None if it has gaps.
+        distinct: whether no two elements are equal.
+        ascending: whether none is below one before it.
+    """
+
+    table: object
+    position: Expr
+    ends: tuple[Expr, Expr] | None
+    distinct: bool
+    ascending: bool
+
+
+class Space(Ranges):
+    """The values that symbols may have.
+
+    Args:
+        box: first and last value of each size.
+
+    Attributes:
+        limit: of time, after which nothing more is shown.
+        elements: of tables, by the symbols that stand for them.
+    """
+
+    def __init__(self, box: Mapping[Symbol, tuple[int, int]]) -> None:
+        super().__init__(box)
+        self.limit = Limit()
+        self._facts: dict[Symbol, list[Expr]] = {}
+        self.assumed: list[Expr] = []
+        self.elements: dict[Symbol, Element] = {}
+
+    def relate(self, symbol: Symbol, *facts: Expr) -> None:
+        """Says what is at least 0 for all values of a symbol."""
+        self._facts.setdefault(symbol, []).extend(facts)
+
+    def copy_declarations(self, renamed: Mapping[Symbol, Expr]) -> None:
+        """Gives renamed symbols what is known of the ones that they stand for."""
+        for symbol, new in renamed.items():
+            (other,) = new.symbols()
+            self._ranges[other] = self.range_of(symbol)
+            self._facts[other] = [substitute(f, renamed) for f in self._facts.get(symbol, [])]
+            known = self.elements.get(symbol)
+            if known is not None:
+                position = substitute(known.position, renamed)
+                self.elements[other] = replace(known, position=position)
+
+    def facts_of(self, symbol: Symbol) -> list[Expr]:
+        """What is at least 0 for all values of a symbol, its own bounds included."""
+        known = self._facts.get(symbol)
+        if symbol.args:
+            if known is None:
+                self._facts[symbol] = []  # to show them, fewer have to do
+                known = self._facts[symbol] = list(self._atom_facts(symbol))
+        elif known is None:
+            known = self._facts[symbol] = []
+        low, high = self.range_of(symbol)
+        own = [] if low is None else [as_expr(symbol) - low]
+        return own + ([] if high is None else [high - as_expr(symbol)]) + known
+
+    def _atom_facts(self, symbol: Symbol) -> Iterable[Expr]:
+        kind, args, s = symbol.kind, symbol.args, as_expr(symbol)
+        if kind in ("min", "max"):
+            sign = 1 if kind == "min" else -1
+            yield from (sign * (argument - s) for argument in args)
+            return
+        if kind not in ("floordiv", "mod"):
+            return
+        p, d = args
+        yield d - 1  # it was shown where the atom was made
+        quotient, rest = p.divided(d)
+        if kind == "mod":
+            yield from (s, d - 1 - s)
+            q = floordiv(p, d)
+            yield p - d * q - s
+            yield s - (p - d * q)
+            return
+        yield p - d * s
+        yield d * s + d - 1 - p
+        if d.constant is None and quotient.terms:
+            # p = d * quotient + rest bounds the quotient more tightly than products can.
+            if self.nonneg(d - 1 - rest):
+                yield quotient - s
+            if self.nonneg(rest):
+                yield s - quotient
+            elif self.nonneg(rest + d):
+                yield s - quotient + 1
+            if self.nonneg(-1 - rest):
+                yield quotient - 1 - s
+
+    # ---- proofs
+    def nonneg(self, goal: Expr, facts: Iterable[Expr] = ()) -> bool:
+        """Whether it is shown that `goal >= 0` wherever all facts are at least 0."""
+        known = [*facts, *self.assumed]
+        short, long = _DEPTHS
+        proof = _Proof(self, known)
+        if proof.shows(goal, short):
+            return True
+        if any(s.level > HOST_ATOM for s in goal.symbols()) and proof.again().shows_apart(goal):
+            return True
+        return proof.again().shows(goal, long)
+
+
+class _Proof:
+    """One attempt, limited in steps."""
+
+    def __init__(self, space: Space, facts: Iterable[Expr]) -> None:
+        self._space = space
+        self._facts = [f for f in dict.fromkeys(facts) if f.constant is None]
+        for fact in [*self._facts]:
+            for symbol in fact.symbols():
+                if symbol.args:
+                    self._facts += [f for f in space.facts_of(symbol) if f not in self._facts]
+        self.again()
+        self._tops: dict[Symbol, list[Expr]] = {}
+
+    def again(self) -> _Proof:
+        """Another attempt with as many steps."""
+        self._steps = _STEPS
+        self._failed: set[Expr] = set()
+        return self
+
+    def shows(self, goal: Expr, depth: int) -> bool:
+        goal = _reduced(goal)
+        low, high = self._space.range(goal)
+        if low is not None and low >= 0:
+            return True
+        if high is not None and high < 0 and not self._facts:
+            return False
+        if goal in self._failed or depth <= 0 or self._steps <= 0:
+            return False
+        if self._space.limit.left < 0:
+            return False
+        self._steps -= 1
+        symbols = sorted(goal.symbols(), key=lambda s: (-s.level, -s.order))
+        if symbols and symbols[0].level == SIZE:
+            if self._on_box(goal) or self._by_facts(goal, symbols, depth):
+                return True
+        elif self._by_facts(goal, symbols, depth):
+            return True
+        self._failed.add(goal)
+        return False
+
+    def shows_apart(self, goal: Expr) -> bool:
+        """The same with each symbol at an end of its own, whatever the others are."""
+        symbols = [s for s in goal.symbols() if s.level > HOST_ATOM]
+        if not symbols:
+            return self.shows(goal, _DEPTHS[0])
+        symbol = max(symbols, key=lambda s: (s.level, s.order))
+        parts = goal.linear_in(symbol)
+        sign = 0 if parts is None else self._sign(parts[0], 0)
+        if parts is None or not sign:
+            return False
+        for beta in self._ends(symbol, sign):
+            self._steps -= 1
+            if self._steps > 0 and self.shows_apart(parts[1] - sign * parts[0] * beta):
+                return True
+        return False
+
+    def _ends(self, symbol: Symbol, sign: int) -> list[Expr]:
+        """What of sizes bounds a symbol: first what varies, then the tightest number.
+
+        With sign -1 the symbol is not above it, with sign 1 the symbol's opposite is not.
+        """
+        ends = self._tops_of(symbol) if sign < 0 else []
+        ends = [*ends, *(beta for size, beta in self._bounds(symbol, sign) if size == ONE)]
+        numbers = [n for end in ends if (n := end.constant) is not None]
+        others = [e for e in ends if e.symbols() and all(s.level <= HOST_ATOM for s in e.symbols())]
+        return others[:1] + [as_expr(min(numbers)) for _ in numbers[:1]]
+
+    def _by_facts(self, goal: Expr, symbols: list[Symbol], depth: int) -> bool:
+        for symbol in symbols[:3]:
+            parts = goal.linear_in(symbol)
+            if symbol.kind in ("min", "max") and self._by_cases(goal, symbol, depth):
+                return True
+            if parts is None:
+                continue
+            a, b = parts
+            sign = self._sign(a, depth)
+            if not sign:
+                continue
+            for size, beta in self._bounds(symbol, sign):
+                # size * goal >= rest, as sign * size * symbol + beta >= 0 and a has that sign. The
+                # goal is an integer, so it is above -1 if size times it is above -size.
+                rest = b * size - sign * a * beta
+                if self.shows(rest + size - 1, depth - 1):
+                    return True
+        return False
+
+    def _by_cases(self, goal: Expr, symbol: Symbol, depth: int) -> bool:
+        return all(self.shows(substitute(goal, {symbol: a}), depth - 1) for a in symbol.args)
+
+    def _sign(self, a: Expr, depth: int) -> int:
+        low, high = self._space.range(a)
+        if low is not None and low >= 0:
+            return 1
+        if high is not None and high <= 0:
+            return -1
+        if a.constant is None and depth > 4:
+            if self.shows(a, 3):
+                return 1
+            if self.shows(-a, 3):
+                return -1
+        return 0
+
+    def _bounds(self, symbol: Symbol, sign: int) -> list[tuple[Expr, Expr]]:
+        """Facts `sign * size * symbol + beta >= 0` of it: lower bounds (sign 1) or upper ones."""
+        found: list[tuple[tuple[bool, int, bool], Expr, Expr]] = []
+        for fact in [*self._facts, *self._space.facts_of(symbol)]:
+            parts = fact.linear_in(symbol)
+            if parts is None or not parts[0].terms:
+                continue
+            alpha, beta = parts
+            size = alpha if sign > 0 else -alpha
+            if (self._space.range(size)[0] or 0) < 1:
+                continue
+            higher = sum(s.level > symbol.level for s in beta.symbols())
+            plain = len(beta.terms) == 0 or beta.constant is not None
+            found.append(((alpha.constant is None, higher, plain), size, beta))
+        found.sort(key=lambda each: each[0])
+        return [(size, beta) for _, size, beta in dict.fromkeys(found)]
+
+    def _tops_of(self, symbol: Symbol) -> list[Expr]:
+        """What of sizes a quotient is not above, as facts say that of what is divided.
+
+        `p <= d * top + rest` with `rest < d` bounds `p // d` by `top`. Rounded down here, it bounds
+        what the quotient is divided by, too, which the fact times a divisor does not.
+        """
+        if symbol.kind != "floordiv":
+            return []
+        known = self._tops.get(symbol)
+        if known is not None:
+            return known
+        self._tops[symbol] = found = []
+        p, d = symbol.args
+        above = [f + p for f in self._facts if f.terms.keys() >= p.terms.keys()]
+        inner = next(iter(p.symbols()), None)
+        if inner is not None and p == as_expr(inner):
+            above += self._ends(inner, -1)
+        for top in dict.fromkeys(above):
+            if any(s.level > HOST_ATOM for s in top.symbols()):
+                continue
+            if d.constant is not None:
+                found.append(floordiv(top, d))
+                continue
+            quotient, rest = top.divided(d)
+            if self._on_box(-1 - rest):
+                found.append(quotient - 1)
+            elif self._on_box(d - 1 - rest):
+                found.append(quotient)
+        return found
+
+    def _on_box(self, goal: Expr) -> bool:
+        """Whether a polynomial of sizes only is at least 0 on the whole box."""
+        symbols = goal.symbols()
+        if not symbols:
+            return (goal.constant or 0) >= 0
+        if any(s.level != SIZE for s in symbols):
+            return False
+        pending = [{s: self._space.box[s] for s in symbols}]
+        for _ in range(_HALVINGS):
+            if not pending:
+                return True
+            box = pending.pop()
+            if _shifted_nonneg(goal, box):
+                continue
+            widest = max(box, key=lambda s: box[s][1] - box[s][0])
+            low, high = box[widest]
+            if low == high:
+                return False
+            middle = (low + high) // 2
+            pending += [{**box, widest: (low, middle)}, {**box, widest: (middle + 1, high)}]
+        return not pending
+
+
+def _reduced(goal: Expr) -> Expr:
+    """`h + c // g` of `g * h + c`, which is at least 0 for the same integers."""
+    divisor = math.gcd(*(c for m, c in goal.terms.items() if m))
+    if divisor <= 1:
+        return goal
+    return Expr({m: c // divisor for m, c in goal.terms.items()})
+
+
+def _shifted_nonneg(goal: Expr, box: Mapping[Symbol, tuple[int, int]]) -> bool:
+    """Whether intervals show it with each size counted from one of its ends."""
+    for end in (0, 1):
+        new = {}
+        ranges: dict[Symbol, tuple[int, int]] = {}
+        for symbol, (low, high) in box.items():
+            shift = _shift_symbol(symbol)
+            ranges[shift] = (0, high - low)
+            new[symbol] = as_expr(shift) + low if end == 0 else high - as_expr(shift)
+        low_end, _ = Ranges(ranges).range(substitute(goal, new))
+        if low_end is not None and low_end >= 0:
+            return True
+    return False
+
+
+_shifts: dict[Symbol, Symbol] = {}
+
+
+def _shift_symbol(symbol: Symbol) -> Symbol:
+    if symbol not in _shifts:
+        _shifts[symbol] = Symbol(f"{symbol.name}'", "size", SIZE)
+    return _shifts[symbol]

@@ -1,0 +1,168 @@
+"""Z3's answer where intervals and eliminations have none: can a goal fail where facts hold?
+
+Owns the translation. Integers are Z3's, which never wrap either; a quotient is an integer of its
+own, with what defines it. What has no translation is left unsaid, which makes proofs harder and
+never wrong.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ttools.ir.expr import SIZE, Expr, Symbol, evaluate
+from ttools.prove.algebra.proofs import Element, Space
+
+#: MiB that Z3 may have.
+_MEMORY = 1024
+_SHORT = ("simplify", "propagate-values", "solve-eqs", "smt")
+
+
+def is_installed() -> bool:
+    """Whether there is a Z3 to ask."""
+    return importlib.util.find_spec("z3") is not None
+
+
+class Solver:
+    """Asks Z3, for a limited time in all.
+
+    Args:
+        seconds: of all questions together.
+        each: of one.
+
+    Attributes:
+        shown: how many questions it has settled.
+        witnesses: sizes at which Z3 says that something may be wrong.
+    """
+
+    def __init__(self, seconds: float, each: float) -> None:
+        self._left, self._each = seconds, each
+        self._known: dict[object, bool] = {}
+        self.shown = 0
+        self.witnesses: list[dict[Symbol, int]] = []
+
+    def shows(self, space: Space, goal: Expr, facts: Iterable[Expr]) -> bool:
+        """Whether `goal >= 0` wherever all facts are at least 0."""
+        return self.refutes(space, [*facts, -1 - goal])
+
+    def refutes(
+        self, space: Space, facts: Iterable[Expr], differ: Sequence[tuple[Expr, Expr]] = ()
+    ) -> bool:
+        """Whether no values of the symbols meet all facts.
+
+        Args:
+            facts: what is at least 0.
+            differ: pairs of which at least one is of two different numbers, if there are any.
+        """
+        given = tuple(dict.fromkeys(facts))
+        key = space, given, tuple(differ)
+        if key not in self._known:
+            found = self._known[key] = self._ask(space, given, differ)
+            self.shown += found
+        return self._known[key]
+
+    def _ask(
+        self, space: Space, facts: Iterable[Expr], differ: Sequence[tuple[Expr, Expr]]
+    ) -> bool:
+        start = time.thread_time()
+        seconds = min(self._each, self._left, space.limit.left)
+        if seconds <= 0:
+            return False
+        import z3  # takes a moment, and need not be installed
+
+        try:
+            question = _Question(z3, space)
+            said = question.asked([*facts, *space.assumed], differ)
+            # What defines quotients is put in first: that answers most in a hundredth of the time.
+            # Only what is not answered so is worth Z3's own choice of means.
+            for solver in (z3.Then(*_SHORT).solver(), z3.SolverFor("QF_NIA")):
+                solver.set("timeout", max(1, int(500 * seconds)), "max_memory", _MEMORY)
+                solver.add(*said)
+                answer = solver.check()
+                if answer == z3.sat:
+                    self.witnesses.append(question.sizes(solver.model()))
+                if answer != z3.unknown:
+                    return bool(answer == z3.unsat)
+            return False
+        except z3.Z3Exception:  # as where it has too little memory
+            return False
+        finally:
+            self._left -= time.thread_time() - start
+
+
+class _Question:
+    def __init__(self, z3: Any, space: Space) -> None:
+        self._z3, self._space = z3, space
+        self._variables: dict[Symbol, Any] = {}
+        self._quotients: dict[tuple[Expr, Expr], Any] = {}
+        self._said: list[Any] = []
+        self._pending: list[Symbol] = []
+
+    def asked(self, facts: Sequence[Expr], differ: Sequence[tuple[Expr, Expr]]) -> list[Any]:
+        """All that is said of the values looked for."""
+        said = [self._term(fact) >= 0 for fact in facts]
+        if differ:
+            said.append(self._z3.Or(*(self._term(p) != self._term(q) for p, q in differ)))
+        while self._pending:
+            symbol = self._pending.pop()
+            self._said += [self._term(fact) >= 0 for fact in self._space.facts_of(symbol)]
+            element = self._space.elements.get(symbol)
+            if element is not None:
+                self._tables(symbol, element)
+        return said + self._said
+
+    def sizes(self, model: Any) -> dict[Symbol, int]:
+        return {
+            symbol: model.eval(variable, model_completion=True).as_long()
+            for symbol, variable in self._variables.items()
+            if symbol.level == SIZE
+        }
+
+    def __getitem__(self, symbol: Symbol) -> Any:
+        return self._variable(symbol)
+
+    def _term(self, expr: Expr) -> Any:
+        return self._z3.IntVal(0) + evaluate(expr, self, None)
+
+    def _variable(self, symbol: Symbol) -> Any:
+        known = self._variables.get(symbol)
+        if known is None:
+            known = self._variables[symbol] = self._z3.Int(f"{symbol.kind}{symbol.order}")
+            self._pending.append(symbol)
+            if symbol.args:
+                self._define(symbol, known)
+        return known
+
+    def _define(self, symbol: Symbol, value: Any) -> None:
+        """What a function of others is, beside the facts of it; of a power of two only those."""
+        if symbol.kind in ("min", "max"):
+            one, other = map(self._term, symbol.args)
+            self._said.append(self._z3.Or(value == one, value == other))
+        elif symbol.kind in ("floordiv", "mod"):
+            p, d = symbol.args
+            dividend, divisor = self._term(p), self._term(d)
+            quotient = self._quotients.get((p, d))
+            if quotient is None:
+                quotient = self._quotients[p, d] = self._z3.Int(f"quotient{symbol.order}")
+                rest = dividend - divisor * quotient
+                self._said += [rest >= 0, rest < divisor]
+            rest = dividend - divisor * quotient
+            self._said.append(value == (quotient if symbol.kind == "floordiv" else rest))
+
+    def _tables(self, symbol: Symbol, element: Element) -> None:
+        """What an element says of the others of its table."""
+        z3, value, position = self._z3, self._variable(symbol), self._term(element.position)
+        for other, known in self._space.elements.items():
+            if other not in self._variables or other is symbol or known.table != element.table:
+                continue
+            theirs, place = self._variables[other], self._term(known.position)
+            self._said.append(z3.Implies(position == place, value == theirs))
+            if element.ascending:
+                self._said.append(z3.Implies(position <= place, value <= theirs))
+                self._said.append(z3.Implies(position >= place, value >= theirs))
+            if element.distinct and element.ends is not None:
+                low, high = map(self._term, element.ends)
+                inside = z3.And(*(z3.And(low <= p, p <= high) for p in (position, place)))
+                self._said.append(z3.Implies(z3.And(inside, value == theirs), position == place))

@@ -1,0 +1,348 @@
+"""All sizes of a range: which are right, and the least one at which each defect appears.
+
+Owns the search. Host code is run once for each way that it can go; what its launches need is
+proved on boxes of sizes, and where a proof ends the kernel is run at that very size. A size is
+called wrong because it was run, right because it was proved or run as a whole.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.ownership import is_program_file
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, substitute
+from ttools.prove.algebra.limits import STRETCH, Limit
+from ttools.prove.algebra.solver import Solver, is_installed
+from ttools.prove.contracts import Promise, contracts
+from ttools.prove.host.launches import Launch, Memory, run_host
+from ttools.prove.host.paths import Condition, NotModelledError, Path, SymbolicInt
+from ttools.prove.host.regions import Box, Point, Region, region
+from ttools.prove.result import Abstention, Result
+from ttools.prove.search.known import Known
+from ttools.prove.search.launch import Search
+from ttools.prove.symbolic.conditions import Key, Problem
+
+_MOST_PATHS = 96
+#: Parts of the time that a solver may take for all questions about a launch, and for one.
+_IN_ALL, _EACH = 0.4, 0.2
+_UNASKED = " (z3-solver, which is not installed, may decide it)"
+#: Never findings of their own.
+_HINDRANCES = frozenset({"model"})
+
+
+@dataclass
+class _Way:
+    """One way through host code."""
+
+    region: Region
+    launches: list[Launch]
+
+
+class Analysis:
+    """The analysis of one function.
+
+    Args:
+        run: makes tensors and launches, given sizes by name.
+        sizes: first and last value of each.
+        seconds: of computing, after which what is left is abstained.
+        assume: what is promised of tables, by parameter of kernels, see `contracts`.
+        stretch: so many times as long it may take on the clock.
+
+    Raises:
+        UsageError: a range is empty, or a bound no formula of sizes.
+    """
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        sizes: Mapping[str, tuple[int, int]],
+        seconds: float = 25.0,
+        assume: Mapping[str, Promise] | None = None,
+        stretch: float = STRETCH,
+    ) -> None:
+        for name, (low, high) in sizes.items():
+            if low > high or low < 0:
+                raise UsageError(f"sizes {name}={low}:{high}: no sizes")
+        self._run, self._sizes, self._seconds = run, dict(sizes), seconds
+        self._symbols = {n: Symbol(n, "size", SIZE) for n in sizes}
+        self._names = {s: n for n, s in self._symbols.items()}
+        first = {name: low for name, (low, _) in sizes.items()}
+        self.known = Known(self._names, first, Limit(seconds, stretch))
+        self.result = Result(dict(sizes))
+        self._unsettled: set[Key] = set()
+        self._searches: list[Search] = []
+        self._contracts = dict.fromkeys(contracts(assume or {}, self._symbols), False)
+
+    def analyse(self) -> Result:
+        """Looks at the whole range.
+
+        Raises:
+            UsageError: something is assumed of a parameter that no launch has, or is not so.
+        """
+        start = time.monotonic()
+        ways = self._ways()
+        self._note_contracts()
+        ways.sort(key=lambda way: [low for low, _ in way.region.box.values()])
+        for way in ways:
+            self._way(way)
+        if len(self._sizes) > 1:
+            for key in list(self.known.defects):
+                self._lower(key)
+        self.result.defects = sorted(
+            self.known.defects.values(), key=lambda d: ([*d.sizes.values()], d.event.kind)
+        )
+        self.result.abstained = _unique(self.result.abstained)
+        self.result.seconds = time.monotonic() - start
+        return self.result
+
+    # ---- host code
+    def _ways(self) -> list[_Way]:
+        box: Box = {s: self._sizes[n] for n, s in self._symbols.items()}
+        pending: list[tuple[Condition, ...]] = [()]
+        ways: list[_Way] = []
+        while pending:
+            prefix = pending.pop(0)
+            where = region(box, prefix)
+            point = None if where.is_empty else next(where.points(), None)
+            if point is None:
+                if not where.is_empty and not where.is_small:
+                    self._abstain_unless_empty(where)
+                continue
+            if len(ways) >= _MOST_PATHS or self.known.is_late():
+                reason = f"host code goes more than {len(ways)} ways through these sizes"
+                if len(ways) < _MOST_PATHS:
+                    reason += ", for which there was no time left"
+                self._abstain(Abstention(reason, sizes=self._shown(where.box)))
+                continue
+            path, launches = self._host(point, where)
+            conditions = tuple(path.conditions)
+            # Whatever else meets the prefix answers one of these differently first. What is asked
+            # may depend on the size itself, so the prefix need not be asked again.
+            new = [c for c in conditions if c not in prefix]
+            for n, condition in enumerate(new):
+                pending.append((*prefix, *new[:n], condition.negated))
+            found = region(box, (*prefix, *new))
+            if launches is not None:
+                ways.append(_Way(found, launches))
+                if len(launches) >= len(self.result.launches):
+                    self.result.launches = launches
+        return ways
+
+    def _abstain_unless_empty(self, where: Region) -> None:
+        space = where.space()
+        if space is None:
+            return
+        for n, fact in enumerate(space.assumed):
+            if space.nonneg(-1 - fact, [*space.assumed[:n], *space.assumed[n + 1 :]]):
+                return
+        reason = "no size was found that takes this way through host code"
+        self._abstain(Abstention(reason, sizes=self._shown(where.box)))
+
+    def _host(self, point: Point, where: Region) -> tuple[Path, list[Launch] | None]:
+        path = Path(dict(point))
+        arguments = {n: SymbolicInt(as_expr(s)) for n, s in self._symbols.items()}
+        try:
+            recorder = run_host(self._run, arguments, path, self.known.kernels.written)
+        except NotModelledError as error:
+            self._abstain(self._host_abstention(f"not modelled: {error}", error, where.box))
+            return path, None
+        except TtoolsError as error:
+            self._abstain(self._host_abstention(str(error), error, where.box))
+            return path, None
+        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+            lines = str(error).strip().split("\n")
+            # Triton's compiler says last what is wrong, after the source.
+            line = lines[-1 if type(error).__name__ == "CompilationError" else 0]
+            reason = f"host code raises {type(error).__name__}: {line}".rstrip(": ")
+            self._abstain(self._host_abstention(reason, error, where.box))
+            return path, None
+        self.result.assumptions += [
+            a for a in recorder.assumptions if a not in self.result.assumptions
+        ]
+        return path, [self._promised(launch, point) for launch in recorder.launches]
+
+    def _promised(self, launch: Launch, point: Point) -> Launch:
+        for contract in self._contracts:
+            if contract.holds_for(launch):
+                contract.check_content(launch, point)
+                self._contracts[contract] = True
+                launch = contract.put(launch)
+        return launch
+
+    def _note_contracts(self) -> None:
+        for contract, used in self._contracts.items():
+            name = contract.parameter
+            if not used:
+                raise UsageError(
+                    f"--assume {name}={contract.text}: no kernel that is launched has a tensor of "
+                    f"integers as parameter `{name}`"
+                )
+            self.result.assumptions.append(str(contract))
+
+    def _host_abstention(self, reason: str, error: BaseException, box: Box) -> Abstention:
+        function = getattr(self._run, "func", self._run)
+        own = getattr(getattr(function, "__code__", None), "co_filename", None)
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f, own)]
+        if not frames:
+            return Abstention(reason, sizes=self._shown(box))
+        return Abstention(reason, frames[-1].lineno, frames[-1].filename, sizes=self._shown(box))
+
+    # ---- launches
+    def _way(self, way: _Way) -> None:
+        new = way.region.substitution()
+        for launch in way.launches:
+            try:
+                self._launch(way.region, launch, _with(launch, new))
+            except Exception as error:  # noqa: BLE001 - nothing is claimed then
+                known = isinstance(error, TtoolsError)
+                what = "" if known else f"the analysis failed with {type(error).__name__}: "
+                reason = f"not modelled: {what}{str(error)[:200]}"
+                self._abstain(
+                    Abstention(reason, kernel=launch.kernel, sizes=self._shown(way.region.box))
+                )
+
+    def _launch(self, where: Region, launch: Launch, counted: Launch) -> None:
+        solver = None
+        if is_installed():
+            solver = Solver(_IN_ALL * self._seconds, _EACH * self._seconds)
+        search = Search(self.known, where, launch, counted, solver)
+        self._searches.append(search)
+        problems = self._asked(search, search.problems(where.box))
+        seen: set[Key] = set()
+        pending = problems
+        while pending:
+            for problem in pending.values():
+                self._settle(search, where, problem)
+            seen |= set(pending)
+            if not any(problem.hides for problem in pending.values()):
+                break  # all else is proved on the whole box
+            left = search.left()
+            for key in left.keys() & seen - self.known.defects.keys() - self._unsettled:
+                if key[0] not in _HINDRANCES:
+                    self._abstain(self._abstention(left[key], where.box))
+            pending = {key: problem for key, problem in left.items() if key not in seen}
+            problems = {**problems, **pending}
+        if any(problem.kind == "model" for problem in problems.values()):
+            search.explore()
+        search.note_unnamed()
+        for problem in problems.values():
+            if problem.kind in _HINDRANCES:
+                self._abstain(self._abstention(problem, where.box))
+        self._note_values(search, where)
+
+    def _asked(self, search: Search, problems: dict[Key, Problem]) -> dict[Key, Problem]:
+        left = search.asked(problems)
+        self.result.by_solver += [p for key, p in problems.items() if key not in left]
+        return left
+
+    def _lower(self, key: Key) -> None:
+        """Lowers each size of a defect alone, on all ways through host code.
+
+        Each way has been searched for a least point of its own. One size less may be on another.
+        """
+        searches = [s for s in self._searches if s.launch.kernel == key[1]]
+        lines = [(search, symbol) for symbol in self._names for search in searches]
+        is_least = moved = True
+        while moved:
+            moved, is_least = False, True
+            for search, symbol in lines:
+                sizes = self.known.defects[key].sizes
+                if self.known.is_late():
+                    moved = is_least = False
+                    break
+                point = {s: sizes[name] for s, name in self._names.items()}
+                found = search.lowered(key, point, symbol)
+                moved = moved or isinstance(found, dict)
+                is_least = is_least and found is not False
+        known = self.known.defects[key]
+        self.known.defects[key] = replace(known, is_least=known.is_least and is_least)
+
+    def _settle(self, search: Search, where: Region, problem: Problem) -> None:
+        """Finds where a problem is a defect, or that it is none, or abstains."""
+        if problem.kind in _HINDRANCES:
+            return
+        known = self.known.defects.get(problem.key)
+        if known is not None and len(self._sizes) == 1:
+            (low, _), (size,) = *where.box.values(), tuple(known.sizes.values())
+            if size <= low and known.is_least:
+                return
+        if self.known.is_late():
+            self._unsettled.add(problem.key)
+            self._abstain(self._abstention(problem, where.box, "there was no time left: "))
+        elif not search.settle(problem):
+            self._unsettled.add(problem.key)
+            self._abstain(self._abstention(problem, where.box))
+
+    def _note_values(self, search: Search, where: Region) -> None:
+        """Names the operations at which unknown data decide."""
+        for op in search.uncertain:
+            line = None if op.location is None else op.location.line
+            file = None if op.location is None else op.location.file
+            if any(a.line == line for a in self.result.abstained):
+                continue
+            reason = "data that are not known decide about this access"
+            self._abstain(
+                Abstention(reason, line, file, search.launch.kernel, self._shown(where.box))
+            )
+
+    def _abstention(self, problem: Problem, box: Box, before: str = "") -> Abstention:
+        location = problem.location
+        after = "" if is_installed() or not problem.askable else _UNASKED
+        return Abstention(
+            before + problem.reason + after,
+            None if location is None else location.line,
+            None if location is None else location.file,
+            problem.kernel,
+            self._shown(box),
+        )
+
+    def _abstain(self, what: Abstention) -> None:
+        self.result.abstained.append(what)
+
+    def _shown(self, box: Box) -> dict[str, tuple[int, int]]:
+        return {self._names[s]: ends for s, ends in box.items()}
+
+
+def _is_users(frame: traceback.FrameSummary, own: str | None) -> bool:
+    """Return whether a line is of the user's function, or of what it calls in the program."""
+    return frame.filename == own or is_program_file(frame.filename)
+
+
+def _with(launch: Launch, new: Mapping[Symbol, Expr]) -> Launch:
+    if not new:
+        return launch
+
+    def put(expr: Expr) -> Expr:
+        return substitute(expr, new)
+
+    arguments = tuple(
+        replace(
+            a,
+            elements=put(a.elements),
+            shape=tuple(map(put, a.shape)),
+            strides=tuple(map(put, a.strides)),
+            offset=put(a.offset),
+            content=None if a.content is None else put(a.content),
+            within=None if a.within is None else (put(a.within[0]), put(a.within[1])),
+        )
+        if isinstance(a, Memory)
+        else a
+        if a is None
+        else put(a)
+        for a in launch.arguments
+    )
+    x, y, z = launch.grid
+    return replace(launch, grid=(put(x), put(y), put(z)), arguments=arguments)
+
+
+def _unique(found: list[Abstention]) -> list[Abstention]:
+    """One of each line and reason, with the sizes of the first."""
+    known: dict[tuple[object, ...], Abstention] = {}
+    for each in found:
+        known.setdefault((each.file, each.line, each.kernel, each.reason.split(" ")[0]), each)
+    return list(known.values())

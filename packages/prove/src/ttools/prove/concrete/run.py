@@ -1,0 +1,578 @@
+"""Runs a kernel's integers at one size, for chosen programs, without memory.
+
+Owns control flow, accesses and what is found in them; what single operations compute is the
+business of `operations`. Programs are computed side by side as NumPy arrays, with machine integers
+that wrap. What depends on data that nobody knows is left out, so that a finding is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import ttools.prove.concrete.lower  # noqa: F401 - registers the rules
+from ttools.ir import (
+    Block,
+    IntegerType,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+    shape_of,
+)
+from ttools.ir.dialects.traits import ATOMIC, READS, WRITES
+from ttools.ir.expr import Expr, array_functions, evaluate
+from ttools.prove.attributes import access_kind, is_modelled, width_of
+from ttools.prove.concrete import operations
+from ttools.prove.concrete.lanes import (
+    Lanes,
+    hashed,
+    hidden,
+    integers,
+    mixed,
+    select,
+    spread,
+    wrapped,
+)
+from ttools.prove.concrete.state import Bools, Event, Outcome, State
+from ttools.prove.control import ControlFlow
+from ttools.prove.host.launches import Memory
+from ttools.prove.host.paths import NotModelledError
+from ttools.prove.host.storage import INDEX, is_constant
+
+#: Elements that are kept: some 60 bytes each while they are compared.
+_MOST_RECORDS = 4_000_000
+#: Of one element; they are those of the first programs.
+_MOST_WRITERS = 256
+#: Elements that several programs touch of which each is looked at.
+_MOST_ELEMENTS = 4096
+
+
+_MOST_ITERATIONS = 96
+#: Iterations at the begin and end of a loop that is longer.
+_AT_ENDS = 6
+
+
+#: What is added to a carried value in each iteration, and by what.
+_Step: TypeAlias = "tuple[Value, Operation]"
+
+
+class ConcreteRun(ControlFlow, State):
+    """One launch at one size; see `State`."""
+
+    _iterations = 0
+
+    def run(self) -> Outcome:
+        if not len(self.programs):
+            return self.outcome
+        entry = self._module.kernel.regions[0].entry
+        for n, value in enumerate(entry.arguments):
+            self._values[value] = self._argument(n, value)
+        with np.errstate(all="ignore"):
+            self._function(entry)
+            self._races()
+        return self.outcome
+
+    def _argument(self, n: int, value: Value) -> Lanes:
+        given = self.launch.arguments[n] if n < len(self.launch.arguments) else None
+        kind = element_type(value.type)
+        if isinstance(given, Memory):
+            return Lanes(np.zeros(self.count, np.int64), base=n)
+        if isinstance(given, Expr):
+            number = evaluate(given, self._sizes)
+            if isinstance(kind, IntegerType) and kind.width == 1:
+                return Lanes(np.full(self.count, bool(number)))
+            return integers(np.full(self.count, number, np.int64))
+        return Lanes(np.full(self.count, hashed("argument", n), np.uint64))
+
+    # ---- control
+    def _function(self, block: Block) -> None:
+        before, last = self._active, self._block(block)
+        if not self.follow(last):
+            raise NotModelledError(f"`{last.name}` of the kernel")
+        self._active = before
+
+    def enter(self, last: Operation) -> None:
+        """Goes on in the block of a branch."""
+        ((target, values),) = last.successors
+        self._enter(target, values, self._active)
+
+    def enter_either(self, last: Operation) -> None:
+        """Goes on in both blocks of a conditional branch, each with its programs."""
+        condition, before = self.get(last.operands[0]), self._active
+        chosen = np.asarray(condition.data, bool)
+        known = self._known(condition, last)
+        for (target, values), taken in zip(last.successors, (chosen, ~chosen), strict=True):
+            self._enter(target, values, before & taken & known)
+
+    def _enter(self, target: Block, values: Sequence[Value], active: Bools) -> None:
+        if not active.any():
+            return
+        self._iterations += 1
+        if self._iterations > 4096:
+            self.outcome.whole = False
+            return
+        self._active = active
+        for argument, value in zip(target.arguments, values, strict=True):
+            self._values[argument] = self.get(value)
+        self._function(target)
+
+    def _block(self, block: Block) -> Operation:
+        for op in block.operations[:-1]:
+            if self.follow(op):
+                continue
+            if op.has(READS, WRITES):
+                self._access(op)
+            else:
+                for result, value in zip(op.results, operations.evaluate(self, op), strict=True):
+                    self._values[result] = value
+        return block.terminator
+
+    def branch(self, op: Operation) -> None:
+        condition = self.get(op.operands[0])
+        known, before = self._known(condition, op), self._active
+        chosen = np.asarray(condition.data, bool)
+        outcomes = []
+        for region, taken in zip(op.regions, (chosen, ~chosen), strict=False):
+            if not region.blocks:
+                continue
+            self._active = before & taken & known
+            last = self._block(region.entry)
+            outcomes.append([self.get(v) for v in last.operands])
+        self._active = before
+        for n, result in enumerate(op.results):
+            one, other = outcomes[0][n], outcomes[1][n]
+            self._values[result] = select(condition, one, other)
+
+    def counted_loop(self, op: Operation) -> None:
+        if op.attributes.get("unsignedCmp"):
+            raise NotModelledError("a loop over unsigned integers")
+        lower, upper, step = (self.get(v) for v in op.operands[:3])
+        body = op.regions[0].entry
+        counter, *arguments = body.arguments
+        carried = [self.get(v) for v in op.operands[3:]]
+        unknown = [v.unknown for v in (lower, upper, step) if v.unknown is not None]
+        before = self._active
+        active = before.copy()
+        for each in unknown:
+            if (each & active).any():
+                self._unsure(op)
+            active &= ~each
+        first, last, by = lower.data, upper.data, np.maximum(step.data, 1)
+        if ((step.data < 1) & active).any():
+            self._unsure(op)
+            active &= step.data >= 1
+        trips = np.where(last > first, (last - first + by - 1) // by, 0)
+        most = int(trips[active].max()) if active.any() else 0
+        width = getattr(element_type(counter.type), "width", 64)
+        top = (1 << (width - 1)) - 1 if width < 64 else None
+        if top is not None:
+            stepped = first + trips * by
+            wraps = active & (trips > 0) & (stepped > top)
+            if wraps.any():
+                self._event("int_overflow", op, wraps, np.zeros(self.count, np.int64), -1)
+                active &= ~wraps
+        k, cut = 0, before & ~active
+        while k < most:
+            running = active & (trips > k)
+            if k == _AT_ENDS and most > _MOST_ITERATIONS:
+                self.outcome.whole = False
+                growth = self._growth(op, zip(arguments, body.terminator.operands, strict=True))
+                jump = most - _AT_ENDS - k
+                self._grow(carried, growth, np.clip(trips - k, 0, jump))
+                k += jump
+                running = active & (trips > k)
+            self._iterations += 1
+            if self._iterations > 20_000:
+                self.outcome.whole = False
+                cut = cut | running
+                break
+            self._active = running
+            self._values[counter] = integers(first + k * by)
+            for argument, value in zip(arguments, carried, strict=True):
+                self._values[argument] = value
+            end = self._block(body)
+            carried = [
+                select(Lanes(running), self.get(v), old)
+                for v, old in zip(end.operands, carried, strict=True)
+            ]
+            k += 1
+        self._active = before
+        for result, value in zip(op.results, carried, strict=True):
+            self._values[result] = hidden(value, cut)
+
+    def _grow(self, carried: list[Lanes], growth: Mapping[int, _Step | None], times: Any) -> None:
+        """Lets carried values grow as they do in so many iterations of each program."""
+        for n, step in growth.items():
+            if step is None:
+                carried[n] = hidden(carried[n], times > 0)
+            else:
+                value, culprit = step
+                carried[n] = operations.grown(carried[n], self.get(value), times, culprit)
+
+    def _growth(
+        self, op: Operation, pairs: Iterable[tuple[Value | None, Value]]
+    ) -> dict[int, _Step | None]:
+        """By what the values of a long loop grow per iteration; None for those that do otherwise.
+
+        Args:
+            pairs: each value that it carries at the start of its body, and at the end.
+        """
+        found: dict[int, _Step | None] = {}
+        for n, (argument, value) in enumerate(pairs):
+            kind = element_type(value.type)
+            if isinstance(kind, (IntegerType, PointerType)) and value is not argument:
+                found[n] = None if argument is None else self._step(op, argument, value)
+        return found
+
+    def _step(self, op: Operation, argument: Value, value: Value) -> _Step | None:
+        made = value.defining_op
+        added = None if made is None else operations.addition.get(made.name)
+        step = None if added is None or made is None else added(made, argument)
+        if made is None or step is None or step not in self._values:
+            return None
+        return (step, made) if _is_fixed(step, op) else None
+
+    def loop(self, op: Operation) -> None:
+        """Runs a loop that goes on while a condition holds."""
+        condition, body = op.regions[0].entry, op.regions[1].entry
+        carried = [self.get(v) for v in op.operands]
+        before = self._active
+        active = before.copy()
+        forwarded: list[Lanes] = []
+        iterations, cut = 0, np.zeros(self.count, bool)
+        while True:
+            if iterations == _AT_ENDS:
+                remaining = self._skip(op, carried, active)
+                cut, active = active & ~remaining, remaining
+            self._active = active
+            for argument, value in zip(condition.arguments, carried, strict=True):
+                self._values[argument] = value
+            last = self._block(condition)
+            decides = self.get(last.operands[0])
+            new = [self.get(v) for v in last.operands[1:]]
+            forwarded = (
+                new
+                if not forwarded
+                else [select(Lanes(active), a, b) for a, b in zip(new, forwarded, strict=True)]
+            )
+            known = self._known(decides, op)
+            cut = cut | (active & ~known)
+            active = active & np.asarray(decides.data, bool) & known
+            iterations += 1
+            if not active.any():
+                break
+            if iterations > _MOST_ITERATIONS:
+                self.outcome.whole = False
+                cut = cut | active
+                break
+            self._active = active
+            for argument, value in zip(body.arguments, forwarded, strict=True):
+                self._values[argument] = value
+            end = self._block(body)
+            carried = [
+                select(Lanes(active), self.get(v), old)
+                for v, old in zip(end.operands, carried, strict=True)
+            ]
+        self._active = before
+        for result, value in zip(op.results, forwarded, strict=True):
+            self._values[result] = hidden(value, cut)
+
+    def _skip(self, op: Operation, carried: list[Lanes], active: Bools) -> Bools:
+        """Goes on to the last iterations of a long loop if all grows evenly; who is still in it."""
+        condition, body = op.regions[0].entry, op.regions[1].entry
+        inner = dict(zip(condition.terminator.operands[1:], body.arguments, strict=True))
+        starts = [inner.get(a) for a in condition.arguments]
+        growth = self._growth(op, zip(starts, body.terminator.operands, strict=True))
+        left = self._left(condition, carried, growth)
+        if left is None or not active.any():
+            return active
+        jump = int(left[active].max()) - _AT_ENDS
+        if jump < _MOST_ITERATIONS:
+            return active
+        self.outcome.whole = False
+        self._grow(carried, growth, np.clip(left, 0, jump))
+        remaining: Bools = active & (left > jump)
+        return remaining
+
+    def _left(
+        self, condition: Block, carried: Sequence[Lanes], growth: Mapping[int, _Step | None]
+    ) -> Any:
+        """How often a condition still holds in each program.
+
+        None where it is no comparison of what grows evenly, or where a side leaves its type.
+        """
+        compares = condition.operations[0]
+        relation = str(compares.attributes.get("predicate"))
+        if len(condition.operations) != 2 or relation not in ("slt", "sle", "sgt", "sge"):
+            return None
+        if condition.terminator.operands[0] not in compares.results:
+            return None
+        sides = []
+        for value in compares.operands:
+            here = value in condition.arguments
+            n = condition.arguments.index(value) if here else -1
+            now, step = carried[n] if here else self.get(value), growth.get(n) if here else None
+            if n in growth and step is None:
+                return None
+            by = None if step is None else self.get(step[0])
+            if now.unknown is not None or now.wraps or (by is not None and by.unknown is not None):
+                return None
+            sides.append((now.data, 0 if by is None else by.data))
+        if relation[1] == "g":
+            sides.reverse()
+        (low, rises), (high, falls) = sides
+        slack, speed = high - low + (relation[2] == "e"), rises - falls
+        left = np.where(slack > 0, -(-slack // np.maximum(speed, 1)), 0)
+        top = 1 << (width_of(compares.operands[0]) - 1)
+        for begin, rise in sides:
+            end = begin + rise * np.maximum(left - 1, 0)
+            if (end >= top).any() or (end < -top).any():
+                return None
+        return None if ((speed < 1) & (slack > 0)).any() else left + np.zeros(self.count, np.int64)
+
+    def _access(self, op: Operation) -> None:
+        if not is_modelled(op):
+            raise NotModelledError(f"`{op.name}` of the kernel")
+        pointer = self.get(op.address)
+        shape = (self.count, *shape_of(op.address.type))
+        active = spread(self._active, shape)
+        if op.mask is not None:
+            mask = self.get(op.mask)
+            if mask.unknown is not None:
+                unknown = spread(mask.unknown, shape)
+                if (active & unknown).any():
+                    self._unsure(op)
+                active = active & ~unknown
+            active = active & spread(mask.data, shape).astype(bool)
+        if pointer.unknown is not None:
+            unknown = spread(pointer.unknown, shape)
+            if (active & unknown).any():
+                self._unsure(op)
+            active = active & ~unknown
+        kind = access_kind(op)
+        at = spread(pointer.data, shape)
+        inside = active
+        if pointer.base is None:
+            if active.any():
+                self._unsure(op)
+        else:
+            inside = self._check_bounds(op, kind, pointer, at, active)
+            self._record(op, kind, pointer.base, at, inside)
+        for result in op.results:
+            self._values[result] = self._loaded(op, result, pointer, at, inside, active)
+
+    def _check_bounds(
+        self, op: Operation, kind: str, pointer: Lanes, at: Any, active: Bools
+    ) -> Bools:
+        """Notes accesses that leave their memory; the lanes of the others."""
+        assert pointer.base is not None
+        bounds = self._bounds_of(pointer.base)
+        wrong = np.zeros_like(active)
+        first = {}
+        for culprit, marked in sorted(pointer.wraps, key=lambda w: self._order[w[0]]):
+            lanes_wrong = active & spread(marked, active.shape) & ~wrong
+            if lanes_wrong.any():
+                first[culprit] = lanes_wrong
+                wrong |= lanes_wrong
+        element = at + bounds.offset
+        for culprit, marked in first.items():
+            self._event("int_overflow", culprit, marked, element, pointer.base)
+        outside = active & ((element < 0) | (element >= bounds.elements))
+        if (outside & ~wrong).any():
+            self._event(f"oob_{kind}", op, outside & ~wrong, element, pointer.base)
+        if not bounds.is_whole:
+            left = active & ~outside & ~wrong & ~_in_view(at, bounds.dims)
+            if left.any():
+                self._event("view_oob", op, left, element, pointer.base)
+        inside: Bools = active & ~outside
+        return inside
+
+    def _loaded(
+        self, op: Operation, result: Value, pointer: Lanes, at: Any, inside: Bools, active: Bools
+    ) -> Lanes:
+        kind = element_type(result.type)
+        shape = (self.count, *shape_of(result.type))
+        memory = None if pointer.base is None else self._bounds_of(pointer.base)
+        settled = memory is not None and memory.memory.number not in self._written
+        given = op.operand("other")
+        other = None if given is None else self.get(given)
+        if not isinstance(kind, IntegerType):
+            data = np.zeros(shape, np.uint64)
+            if memory is not None and settled and memory.memory.value is not None:
+                data[:] = hashed(float(memory.memory.value))
+            else:
+                number = -1 if memory is None else memory.memory.number
+                data = mixed("element", number, spread(at, shape).astype(np.uint64))
+            rest = hashed("other") if other is None else other.data
+            return Lanes(np.where(inside, data, spread(np.asarray(rest), shape)))
+        content = memory.memory.content if memory is not None and settled else None
+        if op.has(ATOMIC) or memory is None or content is None:
+            missing = np.ones(shape, bool)
+            data = np.zeros(shape, np.int64)
+        else:
+            values = {**self._sizes, INDEX: spread(at, shape) + memory.offset}
+            found = evaluate(content, values, array_functions())
+            data = np.broadcast_to(np.asarray(found, np.int64), shape)
+            missing = ~inside
+            half = 1 << (kind.width - 1)
+            if kind.width > 1 and is_constant(content):  # torch refuses such a number
+                missing = missing | (data < -half) | (data >= half)
+            elif kind.width > 1:
+                data = wrapped(data, kind.width)
+        if op.mask is not None and other is not None:
+            use = ~active
+            data = np.where(use, spread(other.data, shape), data)
+            unknown = other.unknown
+            rest = np.zeros(shape, bool) if unknown is None else spread(unknown, shape)
+            missing = np.where(use, rest, missing)
+        if kind.width == 1:
+            return Lanes(data.astype(bool), unknown=missing)
+        return integers(np.where(missing, 0, data), missing if missing.any() else None)
+
+    _recorded = 0
+
+    def _record(self, op: Operation, kind: str, base: int, at: Any, active: Bools) -> None:
+        memory = self._bounds_of(base)
+        number = memory.memory.number
+        if number not in self._written:
+            return
+        where = np.nonzero(active)
+        count = len(where[0])
+        self._recorded += count
+        if self._recorded > _MOST_RECORDS:
+            self.outcome.whole = False
+            return
+        element = np.broadcast_to(at, active.shape)[where] + memory.offset
+        stored = op.operand("value") if kind == "store" else None
+        values = np.zeros(count, np.uint64)
+        if stored is not None:
+            known = self.get(stored)
+            data = spread(known.data, active.shape)[where].astype(np.uint64)
+            values = data
+            if known.unknown is not None:
+                hidden = spread(known.unknown, active.shape)[where]
+                values = np.where(hidden, mixed("?", where[0].astype(np.uint64)), values)
+            if kind == "store":
+                self._lane_conflicts(op, base, where, element, values)
+        program = where[0].astype(np.int32)  # of `where` itself no part can be freed
+        self._records.setdefault(number, []).append((op, kind, base, program, element, values))
+
+    def _lane_conflicts(
+        self, op: Operation, base: int, where: Any, element: Any, values: Any
+    ) -> None:
+        """Lanes of one store that write different values to one element."""
+        if len(where) < 2 or not len(element):
+            return
+        order = np.lexsort((element, where[0]))
+        same = (np.diff(where[0][order]) == 0) & (np.diff(element[order]) == 0)
+        differs = same & (values[order][1:] != values[order][:-1])
+        if differs.any():
+            index = order[1:][differs][0]
+            self._race_event("overlapping_store", op, base, where[0][index], element[index], op)
+
+    def _race_event(
+        self, kind: str, op: Operation, base: int, program: int, element: int, other: Operation
+    ) -> None:
+        if (kind, op) not in self.outcome.events:
+            which = tuple(int(n) for n in self.programs[program])
+            self.outcome.events[kind, op] = Event(kind, op, which, (), base, int(element), other)
+
+    def _races(self) -> None:
+        for records in self._records.values():
+            sizes = [len(r[3]) for r in records]
+            if len(self.programs) < 2 or not sum(sizes):
+                continue
+            site = np.repeat(np.arange(len(records), dtype=np.int32), sizes)
+            program = np.concatenate([r[3] for r in records])
+            element = np.concatenate([r[4] for r in records])
+            values = np.concatenate([r[5] for r in records])
+            writes = np.array([r[1] != "load" for r in records])[site]
+            atomic = np.array([r[1] == "atomic" for r in records])[site]
+            shared = _shared(element, program, writes, atomic)
+            if shared.any():
+                chosen = np.flatnonzero(shared)
+                order = chosen[np.lexsort((program[chosen], element[chosen]))]
+                self._conflicts(records, site, program, element, values, writes, atomic, order)
+
+    def _conflicts(
+        self, records: Any, site: Any, program: Any, element: Any, values: Any, writes: Any,
+        atomic: Any, order: Any,
+    ) -> None:  # fmt: skip
+        """Looks at the elements that several programs touch and one of them writes."""
+        starts = np.flatnonzero(np.diff(element[order], prepend=element[order][0] - 1))
+        left = _possible(records) - self.outcome.events.keys()
+        for group in np.split(order, starts[1:])[:_MOST_ELEMENTS]:
+            stored = group[writes[group] & ~atomic[group]]
+            differ = len(stored) and (values[stored] != values[stored[0]]).any()
+            mixed_in = not writes[group].all() or (len(stored) and atomic[group].any())
+            for i in group[writes[group]][:_MOST_WRITERS] if differ or mixed_in else ():
+                others = group[program[group] != program[i]]
+                found = []
+                if differ and not atomic[i]:
+                    plain = others[writes[others] & ~atomic[others]]
+                    for j in plain[values[plain] != values[i]][:1]:
+                        first, last = sorted((site[i], site[j]))
+                        found.append(("overlapping_store", last, first))
+                for j in others[~writes[others] | (atomic[others] & ~atomic[i])][:1]:
+                    found.append(("race", site[i], site[j]))
+                for kind, one, other in found:
+                    op, _, base, *_ = records[one]
+                    self._race_event(kind, op, base, program[i], element[i], records[other][0])
+                    left.discard((kind, op))
+                if not left:
+                    return
+
+
+def _is_fixed(value: Value, loop: Operation) -> bool:
+    """Whether a value is the same in all iterations of a loop."""
+    around, made = value.owner.parent_op, value.defining_op
+    while around is not None and around is not loop:
+        around = around.parent_op
+    if around is None:
+        return True
+    if made is None or made.regions or made.has(READS, WRITES):
+        return False
+    return all(_is_fixed(each, loop) for each in made.operands)
+
+
+def _in_view(at: Any, dims: Sequence[tuple[int, int]]) -> Any:
+    """Whether elements, counted from the view's first, belong to it."""
+    left = at
+    inside = left >= 0
+    for stride, extent in dims:
+        if extent == 0:
+            return np.zeros(np.shape(at), bool)
+        left = left - np.minimum(left // stride, extent - 1) * stride
+    return inside & (left == 0)
+
+
+def _possible(records: Any) -> set[tuple[str, Operation]]:
+    """The conflicts that accesses of these kinds may have."""
+    kinds = {record[1] for record in records}
+    found = {("overlapping_store", op) for op, kind, *_ in records if kind == "store"}
+    for op, kind, *_ in records:
+        if kind != "load" and kinds - {kind, "store"}:
+            found.add(("race", op))
+    return found
+
+
+def _shared(element: Any, program: Any, writes: Any, atomic: Any) -> Any:
+    """Which accesses touch an element that several programs touch and one of them writes.
+
+    Elements that are touched by atomic operations alone are none.
+    """
+    order = np.argsort(element, kind="stable")
+    behind = element[order]
+    starts = np.flatnonzero(np.concatenate([[True], behind[1:] != behind[:-1]]))
+    lengths = np.diff(starts, append=len(order))
+    del behind
+    which = program[order]
+    shared = np.minimum.reduceat(which, starts) != np.maximum.reduceat(which, starts)
+    shared &= np.logical_or.reduceat(writes[order], starts)
+    shared &= ~np.logical_and.reduceat(atomic[order], starts)
+    found = np.zeros(len(order), bool)
+    found[order] = np.repeat(shared, lengths)
+    return found

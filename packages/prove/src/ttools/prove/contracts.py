@@ -1,0 +1,219 @@
+"""What a user promises of the integers that a table holds: `--assume "index=0:n-1"`.
+
+A contract is about a parameter of kernels, for all launches that have it: each element of the
+tensor passed is within two bounds, which are computed from sizes; no two are equal; none is below
+the one before. What is loaded there is then no longer anything that its type can hold. Owns how
+contracts are written.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ttools.core.errors import UsageError
+from ttools.ir.expr import Expr, Symbol, array_functions, as_expr, evaluate
+from ttools.prove.held import Held, held
+from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.host.storage import INDEX
+
+#: Characters of a bound that an error repeats.
+_MOST = 60
+#: Elements of a table that are held against a promise.
+_MOST_CHECKED = 1 << 20
+#: What users promise: least and greatest value, then words of `WORDS`; or words alone.
+Promise = tuple[int | str, ...]
+#: What may be promised beside bounds, as a report says it.
+WORDS = {"distinct": "has no two equal numbers", "sorted": "never falls from one to the next"}
+_FORM = "must be PARAMETER=LOW:HIGH[,distinct][,sorted], as `index=0:n-1`, or words alone"
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A promise about the values of the tensors passed as one parameter.
+
+    Attributes:
+        parameter: of kernels.
+        bounds: the least and the greatest value; None where nothing is said of them.
+        words: what else is promised.
+        text: the promise as it was written.
+    """
+
+    parameter: str
+    bounds: tuple[Expr, Expr] | None
+    words: frozenset[str]
+    text: str
+
+    def __str__(self) -> str:
+        bounds = [] if self.bounds is None else [self.text.split(",")[0].replace(":", " to ")]
+        parts = [f"is from {each}" for each in bounds]
+        parts += [said for word, said in WORDS.items() if word in self.words]
+        return f"what `{self.parameter}` holds {', '.join(parts)}"
+
+    def check(self, found: Held, sizes: Mapping[Symbol, int], where: str) -> None:
+        """Holds the promise against what a table holds at one size.
+
+        Raises:
+            UsageError: it is not kept.
+        """
+        low_high = None
+        if self.bounds is not None:
+            low_high = evaluate(self.bounds[0], sizes), evaluate(self.bounds[1], sizes)
+        breach = found.breach(low_high, self.words)
+        if breach is not None:
+            raise UsageError(
+                f"--assume {self.parameter}={self.text}: what is passed to {where} {breach}"
+            )
+
+    def check_content(self, launch: Launch, sizes: Mapping[Symbol, int]) -> None:
+        """Holds the promise against what host code is known to put into the tensor.
+
+        Raises:
+            UsageError: it is not kept.
+        """
+        memory = dict(zip(launch.names, launch.arguments, strict=True))[self.parameter]
+        assert isinstance(memory, Memory)
+        shape = [evaluate(extent, sizes) for extent in memory.shape]
+        if memory.content is None or not 0 < math.prod(shape) <= _MOST_CHECKED:
+            return
+        at = np.array(evaluate(memory.offset, sizes))
+        for extent, stride in zip(shape, memory.strides, strict=True):
+            at = at[..., None] + np.arange(extent) * evaluate(stride, sizes)
+        content = evaluate(memory.content, {**sizes, INDEX: at}, array_functions())
+        found = held(np.broadcast_to(content, at.shape))
+        assert found is not None
+        self.check(found, sizes, f"`{launch.kernel}` ({launch.line})")
+
+    def holds_for(self, launch: Launch) -> bool:
+        """Whether a launch has such a parameter, of integers in memory."""
+        passed = dict(zip(launch.names, launch.arguments, strict=True)).get(self.parameter)
+        return isinstance(passed, Memory) and not passed.dtype.is_floating_point
+
+    def put(self, launch: Launch) -> Launch:
+        """The launch with what is promised.
+
+        Raises:
+            UsageError: a tensor of several axes is promised to be sorted.
+        """
+        arguments = tuple(
+            self._on(given) if name == self.parameter and isinstance(given, Memory) else given
+            for name, given in zip(launch.names, launch.arguments, strict=True)
+        )
+        return replace(launch, arguments=arguments)
+
+    def _on(self, memory: Memory) -> Memory:
+        ascending = "sorted" in self.words
+        if ascending and len(memory.shape) != 1:
+            raise UsageError(
+                f"--assume {self.parameter}={self.text}: a tensor of {len(memory.shape)} axes is "
+                "passed, and only one with a single axis can be taken to be sorted"
+            )
+        distinct = "distinct" in self.words
+        return replace(memory, within=self.bounds, distinct=distinct, ascending=ascending)
+
+
+def contracts(assumed: Mapping[str, Promise], sizes: Mapping[str, Symbol]) -> list[Contract]:
+    """Contracts from their bounds.
+
+    Args:
+        assumed: least and greatest value by parameter: numbers and sizes, their sums, differences
+            and products; then words of `WORDS`.
+        sizes: the symbol of each.
+
+    Raises:
+        UsageError: a bound is something else.
+    """
+    found = []
+    for name, promise in assumed.items():
+        ends, words = parted(name, promise)
+        bounds = None
+        if ends is not None:
+            bounds = _bound(name, ends[0], sizes), _bound(name, ends[1], sizes)
+        found.append(Contract(name, bounds, words, promise_text(promise)))
+    return found
+
+
+def parted(name: str, promise: Promise) -> tuple[tuple[str, str] | None, frozenset[str]]:
+    """The bounds of a promise, None if it has none, and its words.
+
+    Raises:
+        UsageError: it is none.
+    """
+    parts = [str(part) for part in promise]
+    count = 0 if parts and all(part in WORDS for part in parts) else 2
+    bounds, words = parts[:count], parts[count:]
+    if len(bounds) < count or not parts:
+        raise UsageError(f"--assume for `{name}`: {_FORM}")
+    if any(word not in WORDS for word in words) or len(set(words)) < len(words):
+        raise UsageError(
+            f"--assume {name}={promise_text(promise)}: after the bounds may be only "
+            "`,distinct` and `,sorted`, each once"
+        )
+    return (bounds[0], bounds[1]) if bounds else None, frozenset(words)
+
+
+def promise_text(promise: Promise) -> str:
+    """A promise as the command line has it."""
+    parts = [str(part) for part in promise]
+    if len(parts) > 1 and not all(part in WORDS for part in parts):
+        parts[:2] = [f"{parts[0]}:{parts[1]}"]
+    return ",".join(parts)
+
+
+def read_assumed(texts: Iterable[str]) -> dict[str, Promise]:
+    """Contracts as the command line has them: `index=0:n-1`.
+
+    Raises:
+        UsageError: a text is none.
+    """
+    found: dict[str, Promise] = {}
+    for text in texts:
+        name, _, rest = text.partition("=")
+        parts = [part.strip() for part in rest.split(",")]
+        if parts[0] not in WORDS:
+            low, colon, high = parts[0].partition(":")
+            if not (colon and low.strip() and high.strip()):
+                raise UsageError(f"--assume {text!r}: {_FORM}")
+            parts[:1] = [low.strip(), high.strip()]
+        if not name.strip().isidentifier():
+            raise UsageError(f"--assume {text!r}: {_FORM}")
+        if name.strip() in found:
+            raise UsageError(f"--assume {text!r}: something is assumed of `{name.strip()}` already")
+        found[name.strip()] = tuple(parts)
+    return found
+
+
+def _bound(parameter: str, text: str, sizes: Mapping[str, Symbol]) -> Expr:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd literals, which are refused anyway
+            tree = ast.parse(text, mode="eval")
+        return _expr(tree.body, sizes)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last: nested
+        reason = error if type(error) is ValueError else "no formula"
+        shown = text if len(text) <= _MOST else f"{text[:_MOST]}…"
+        raise UsageError(f"--assume for `{parameter}`: `{shown}`: {reason}") from None
+
+
+def _expr(node: ast.expr, sizes: Mapping[str, Symbol]) -> Expr:
+    match node:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return as_expr(value)
+        case ast.Name(id=name):
+            if name not in sizes:
+                raise ValueError(f"{name} is none of the sizes {', '.join(sizes)}")
+            return as_expr(sizes[name])
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_expr(operand, sizes)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _expr(left, sizes) + _expr(right, sizes)
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return _expr(left, sizes) - _expr(right, sizes)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _expr(left, sizes) * _expr(right, sizes)
+    raise ValueError("must be made of integers, sizes, +, - and *")

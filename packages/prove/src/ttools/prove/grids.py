@@ -1,0 +1,42 @@
+"""Grids that a GPU refuses: the limits, and where a kernel is said to be launched on too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ttools.interpreter.run.launch_rules import limits_in_force
+from ttools.ir import Module, Operation
+from ttools.prove.attributes import axis_of
+
+#: The kind of the finding.
+REFUSED = "refused_launch"
+
+
+def grid_limits() -> tuple[int, int, int]:
+    """Return how many programs there may be along each axis."""
+    return limits_in_force().grid
+
+
+def axis_operation(module: Module, axis: int) -> Operation:
+    """Return the operation that asks for a program's position along an axis, or the kernel's first.
+
+    Args:
+        module: The kernel and the functions that it calls.
+        axis: 0, 1 or 2.
+    """
+    every = list(module.kernel.walk())
+    asking = (op for op in every if op.name == "tt.get_program_id" and axis_of(op) == axis)
+    return next(asking, next(op for op in every if op is not module.kernel))
+
+
+def refused_axes(module: Module, grid: Sequence[int]) -> Iterator[tuple[Operation, str]]:
+    """Return where to report each axis that is too long, and what to say.
+
+    Args:
+        module: The kernel.
+        grid: Programs along three axes.
+    """
+    for axis, (extent, limit) in enumerate(zip(grid, grid_limits(), strict=True)):
+        if extent > limit and 0 not in grid:
+            said = f"axis {axis} of the grid has {extent:,} programs, {limit:,} allowed"
+            yield axis_operation(module, axis), said

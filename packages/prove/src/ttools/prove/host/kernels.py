@@ -1,0 +1,88 @@
+"""The Triton IR of kernels, made without code being generated or anything being launched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttools.ir import Module, Operation
+from ttools.ir.dialects.traits import CALL, WRITES
+from ttools.ir.parser import parse_module
+from ttools.prove.host.launches import Launch, Memory
+
+
+class Kernels:
+    """The modules of the kernels of one analysis, by what their code depends on."""
+
+    def __init__(self) -> None:
+        self._modules: dict[object, Module] = {}
+
+    def module(self, launch: Launch) -> Module:
+        """The kernel of a launch, as the interpreter runs it; calls are inlined."""
+        found = self._modules.get(launch.key)
+        if found is None:
+            found = self._modules[launch.key] = _module(launch)
+        return found
+
+    def written(self, launch: Launch) -> list[int]:
+        """Indices of arguments that the kernel may write to; all that share memory with one."""
+        numbers = self.storages(launch)
+        return [
+            n
+            for n, a in enumerate(launch.arguments)
+            if isinstance(a, Memory) and a.number in numbers
+        ]
+
+    def storages(self, launch: Launch) -> frozenset[int]:
+        """Numbers of the storages that the kernel may write to."""
+        from ttools.interpreter.analysis.effects import Provenance
+
+        kernel = self.module(launch).kernel
+        provenance = Provenance(kernel)
+        numbers: set[int] = set()
+        for op in kernel.walk():
+            if op.has(WRITES):
+                found = sources(op, provenance)
+                for index, each in enumerate(launch.arguments):
+                    if isinstance(each, Memory) and (found is None or index in found):
+                        numbers.add(each.number)
+        return frozenset(numbers)
+
+
+def sources(op: Operation, provenance: Any) -> set[int] | None:
+    """The parameters that the address of an access may come from; None for any."""
+    from ttools.sanitizer.analysis.dataflow import parameter_of
+
+    index = parameter_of(op.address, provenance)
+    return None if index < 0 else {index}
+
+
+def _module(launch: Launch) -> Module:
+    from triton._C.libtriton import ir
+    from triton.backends.compiler import GPUTarget
+
+    from ttools.core.triton_versions.source_key import kernel_ast_source
+    from ttools.interpreter.backend.compiler import CPUBackend
+    from ttools.interpreter.frontend.front import Stages
+    from ttools.interpreter.frontend.options import parse_options
+
+    target = GPUTarget("cpu", 0, 32)
+    backend = CPUBackend(target)
+    options = parse_options({})
+    context = ir.context()
+    ir.load_dialects(context)
+    source = kernel_ast_source(launch.function, launch.signature, launch.constants, {})
+    module = source.make_ir(
+        target,
+        options,
+        backend.get_codegen_implementation(options),
+        backend.get_module_map(),
+        context,
+    )
+    stages = Stages()
+    text = stages.last(stages.ttir(module, {}), {}).decode()
+    parsed = parse_module(text)
+    if any(op.has(CALL) for op in parsed.kernel.walk()):
+        from ttools.ir.inlining import inline_calls
+
+        inline_calls(parsed)
+    return parsed

@@ -1,0 +1,398 @@
+"""Runs of host code with fake tensors, and the launches that they make.
+
+Owns what is replaced in torch and Triton while such a run goes on: tensors are fake, a launch
+is noted and not made.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+import triton
+
+from ttools.core.launch_path import CALL, TUNED, take_over
+from ttools.core.ownership import Owner, owner_of_module
+from ttools.core.patches import Patches
+from ttools.core.process.host_line import host_line
+from ttools.ir.expr import Expr, as_expr
+from ttools.prove.host.builtin_types import Shadows
+from ttools.prove.host.factories import guards, replacements
+from ttools.prove.host.functions import follow_functions
+from ttools.prove.host.paths import (
+    NotModelledError,
+    Path,
+    SymbolicInt,
+    current_path,
+    expr_of,
+    next_power,
+    on_path,
+)
+from ttools.prove.host.storage import Storage
+from ttools.prove.host.tensors import FakeTensor
+
+_INT32 = 1 << 31
+_POINTERS = {
+    torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64",
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
+    torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+    torch.bool: "i1", torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5",
+    torch.float8_e4m3fnuz: "fp8e4b8", torch.float8_e5m2fnuz: "fp8e5b16",
+}  # fmt: skip
+#: Packages whose own Python code is none of the user's.
+_OTHERS: frozenset[Owner] = frozenset(("ttools", "torch", "triton"))
+#: Keyword arguments of launches that are Triton's and not the kernel's.
+_OPTIONS = frozenset(
+    (
+        *("num_warps", "num_ctas", "num_stages", "maxnreg", "debug", "enable_fp_fusion"),
+        *("launch_cooperative_grid", "launch_pdl", "waves_per_eu", "matrix_instr_nonkdim"),
+        *("kpack", "instrumentation_mode"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The tensor behind a pointer argument, as it is at the launch.
+
+    Attributes:
+        number: of its storage.
+        elements: of the storage.
+        shape: of the view passed, with `strides` and `offset` in elements.
+        content: of storage element `INDEX`, if it is an integer that is known.
+        value: of all its elements, if they are the same float.
+        random: whether its elements differ as random ones do.
+        within: least and greatest of its elements, as the user promises.
+        distinct: whether the user promises that no two are equal.
+        ascending: whether the user promises that none is below the one before it.
+    """
+
+    number: int
+    dtype: torch.dtype
+    elements: Expr
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    offset: Expr
+    content: Expr | None = None
+    value: float | None = None
+    random: bool = False
+    within: tuple[Expr, Expr] | None = None
+    distinct: bool = False
+    ascending: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch that host code asks for.
+
+    Its numbers are expressions of the sizes, unlike those of a `LaunchSpec`.
+
+    Attributes:
+        function: the `JITFunction`.
+        signature: of Triton, a type per parameter.
+        constants: values of the parameters that are constants.
+        arguments: what the others are: a `Memory`, a polynomial, or None where it is no integer.
+        line: `file:line` in host code.
+        config: of an autotuner.
+    """
+
+    function: Any
+    grid: tuple[Expr, Expr, Expr]
+    signature: Mapping[str, str]
+    constants: Mapping[str, Any]
+    arguments: tuple[Memory | Expr | None, ...]
+    line: str | None
+    config: Mapping[str, Any] | None = None
+    storages: tuple[Storage, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def kernel(self) -> str:
+        return str(self.function.__name__)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters that are no constants."""
+        return tuple(n for n, kind in self.signature.items() if kind != "constexpr")
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What its kernel's code depends on."""
+        constants = tuple((n, type(v).__name__, repr(v)) for n, v in self.constants.items())
+        return (id(self.function), tuple(self.signature.items()), constants)
+
+
+class Recorder:
+    """Collects the launches of one run of host code."""
+
+    def __init__(self, written: Callable[[Launch], Sequence[int]], shadows: Shadows) -> None:
+        self.launches: list[Launch] = []
+        self.assumptions: list[str] = []
+        self._written = written
+        self._shadows = shadows
+        self._real: dict[int, Storage] = {}
+
+    def launch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        grid = kwargs.pop("grid")
+        kwargs.pop("warmup", None)
+        config = kwargs.pop("_config", None)
+        bound = _bind(function, args, kwargs)
+        if callable(grid):
+            grid = grid(bound)
+        bound = {name: self._fake(value) for name, value in bound.items()}
+        extents = [expr_of(e) for e in (grid if isinstance(grid, (tuple, list)) else (grid,))]
+        extents += [as_expr(1)] * (3 - len(extents))
+        with self._shadows.away():
+            launch = _specialised(function, bound, (extents[0], extents[1], extents[2]), config)
+            self.launches.append(launch)
+            for index in self._written(launch):
+                launch.storages[index].forget()
+
+    def _fake(self, value: Any) -> Any:
+        """For a tensor with memory, such as a weight, one without: it is no function of sizes."""
+        if type(value) is FakeTensor or not isinstance(value, torch.Tensor):
+            return value
+        whole = value.untyped_storage()
+        elements = as_expr(whole.nbytes() // value.dtype.itemsize)
+        storage = self._real.setdefault(whole.data_ptr(), Storage(elements, value.dtype))
+        if storage.dtype != value.dtype:
+            raise NotModelledError("tensors of two types in one memory")
+        return FakeTensor(storage, value.shape, value.stride(), value.storage_offset())
+
+
+def _bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = [p.name for p in function.params]
+    bound = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name in names:
+            bound[name] = value
+        elif name not in _OPTIONS and not name.startswith("_"):
+            raise NotModelledError(f"the launch option `{name}`")
+    for parameter in function.params:
+        if parameter.name not in bound:
+            if not parameter.has_default:
+                raise TypeError(f"missing argument: `{parameter.name}`")
+            bound[parameter.name] = parameter.default
+    return {name: bound[name] for name in names}
+
+
+def _specialised(
+    function: Any,
+    bound: Mapping[str, Any],
+    grid: tuple[Expr, Expr, Expr],
+    config: Mapping[str, Any] | None,
+) -> Launch:
+    signature: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    arguments: list[Memory | Expr | None] = []
+    storages: list[Storage] = []
+    for parameter in function.params:
+        name, value = parameter.name, bound[parameter.name]
+        if parameter.is_constexpr or value is None or _is_function(value):
+            signature[name] = "constexpr"
+            constants[name] = int(value) if type(value) is SymbolicInt else value
+            continue
+        kind, argument = _typed(parameter, value)
+        if kind == "constexpr":
+            constants[name] = 1
+        else:
+            arguments.append(argument)
+            storages.append(
+                value.storage if isinstance(argument, Memory) else Storage(as_expr(0), torch.int8)
+            )
+        signature[name] = kind
+    return Launch(
+        function,
+        grid,
+        signature,
+        constants,
+        tuple(arguments),
+        host_line(),
+        config,
+        tuple(storages),
+    )
+
+
+def _is_function(value: Any) -> bool:
+    return type(value) is not FakeTensor and hasattr(value, "cache_key")
+
+
+def _typed(parameter: Any, value: Any) -> tuple[str, Memory | Expr | None]:
+    """Triton's type of an argument, and what it is."""
+    if type(value) is FakeTensor:
+        return f"*{_POINTERS[value.dtype]}", _memory(value)
+    if isinstance(value, bool):
+        return "u1", as_expr(int(value))
+    if isinstance(value, int):
+        expr, ask = expr_of(value), current_path().ask
+        annotated = str(getattr(parameter, "annotation_type", "") or "")
+        if annotated:
+            return annotated, _within(annotated, expr, parameter.name)
+        if not parameter.do_not_specialize and ask(expr - 1, "eq"):
+            return "constexpr", None
+        narrow = ask(as_expr(_INT32 - 1) - expr, "ge") and ask(expr + _INT32, "ge")
+        return ("i32" if narrow else "i64"), expr
+    if isinstance(value, float):  # a `SymbolicFloat`, too
+        return "fp32", None
+    raise NotModelledError(f"the argument `{parameter.name}`, of type {type(value).__name__}")
+
+
+def _within(annotated: str, expr: Expr, name: str) -> Expr:
+    """An integer that its annotated type holds with its sign."""
+    width, ask = annotated.lstrip("iu"), current_path().ask
+    if annotated[0] in "iu" and width.isdigit():
+        half = 1 << (int(width) - 1)
+        if not (ask(as_expr(half - 1) - expr, "ge") and ask(expr + half, "ge")):
+            raise NotModelledError(f"the argument `{name}`, which does not fit its type")
+    return expr
+
+
+def _memory(tensor: FakeTensor) -> Memory:
+    storage = tensor.storage
+    return Memory(
+        storage.number,
+        storage.dtype,
+        storage.elements,
+        tuple(map(expr_of, tensor.shape)),
+        tuple(map(expr_of, tensor.stride())),
+        expr_of(tensor.offset),
+        storage.content,
+        storage.value,
+        storage.random,
+    )
+
+
+@contextmanager
+def _replaced(recorder: Recorder, scopes: Sequence[dict[str, Any]]) -> Iterator[None]:
+    """Functions of torch and Triton replaced, also under the names of the user's modules."""
+
+    def call(_original: Any) -> Any:
+        def run(self: Any, *args: Any, **kwargs: Any) -> None:
+            recorder.launch(self, args, kwargs)
+
+        return run
+
+    def tuned(_original: Any) -> Any:
+        def run(self: Any, *args: Any, **kwargs: Any) -> None:
+            config = self.configs[0]
+            if len(self.configs) > 1:
+                recorder.assumptions.append(
+                    f"of {len(self.configs)} configurations of `{self.base_fn.__name__}` the "
+                    f"first is checked: {config}"
+                )
+            self.fn.run(*args, **{**kwargs, **config.all_kwargs()}, _config=dict(config.kwargs))
+
+        return run
+
+    new, guarded = replacements(), guards()
+    by_id = {
+        id(f): guard
+        for _, own, others in guarded
+        for f, guard in zip(own.values(), others.values(), strict=True)
+    }
+    by_id |= {id(getattr(torch, name)): function for name, function in new.items()}
+    changed = [
+        (scope, {n: v for n, v in tuple(scope.items()) if id(v) in by_id}) for scope in scopes
+    ]
+    power = triton.next_power_of_2
+    plain = power.fn
+    with Patches() as patches:
+        for namespace, own, others in guarded:
+            patches.callback(functools.partial(namespace.update, own))
+            namespace.update(others)
+        for name, function in new.items():
+            patches.replace(torch, name, function)
+        # The object stays, as kernels may name it too.
+        patches.replace(
+            power, "fn", lambda n: next_power(n) if type(n) is SymbolicInt else plain(n)
+        )
+        follow_functions(patches)
+        take_over(patches, CALL, call)
+        take_over(patches, TUNED, tuned)
+        for scope, own in changed:
+            scope.update({n: by_id[id(v)] for n, v in own.items()})
+        try:
+            yield
+        finally:
+            for scope, own in changed:
+                scope.update(own)
+
+
+def _scopes(function: Any) -> list[dict[str, Any]]:
+    """Globals of the function, of the modules beside its file, and of those that write kernels.
+
+    Of the latter those that can be reached from the function's module by what modules name, through
+    packages that only name them: all that a process has imported may be thousands.
+    """
+    own = getattr(function, "__globals__", {})
+    folder = _folder_of(own)
+    found: dict[int, dict[str, Any]] = {}
+    seen: set[tuple[int, bool]] = set()
+    scopes = [getattr(module, "__dict__", {}) for module in tuple(sys.modules.values())]
+    pending = [(own, True), *((scope, False) for scope in scopes if _folder_of(scope) == folder)]
+    while pending:
+        scope, named = pending.pop()
+        followed = scope is own or _is_followed(scope, folder)
+        if (id(scope), named) in seen or not (followed or named):
+            continue
+        seen.add((id(scope), named))
+        if followed:
+            found[id(scope)] = scope
+        for name in {_module_of(value) for value in tuple(scope.values())}:
+            module = sys.modules.get(name)
+            if module is not None and owner_of_module(module) not in _OTHERS:
+                pending.append((vars(module), followed))
+    return list(found.values())
+
+
+def _module_of(value: Any) -> str:
+    """The name of a module, or of that of a function, a class, or the class of an object."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    try:
+        name = value.__module__
+    except Exception:  # noqa: BLE001 - whatever objects of the user's do when asked
+        return ""
+    return name if isinstance(name, str) else ""
+
+
+def _folder_of(scope: Mapping[str, Any]) -> str:
+    return str(scope.get("__file__", "")).rpartition("/")[0]
+
+
+def _is_followed(scope: Mapping[str, Any], folder: str) -> bool:
+    """Whether a module is beside a folder's files, or imports Triton and is the user's."""
+    if not isinstance(scope.get("__file__"), str):
+        return False
+    return scope.get("triton") is triton or _folder_of(scope) == folder
+
+
+def run_host(
+    run: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    path: Path,
+    written: Callable[[Launch], Sequence[int]],
+) -> Recorder:
+    """Runs host code once.
+
+    Args:
+        run: the user's function.
+        arguments: by name; sizes or numbers.
+        path: answers what is asked of sizes.
+        written: which arguments of a launch its kernel writes to.
+
+    Raises:
+        NotModelledError: it does what is not modelled.
+    """
+    function = getattr(run, "func", run)
+    scopes = _scopes(function)
+    shadows = Shadows(scopes)
+    recorder = Recorder(written, shadows)
+    with on_path(path), shadows.present(), _replaced(recorder, scopes):
+        run(**arguments)
+    return recorder

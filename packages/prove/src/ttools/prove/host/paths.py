@@ -1,0 +1,409 @@
+"""Sizes as host code sees them: integers that note what is asked of them.
+
+A run of host code takes one way through its branches. Each comparison of a `SymbolicInt` is
+answered for one size, the pilot, and noted, so that the run stands for all sizes that answer alike.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.ir.expr import (
+    Expr,
+    Symbol,
+    as_expr,
+    evaluate,
+    floordiv,
+    modulo,
+    power_of_2,
+)
+
+#: Floats that are that many parts of an integer times a size are exact, too.
+_FEW_PARTS = 1 << 10
+
+
+class NotModelledError(TtoolsError):
+    """Host code does with sizes or tensors what is not modelled, so nothing is claimed."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What was asked: `expr >= 0` (or `== 0`), and the answer."""
+
+    expr: Expr
+    relation: str  # "ge" or "eq"
+    answer: bool
+
+    def holds(self, values: dict[Symbol, int]) -> bool:
+        """Whether sizes give that answer."""
+        value: int = evaluate(self.expr, values)
+        return (value >= 0 if self.relation == "ge" else value == 0) == self.answer
+
+    @property
+    def negated(self) -> Condition:
+        return Condition(self.expr, self.relation, not self.answer)
+
+
+@dataclass
+class Path:
+    """One way through the host code.
+
+    Attributes:
+        pilot: the size that decides.
+        conditions: what was asked on the way, in order.
+    """
+
+    pilot: dict[Symbol, int]
+    conditions: list[Condition] = field(default_factory=list)
+    _known: dict[tuple[Expr, str], bool] = field(default_factory=dict)
+
+    def ask(self, expr: Expr, relation: str) -> bool:
+        """The answer at the pilot size, noted unless it is the same for all sizes."""
+        constant = expr.constant
+        if constant is not None:
+            return constant >= 0 if relation == "ge" else constant == 0
+        known = self._known.get((expr, relation))
+        if known is None:
+            value = evaluate(expr, self.pilot)
+            known = value >= 0 if relation == "ge" else value == 0
+            self._known[expr, relation] = known
+            self.conditions.append(Condition(expr, relation, known))
+        return known
+
+    def pin(self, expr: Expr) -> int:
+        """The value at the pilot size, where the code needs a number."""
+        value: int = evaluate(expr, self.pilot)
+        self.ask(expr - value, "eq")
+        return value
+
+
+_current: list[Path] = []
+
+
+def current_path() -> Path:
+    """The path of the run that is going on."""
+    if not _current:
+        raise NotModelledError("a size was used after the function it was passed to had returned")
+    return _current[-1]
+
+
+class on_path:  # noqa: N801 - a context manager used like a function
+    """Makes a path the one that sizes ask."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Path:
+        _current.append(self._path)
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        _current.pop()
+
+
+def expr_of(value: Any) -> Expr:
+    """The polynomial of an integer of host code.
+
+    Raises:
+        NotModelledError: it is none.
+    """
+    if isinstance(value, SymbolicInt):
+        return value.expr
+    if isinstance(value, (bool, int)):
+        return as_expr(int(value))
+    index = getattr(value, "__index__", None)
+    if index is None:
+        raise NotModelledError(f"{type(value).__name__} where an integer is expected")
+    return as_expr(int(index()))
+
+
+def symbolic_int(expr: Expr) -> Any:
+    """An integer for host code; a plain one where it is the same for all sizes."""
+    constant = expr.constant
+    return SymbolicInt(expr) if constant is None else constant
+
+
+def _binary(
+    make: Callable[[Expr, Expr], Any], of_floats: Callable[[Any, Any], Any] | None = None
+) -> tuple[Any, Any]:
+    def forward(self: SymbolicInt, other: Any) -> Any:
+        if of_floats is not None and isinstance(other, float):
+            return _with_float(self, other, of_floats)
+        if not _is_integer(other):
+            return NotImplemented
+        return make(self.expr, expr_of(other))
+
+    def backward(self: SymbolicInt, other: Any) -> Any:
+        if of_floats is not None and isinstance(other, float):
+            return _with_float(self, other, lambda a, b: of_floats(b, a))
+        if not _is_integer(other):
+            return NotImplemented
+        return make(expr_of(other), self.expr)
+
+    return forward, backward
+
+
+def _float(value: Callable[[], float]) -> Any:
+    from ttools.prove.host.floats import SymbolicFloat
+
+    return SymbolicFloat(value)
+
+
+def _ratio(p: Expr, d: Expr) -> Any:
+    from ttools.prove.host.floats import Ratio
+
+    return Ratio(p, d)
+
+
+def _with_float(size: SymbolicInt, other: float, function: Callable[[Any, Any], Any]) -> Any:
+    """What a size and a float give: a quotient of integers where that is exact."""
+    if function is operator.mul and type(other) is float and math.isfinite(other):
+        numerator, denominator = other.as_integer_ratio()
+        if denominator <= _FEW_PARTS:
+            return _ratio(size.expr * numerator, as_expr(denominator))
+    return _float(lambda: function(float(size), float(other)))
+
+
+def _is_integer(value: Any) -> bool:
+    if type(value) is SymbolicInt or isinstance(value, int):
+        return True
+    # A tensor has an `__index__`, too.
+    return hasattr(value, "__index__") and not hasattr(type(value), "__torch_function__")
+
+
+def _is_above_zero(d: Expr) -> bool:
+    """Whether a divisor is above 0, not below it."""
+    ask = current_path().ask
+    above = ask(d - 1, "ge")
+    if not above and ask(d, "eq"):
+        raise ZeroDivisionError("integer division or modulo by zero")
+    return above
+
+
+def _floordiv(p: Expr, d: Expr) -> Any:
+    return symbolic_int(floordiv(p, d) if _is_above_zero(d) else floordiv(-p, -d))
+
+
+def _mod(p: Expr, d: Expr) -> Any:
+    return symbolic_int(modulo(p, d) if _is_above_zero(d) else -modulo(-p, -d))
+
+
+def _pow(p: Expr, e: Expr) -> Any:
+    exponent = e.constant
+    if exponent is None:
+        exponent = current_path().pin(e)
+    if not 0 <= exponent <= 8 and p.constant is None:
+        raise NotModelledError(f"a size to the power of {exponent}")
+    if p.constant is not None:
+        return p.constant**exponent
+    result = as_expr(1)
+    for _ in range(exponent):
+        result = result * p
+    return symbolic_int(result)
+
+
+def _shift_left(p: Expr, n: Expr) -> Any:
+    return symbolic_int(p * (1 << current_path().pin(n)))
+
+
+def _shift_right(p: Expr, n: Expr) -> Any:
+    return symbolic_int(floordiv(p, as_expr(1 << current_path().pin(n))))
+
+
+def _and(p: Expr, q: Expr) -> Any:
+    mask, value = (q.constant, p) if q.constant is not None else (p.constant, q)
+    if mask is not None and mask >= 0 and mask & (mask + 1) == 0:
+        return symbolic_int(modulo(value, as_expr(mask + 1)))
+    if mask is not None and mask < 0 and -mask & (-mask - 1) == 0:
+        return symbolic_int(value - modulo(value, as_expr(-mask)))
+    path = current_path()
+    apart = (p - q).constant
+    if apart in (1, -1):
+        return _without_last_bit(p if apart == 1 else q)
+    return path.pin(p) & path.pin(q)
+
+
+def _without_last_bit(p: Expr) -> Any:
+    """`p & (p - 1)`: 0 of powers of two, which go ways of their own."""
+    path = current_path()
+    value = evaluate(p, path.pilot)
+    if value <= 0 or value & (value - 1) == 0:
+        value = path.pin(p)
+        return value & (value - 1)
+    power = 1 << (value.bit_length() - 1)
+    path.ask(p - power - 1, "ge")
+    path.ask(2 * power - 1 - p, "ge")
+    return _NonZero(lambda: path.pin(p) & (path.pin(p) - 1))
+
+
+class _NonZero:
+    """An integer above 0; host code that asks more of it goes a way for each size."""
+
+    def __init__(self, value: Callable[[], int]) -> None:
+        self._value = value
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return False if other == 0 else self._value() == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._value())
+
+    def __gt__(self, other: Any) -> bool:
+        return True if other == 0 else self._value() > other
+
+    def __index__(self) -> int:
+        return self._value()
+
+
+def _compare(make: Callable[[Expr], tuple[Expr, str, bool]]) -> Any:
+    def compare(self: SymbolicInt, other: Any) -> Any:
+        if isinstance(other, float):
+            if other in (math.inf, -math.inf) or other != other:
+                return make(as_expr(0 if other != other else -1 if other > 0 else 1))[1] == "ge"
+            return NotImplemented
+        if not _is_integer(other):
+            return NotImplemented
+        expr, relation, answer = make(self.expr - expr_of(other))
+        return current_path().ask(expr, relation) == answer
+
+    return compare
+
+
+def _of_int(function: Callable[..., Any]) -> Any:
+    def method(self: SymbolicInt, *arguments: Any) -> Any:
+        return function(self.__index__(), *arguments)
+
+    return method
+
+
+class SymbolicInt:
+    """An integer that depends on the sizes; host code takes it for an `int`.
+
+    It is none for C code, which asks for its `__index__`: that pins it to the pilot's value.
+    """
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int
+
+    __add__, __radd__ = _binary(lambda p, q: symbolic_int(p + q), operator.add)
+    __sub__, __rsub__ = _binary(lambda p, q: symbolic_int(p - q), operator.sub)
+    __mul__, __rmul__ = _binary(lambda p, q: symbolic_int(p * q), operator.mul)
+    __floordiv__, __rfloordiv__ = _binary(_floordiv)
+    __mod__, __rmod__ = _binary(_mod)
+    __divmod__, __rdivmod__ = _binary(lambda p, q: (_floordiv(p, q), _mod(p, q)))
+    _int_pow, __rpow__ = _binary(_pow)
+    __lshift__, __rlshift__ = _binary(_shift_left)
+    __rshift__, __rrshift__ = _binary(_shift_right)
+    __and__, __rand__ = _binary(_and)
+    __or__, __ror__ = _binary(lambda p, q: current_path().pin(p) | current_path().pin(q))
+    __xor__, __rxor__ = _binary(lambda p, q: current_path().pin(p) ^ current_path().pin(q))
+    __lt__ = _compare(lambda d: (-d - 1, "ge", True))
+    __le__ = _compare(lambda d: (-d, "ge", True))
+    __gt__ = _compare(lambda d: (d - 1, "ge", True))
+    __ge__ = _compare(lambda d: (d, "ge", True))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, float) and not other.is_integer():
+            return False
+        if isinstance(other, float):
+            other = int(other)
+        if not _is_integer(other):
+            return False
+        return current_path().ask(self.expr - expr_of(other), "eq")
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __truediv__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return _float(lambda: float(self) / float(other))
+        return _ratio(self.expr, expr_of(other)) if _is_integer(other) else NotImplemented
+
+    def __rtruediv__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return _float(lambda: float(other) / float(self))
+        return _ratio(expr_of(other), self.expr) if _is_integer(other) else NotImplemented
+
+    def __pow__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return _float(lambda: float(self) ** float(other))
+        return self._int_pow(other)
+
+    def __neg__(self) -> Any:
+        return symbolic_int(-self.expr)
+
+    def __invert__(self) -> Any:
+        return symbolic_int(-1 - self.expr)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        return current_path().pin(self.expr)
+
+    __int__ = __index__
+
+    __float__, __hash__, __repr__ = _of_int(float), _of_int(hash), _of_int(repr)
+    __format__ = _of_int(format)
+
+    def __ceil__(self) -> Any:
+        return self
+
+    __floor__ = __trunc__ = __ceil__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self if digits is None or digits >= 0 else round(self.__index__(), digits)
+
+    def bit_length(self) -> int:
+        """As of an `int`; sizes with the same number of bits go the same way."""
+        value: int = evaluate(self.expr, current_path().pilot)
+        bits = value.bit_length()
+        if value < 0:
+            return (-self).bit_length() if not isinstance(-self, int) else bits
+        current_path().ask(self.expr - ((1 << bits) >> 1), "ge")
+        current_path().ask(as_expr((1 << bits) - 1) - self.expr, "ge")
+        return bits
+
+    def is_integer(self) -> bool:
+        """As of an `int`."""
+        return True
+
+
+def cdiv(x: Any, y: Any) -> Any:
+    """`triton.cdiv`."""
+    return (x + y - 1) // y
+
+
+def next_power(n: Any) -> Any:
+    """`triton.next_power_of_2`, with one path for each of its values."""
+    path, expr = current_path(), expr_of(n)
+    value = evaluate(power_of_2(expr), path.pilot)
+    if expr.constant is None:
+        # Two comparisons say as much as that the power is this one.
+        path.ask(as_expr(value) - expr, "ge")
+        if value:
+            path.ask(expr - (value // 2 + 1 if value > 1 else 1), "ge")
+    return value

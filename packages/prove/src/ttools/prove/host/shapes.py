@@ -1,0 +1,153 @@
+"""Extents and strides of views, as torch computes them, of sizes that host code asks about."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ttools.ir.expr import (
+    as_expr,
+)
+from ttools.prove.host.paths import NotModelledError, expr_of
+
+
+def contiguous_strides(shape: Sequence[Any]) -> list[Any]:
+    """Row-major strides, as torch counts them: an empty axis counts as one element."""
+    strides: list[Any] = []
+    step: Any = 1
+    for extent in reversed(shape):
+        strides.insert(0, step)
+        # Of an empty tensor no element is reached, so that 0 for 1 makes no difference.
+        step = step * extent
+    return strides
+
+
+def like_strides(shape: Sequence[Any], strides: Sequence[Any]) -> list[Any]:
+    """The strides of a new tensor like one that there is, whose order of axes torch keeps.
+
+    Raises:
+        NotModelledError: it has gaps and its axes are in another order.
+    """
+    left = [n for n, extent in enumerate(shape) if expr_of(extent) != as_expr(1)]
+    apart = [strides[n] for n in left if expr_of(strides[n]) != as_expr(0)]
+    step: Any = 1
+    while left:
+        inner = [n for n in left if expr_of(strides[n]) == expr_of(step)]
+        if not inner:
+            break
+        step = step * shape[inner[-1]]
+        left.remove(inner[-1])
+    if not left:
+        return list(strides)
+    if not all(a >= b for a, b in itertools.pairwise(apart)):
+        raise NotModelledError("a new tensor like one with gaps whose axes are in another order")
+    return contiguous_strides(shape)
+
+
+def keeps_order(memory_format: Any) -> bool:
+    """Whether a new tensor has its axes in memory as the old one has them.
+
+    Raises:
+        NotModelledError: it has them in an order of its own, as channels last.
+    """
+    if memory_format in (None, torch.preserve_format):
+        return True
+    if memory_format is not torch.contiguous_format:
+        raise NotModelledError(f"the memory format {memory_format}")
+    return False
+
+
+def product(extents: Sequence[Any]) -> Any:
+    """How many elements there are."""
+    total: Any = 1
+    for extent in extents:
+        total = total * extent
+    return total
+
+
+def flat(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Extents given one by one or as one tuple."""
+    if len(values) == 1 and isinstance(values[0], (tuple, list)):
+        return tuple(values[0])
+    return tuple(values)
+
+
+def slice_ends(item: slice, extent: Any) -> tuple[Any, Any, Any]:
+    """Start, end and step of a slice of an axis."""
+    step = 1 if item.step is None else item.step
+    if step < 1:
+        raise ValueError("step must be greater than zero")
+
+    def clamped(end: Any, otherwise: Any) -> Any:
+        if end is None:
+            return otherwise
+        end = end + extent if end < 0 else end
+        if end < 0:
+            return 0
+        return extent if end > extent else end
+
+    start, stop = clamped(item.start, 0), clamped(item.stop, extent)
+    return start, stop if stop >= start else start, step
+
+
+def view_strides(
+    shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
+) -> list[Any] | None:
+    """The strides of a view that splits single axes; None where it does anything else."""
+    found: list[Any] = []
+    at = 0
+    for extent, stride in zip(shape, strides, strict=True):
+        inner: list[Any] = []
+        total: Any = 1
+        while expr_of(total) != expr_of(extent):
+            if at >= len(wanted):
+                return None
+            inner.append(wanted[at])
+            total = total * wanted[at]
+            at += 1
+            if len(inner) > len(wanted):
+                return None
+        steps: list[Any] = []
+        step = stride
+        for each in reversed(inner):
+            steps.insert(0, step)
+            step = step * each
+        found += steps
+    while at < len(wanted):
+        if expr_of(wanted[at]) != as_expr(1):
+            return None
+        found.append(1)
+        at += 1
+    return found
+
+
+def strides_as_torch(
+    shape: Sequence[Any], strides: Sequence[Any], wanted: Sequence[Any]
+) -> list[Any] | None:
+    """The strides of any view that torch can make; None where it has to copy.
+
+    Axes that follow each other without gaps are one run of elements, which the axes wanted must
+    divide among themselves (ATen's `computeStride`).
+    """
+    if not shape:
+        return [1] * len(wanted)
+    found: list[Any] = [1] * len(wanted)
+    left, step = len(wanted) - 1, strides[-1]
+    run: Any = 1
+    covered: Any = 1
+    for axis in range(len(shape) - 1, -1, -1):
+        run = run * shape[axis]
+        if axis and (strides[axis - 1] == run * step or shape[axis - 1] == 1):
+            continue
+        while left >= 0 and (covered < run or wanted[left] == 1):
+            found[left] = covered * step
+            covered = covered * wanted[left]
+            left -= 1
+        if covered != run:
+            return None
+        if axis:
+            step, run, covered = strides[axis - 1], 1, 1
+    return found if left < 0 else None

@@ -1,0 +1,655 @@
+"""Fake tensors: shape, strides and type, at most a formula of what they hold, and no memory.
+
+Host code under `--sizes` gets these from torch's factories. What is not modelled raises
+`NotModelledError`, so that nothing is claimed of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ttools.ir.expr import (
+    Expr,
+    as_expr,
+    floordiv,
+    maximum,
+    minimum,
+    modulo,
+    substitute,
+)
+from ttools.prove.host.operators import OPERATORS
+from ttools.prove.host.paths import NotModelledError, expr_of, symbolic_int
+from ttools.prove.host.shapes import (
+    contiguous_strides,
+    flat,
+    keeps_order,
+    like_strides,
+    product,
+    slice_ends,
+    strides_as_torch,
+    view_strides,
+)
+from ttools.prove.host.storage import INDEX, Storage, is_constant, is_uncut
+
+
+def _by(function: Callable[[Any, Any], Any]) -> Callable[[FakeTensor, Any], FakeTensor]:
+    return lambda self, other: self._elementwise(other, function)
+
+
+class FakeTensor:
+    """A tensor without memory; host code takes it for a `torch.Tensor`."""
+
+    def __init__(
+        self, storage: Storage, shape: Sequence[Any], strides: Sequence[Any], offset: Any = 0
+    ) -> None:
+        self.storage, self.offset = storage, offset
+        self._shape, self._strides = tuple(shape), tuple(strides)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return torch.Tensor
+
+    # ---- what it is
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self._shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.storage.dtype
+
+    device = torch.device("cpu")
+    layout = torch.strided
+    requires_grad = is_cuda = is_sparse = is_quantized = False
+    grad = None
+
+    def size(self, axis: int | None = None) -> Any:
+        return self._shape if axis is None else self._shape[axis]
+
+    def stride(self, axis: int | None = None) -> Any:
+        return self._strides if axis is None else self._strides[axis]
+
+    def storage_offset(self) -> Any:
+        return self.offset
+
+    def dim(self) -> int:
+        return len(self._shape)
+
+    ndimension = dim
+    ndim = property(dim)
+
+    def numel(self) -> Any:
+        return product(self._shape)
+
+    nelement = numel
+
+    def __len__(self) -> int:
+        return int(self._shape[0])
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    itemsize = property(element_size)
+
+    @property
+    def nbytes(self) -> Any:
+        return self.numel() * self.element_size()
+
+    def is_contiguous(self, memory_format: Any = torch.contiguous_format) -> bool:
+        keeps_order(memory_format)
+        expected: Any = 1
+        for extent, stride in zip(reversed(self._shape), reversed(self._strides), strict=True):
+            if extent == 1:
+                continue
+            if stride != expected:
+                return False
+            expected = expected * extent
+        return True
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def data_ptr(self) -> int:
+        raise NotModelledError("the address of a tensor (data_ptr)")
+
+    def __bool__(self) -> bool:
+        raise NotModelledError("what a tensor holds decides in host code")
+
+    def item(self) -> Any:
+        raise NotModelledError("what a tensor holds decides in host code (item)")
+
+    tolist = numpy = __int__ = __float__ = __index__ = item
+
+    def __iter__(self) -> Iterator[FakeTensor]:
+        return iter(self.unbind(0))
+
+    # ---- the same elements
+    def _same(self, *_: Any, **__: Any) -> FakeTensor:
+        return self
+
+    cuda = cpu = detach = requires_grad_ = pin_memory = eval = data_ = _same
+    data = property(_same)
+
+    def view(self, *shape: Any) -> FakeTensor:
+        if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+            if shape[0].itemsize != self.dtype.itemsize:
+                raise NotModelledError("a view as a type of another size")
+            storage = self.storage
+            if storage.dtype != shape[0]:
+                raise NotModelledError("a view as another type")
+            return self
+        extents = self._resolved(flat(shape))
+        if tuple(map(expr_of, extents)) == tuple(map(expr_of, self._shape)):
+            return self
+        found = self._viewed(extents)
+        if found is None:
+            raise RuntimeError("view size is not compatible with input tensor's size and stride")
+        return found
+
+    def _viewed(self, extents: tuple[Any, ...]) -> FakeTensor | None:
+        """A view of that shape; None where there is none, so that it takes a copy."""
+        strides = view_strides(self._shape, self._strides, extents)
+        if strides is None:
+            if self.is_contiguous() or self.numel() == 0:
+                strides = contiguous_strides(extents)
+            else:
+                strides = strides_as_torch(self._shape, self._strides, extents)
+        if strides is None:
+            return None
+        return FakeTensor(self.storage, extents, strides, self.offset)
+
+    def _resolved(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        unknown = [n for n, e in enumerate(shape) if isinstance(e, int) and e == -1]
+        if not unknown:
+            return tuple(shape)
+        rest = product([e for n, e in enumerate(shape) if n not in unknown])
+        quotient = expr_of(self.numel()).divided(expr_of(rest))
+        exact = not quotient[1].terms
+        found = symbolic_int(quotient[0]) if exact else self.numel() // rest
+        return tuple(found if n in unknown else e for n, e in enumerate(shape))
+
+    def permute(self, *axes: Any) -> FakeTensor:
+        order = [a % self.dim() for a in flat(axes)]
+        shape, strides = [self._shape[a] for a in order], [self._strides[a] for a in order]
+        return FakeTensor(self.storage, shape, strides, self.offset)
+
+    def transpose(self, one: int, other: int) -> FakeTensor:
+        order = list(range(self.dim()))
+        order[one], order[other] = order[other], order[one]
+        return self.permute(*order)
+
+    swapaxes = transpose
+
+    def t(self) -> FakeTensor:
+        return self.transpose(0, 1) if self.dim() == 2 else self
+
+    @property
+    def T(self) -> FakeTensor:
+        return self.permute(*reversed(range(self.dim())))
+
+    @property
+    def mT(self) -> FakeTensor:  # noqa: N802
+        return self.transpose(-1, -2)
+
+    def unsqueeze(self, axis: int) -> FakeTensor:
+        axis %= self.dim() + 1
+        stride = self._shape[axis] * self._strides[axis] if axis < self.dim() else 1
+        shape = [*self._shape[:axis], 1, *self._shape[axis:]]
+        strides = [*self._strides[:axis], stride, *self._strides[axis:]]
+        return FakeTensor(self.storage, shape, strides, self.offset)
+
+    def squeeze(self, axis: int | None = None) -> FakeTensor:
+        axes = range(self.dim()) if axis is None else [axis % self.dim()]
+        gone = [a for a in axes if self._shape[a] == 1]
+        kept = [a for a in range(self.dim()) if a not in gone]
+        return self.permute(*kept) if kept else FakeTensor(self.storage, (), (), self.offset)
+
+    def expand(self, *shape: Any) -> FakeTensor:
+        wanted = flat(shape)
+        missing = len(wanted) - self.dim()
+        own = [1] * missing + list(self._shape)
+        steps = [0] * missing + list(self._strides)
+        extents, strides = [], []
+        for new, old, step in zip(wanted, own, steps, strict=True):
+            keeps = (isinstance(new, int) and new == -1) or old != 1
+            extents.append(old if keeps else new)
+            strides.append(step if keeps else 0)
+        return FakeTensor(self.storage, extents, strides, self.offset)
+
+    def expand_as(self, other: FakeTensor) -> FakeTensor:
+        return self.expand(*other.shape)
+
+    def view_as(self, other: FakeTensor) -> FakeTensor:
+        return self.view(*other.shape)
+
+    def unflatten(self, axis: int, sizes: Any) -> FakeTensor:
+        axis %= self.dim()
+        return self.view(*self._shape[:axis], *sizes, *self._shape[axis + 1 :])
+
+    def as_strided(self, shape: Any, strides: Any, offset: Any = None) -> FakeTensor:
+        where = self.offset if offset is None else offset
+        return FakeTensor(self.storage, shape, strides, where)
+
+    def unfold(self, axis: int, size: Any, step: Any) -> FakeTensor:
+        axis %= self.dim()
+        shape, strides = list(self._shape), list(self._strides)
+        count = (shape[axis] - size) // step + 1
+        return FakeTensor(
+            self.storage,
+            [*shape[:axis], count, *shape[axis + 1 :], size],
+            [*strides[:axis], strides[axis] * step, *strides[axis + 1 :], strides[axis]],
+            self.offset,
+        )
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> FakeTensor:
+        if offset or self.dim() != 2 or (dim1, dim2) != (0, 1):
+            raise NotModelledError("`Tensor.diagonal` with these arguments")
+        (rows, columns), (down, right) = self._shape, self._strides
+        length = rows if rows <= columns else columns
+        return FakeTensor(self.storage, [length], [down + right], self.offset)
+
+    def movedim(self, source: int, destination: int) -> FakeTensor:
+        order = list(range(self.dim()))
+        order.insert(destination % self.dim(), order.pop(source))
+        return self.permute(*order)
+
+    def narrow(self, axis: int, start: Any, length: Any) -> FakeTensor:
+        axis %= self.dim()
+        index: list[Any] = [slice(None)] * self.dim()
+        index[axis] = slice(start, start + length)
+        return self[tuple(index)]
+
+    def select(self, axis: int, index: Any) -> FakeTensor:
+        where: list[Any] = [slice(None)] * self.dim()
+        where[axis % self.dim()] = index
+        return self[tuple(where)]
+
+    def split(self, length: Any, axis: int = 0, dim: int | None = None) -> tuple[Any, ...]:
+        axis = axis if dim is None else dim
+        total, found, start = self._shape[axis], [], 0
+        lengths = list(length) if isinstance(length, (list, tuple)) else None
+        if lengths is None:
+            count = int((total + length - 1) // length)
+            lengths = [length] * (count - 1) + [total - length * (count - 1)]
+        for each in lengths:
+            found.append(self.narrow(axis, start, each))
+            start = start + each
+        return tuple(found)
+
+    def chunk(self, count: int, axis: int = 0, dim: int | None = None) -> tuple[Any, ...]:
+        axis = axis if dim is None else dim
+        return self.split((self._shape[axis] + count - 1) // count, axis)
+
+    def unbind(self, axis: int = 0, dim: int | None = None) -> tuple[Any, ...]:
+        axis = axis if dim is None else dim
+        return tuple(self.select(axis, n) for n in range(int(self._shape[axis])))
+
+    def __getitem__(self, index: Any) -> FakeTensor:
+        items = list(index) if isinstance(index, tuple) else [index]
+        given = sum(i is not None and i is not Ellipsis for i in items)
+        if any(i is Ellipsis for i in items):
+            at = next(n for n, i in enumerate(items) if i is Ellipsis)
+            items[at : at + 1] = [slice(None)] * (self.dim() - given)
+        else:
+            items += [slice(None)] * (self.dim() - given)
+        shape: list[Any] = []
+        strides: list[Any] = []
+        offset, axis = self.offset, 0
+        for item in items:
+            if item is None:
+                shape.append(1)
+                strides.append(1)
+                continue
+            extent, stride = self._shape[axis], self._strides[axis]
+            axis += 1
+            if isinstance(item, slice):
+                start, stop, step = slice_ends(item, extent)
+                length = stop - start if step == 1 else (stop - start + step - 1) // step
+                shape.append(length if length > 0 else 0)
+                strides.append(stride * step)
+                offset = offset + start * stride
+            elif isinstance(item, (bool, torch.Tensor)) or not hasattr(item, "__index__"):
+                raise NotModelledError("indexing with a tensor")
+            else:
+                where = item + extent if item < 0 else item
+                if where < 0 or where >= extent:
+                    raise IndexError("index out of range")
+                offset = offset + where * stride
+        return FakeTensor(self.storage, shape, strides, offset)
+
+    def reshape(self, *shape: Any) -> FakeTensor:
+        extents = self._resolved(flat(shape))
+        found = self._viewed(extents)
+        return self.contiguous().view(*extents) if found is None else found
+
+    def flatten(self, start: int = 0, end: int = -1) -> FakeTensor:
+        rank = self.dim()
+        start, end = start % rank, end % rank
+        merged = product(self._shape[start : end + 1])
+        return self.reshape(*self._shape[:start], merged, *self._shape[end + 1 :])
+
+    def ravel(self) -> FakeTensor:
+        return self.flatten()
+
+    # ---- new tensors
+    def _whole(self) -> bool:
+        """Whether its elements are its storage's, in order."""
+        if expr_of(self.offset).constant != 0:
+            return False
+        return self.is_contiguous() and expr_of(self.numel()) == self.storage.elements
+
+    def new(self, shape: Sequence[Any], dtype: Any = None, **content: Any) -> FakeTensor:
+        return make(shape, dtype or self.dtype, **content)
+
+    def to(
+        self,
+        *args: Any,
+        dtype: Any = None,
+        copy: bool = False,
+        memory_format: Any = None,
+        **_: Any,
+    ) -> FakeTensor:
+        if not keeps_order(memory_format):
+            return self.to(*args, dtype=dtype, copy=copy).contiguous()
+        for each in args:
+            if isinstance(each, torch.dtype):
+                dtype = each
+            elif isinstance(each, torch.Tensor):
+                dtype = each.dtype
+        if dtype is None or dtype == self.dtype:
+            return self.clone() if copy else self
+        source = self.storage if self._whole() else None
+        content = value = None
+        random = source is not None and source.random
+        if source is not None and not dtype.is_floating_point:
+            content = self._content_in(dtype)
+            if content is None and source.value is not None and float(source.value).is_integer():
+                content = as_expr(int(source.value))
+        elif source is not None:
+            value = source.value
+            if value is None and source.content is not None and source.content.constant is not None:
+                value = float(source.content.constant)
+        return self._like(dtype, content=content, value=value, random=random)
+
+    type = to
+
+    def _like(self, dtype: torch.dtype, **content: Any) -> FakeTensor:
+        """A new tensor of its shape, with the same order of axes."""
+        found = make(self._shape, dtype, **content)
+        found._strides = tuple(like_strides(self._shape, self._strides))
+        return found
+
+    def _content_in(self, dtype: torch.dtype) -> Expr | None:
+        """The formula of the elements in another type; None where this one may have cut them."""
+        content = self.storage.content
+        if content is None or dtype.is_floating_point:
+            return None
+        if torch.bool in (dtype, self.dtype) and dtype != self.dtype:
+            constant = content.constant
+            return None if constant is None else as_expr(int(constant != 0))
+        if dtype.itemsize <= self.dtype.itemsize:
+            return content
+        return content if is_uncut(content, self.storage.elements, self.dtype) else None
+
+    def contiguous(self, memory_format: Any = torch.contiguous_format) -> FakeTensor:
+        return self if self.is_contiguous(memory_format) else self.clone(memory_format)
+
+    def clone(self, memory_format: Any = None) -> FakeTensor:
+        storage = self.storage
+        whole = self._whole()
+        content = storage.content if whole or is_constant(storage.content) else None
+        found = self._like(self.dtype, content=content, value=storage.value, random=storage.random)
+        if not keeps_order(memory_format):
+            found._strides = tuple(contiguous_strides(self._shape))
+        return found
+
+    def _filled(self, content: Expr | None, value: float | None, random: bool) -> FakeTensor:
+        storage = self.storage
+        storage.forget()
+        if self._whole():
+            storage.content, storage.value, storage.random = content, value, random
+        return self
+
+    def zero_(self) -> FakeTensor:
+        return self.fill_(0)
+
+    def fill_(self, value: Any) -> FakeTensor:
+        return self._filled(*constant_content(value, self.dtype), False)
+
+    def normal_(self, *_: Any, **__: Any) -> FakeTensor:
+        return self._filled(None, None, True)
+
+    uniform_ = normal_
+
+    def copy_(self, _: Any, **__: Any) -> FakeTensor:
+        return self._filled(None, None, False)
+
+    def _elementwise(
+        self, other: Any, function: Callable[[Expr, Expr], Expr], modular: bool = True
+    ) -> FakeTensor:
+        """An elementwise result; its formula where both are integers that are known.
+
+        Args:
+            other: a tensor or number.
+            function: of the formulas.
+            modular: whether wrapped operands give the wrapped result, as in sums and products.
+        """
+        dtype, theirs = self.dtype, None
+        if isinstance(other, torch.Tensor):
+            dtype = torch.promote_types(dtype, other.dtype)
+            fake: Any = other
+            if tuple(map(expr_of, fake.shape)) != tuple(map(expr_of, self._shape)):
+                return OPERATORS["add"](self, other)  # type: ignore[no-any-return]
+            if fake.dim() > 1 and fake.stride() != self.stride():
+                return OPERATORS["add"](self, other)  # type: ignore[no-any-return]
+            theirs = fake._content_in(dtype) if fake._whole() else None
+        elif isinstance(other, float):
+            dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+        else:
+            theirs = expr_of(other)
+        mine = self._content_in(dtype) if self._whole() else None
+        if mine is not None and not (modular or is_uncut(mine, self.storage.elements, dtype)):
+            mine = None
+        content = None
+        if mine is not None and theirs is not None and not dtype.is_floating_point:
+            content = function(mine, theirs)
+        random = self.storage.random or (
+            isinstance(other, torch.Tensor) and getattr(other, "storage").random  # noqa: B009
+        )
+        return self._like(dtype, content=content, random=random)
+
+    __add__ = __radd__ = _by(operator.add)
+    __mul__ = __rmul__ = _by(operator.mul)
+    __sub__, __rsub__ = _by(operator.sub), _by(lambda p, q: q - p)
+
+    def __neg__(self) -> FakeTensor:
+        return self * -1
+
+    def _changed(self, other: Any) -> FakeTensor:
+        """An operation in place: the same elements, of which nothing is known any more."""
+        self.storage.forget()
+        return self
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = _changed
+    __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = __ipow__ = _changed
+
+    def _divided(self, other: Any, function: Callable[[Expr, Expr], Expr]) -> FakeTensor:
+        if isinstance(other, int) and other > 0:
+            return self._elementwise(other, function, modular=False)
+        return OPERATORS["remainder"](self, other)  # type: ignore[no-any-return]
+
+    def __lshift__(self, other: Any) -> FakeTensor:
+        return self.__mul__(1 << other)
+
+    def __rshift__(self, other: Any) -> FakeTensor:
+        return self._divided(1 << other, floordiv)
+
+    def clamp(self, min: Any = None, max: Any = None) -> FakeTensor:
+        if not (self._whole() and all(e is None or isinstance(e, int) for e in (min, max))):
+            return OPERATORS["clamp"](self, min=min, max=max)  # type: ignore[no-any-return]
+        found = self
+        if min is not None:
+            found = found._elementwise(min, maximum, modular=False)
+        return found if max is None else found._elementwise(max, minimum, modular=False)
+
+    def repeat(self, *times: Any) -> FakeTensor:
+        counts = flat(times)
+        shape = [1] * (len(counts) - self.dim()) + list(self._shape)
+        extents = [e * n for e, n in zip(shape, counts, strict=True)]
+        content = self.storage.content
+        return make(extents, self.dtype, content=content if is_constant(content) else None)
+
+    tile = repeat
+
+    def repeat_interleave(self, times: Any, dim: int | None = None, **_: Any) -> FakeTensor:
+        if not isinstance(times, int) or times <= 0:
+            raise NotModelledError("`Tensor.repeat_interleave` with these arguments")
+        whole, axis = (self.flatten(), 0) if dim is None else (self, dim % self.dim())
+        shape = [e * times if n == axis else e for n, e in enumerate(whole.shape)]
+        content = whole.storage.content
+        if content is not None and not is_constant(content):
+            each = {INDEX: floordiv(as_expr(INDEX), expr_of(times))}
+            known = whole.dim() == 1 and whole._whole()
+            content = substitute(content, each) if known else None
+        return make(shape, self.dtype, content=content)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Assigns elements; what all but the first hold may go on where that ends."""
+        storage, known = self.storage, None
+        whole = self.dim() == 1 and self._whole() and type(value) is FakeTensor
+        goes_on = whole and isinstance(index, slice) and index == slice(1, None)
+        if goes_on and expr_of(value.numel()) + 1 == storage.elements:
+            known = joined_content(self[:1], value, self.dtype)
+        storage.forget()
+        storage.content = known
+
+    __floordiv__ = functools.partialmethod(_divided, function=floordiv)
+    __mod__ = functools.partialmethod(_divided, function=modulo)
+
+    def __truediv__(self, other: Any) -> FakeTensor:
+        if isinstance(other, torch.Tensor):
+            return OPERATORS["div"](self, other)  # type: ignore[no-any-return]
+        dtype = self.dtype if self.dtype.is_floating_point else torch.get_default_dtype()
+        return self._like(dtype, random=self.storage.random)
+
+    def _compared(self, other: Any) -> Any:
+        return OPERATORS["eq"](self, other)
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+    __eq__ = __ne__ = _compared
+    __hash__ = object.__hash__
+
+    def _bitwise(self, other: Any) -> Any:
+        return OPERATORS["mul"](self, other)
+
+    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _bitwise
+
+    def __invert__(self) -> FakeTensor:
+        return self._like(self.dtype)
+
+    def __pow__(self, other: Any) -> Any:
+        return OPERATORS["pow"](self, other)
+
+    def cumsum(self, axis: int = 0, dim: int | None = None, dtype: Any = None) -> FakeTensor:
+        kind = dtype or (self.dtype if self.dtype.is_floating_point else torch.int64)
+        each = self._content_in(kind)
+        content = None
+        if self.dim() == 1 and each is not None and is_constant(each):
+            content = each * (as_expr(INDEX) + 1)
+        return make(self._shape, kind, content=content)
+
+    def argsort(self, *_: Any, **__: Any) -> FakeTensor:
+        return self._like(torch.int64)
+
+    def sort(self, *_: Any, **__: Any) -> tuple[FakeTensor, FakeTensor]:
+        return self._like(self.dtype), self._like(torch.int64)
+
+    def flip(self, *axes: Any) -> FakeTensor:
+        content = self.storage.content
+        if content is not None and self._whole() and self.dim() == 1:
+            last = self.storage.elements - 1
+            content = substitute(content, {INDEX: last - as_expr(INDEX)})
+        elif content is not None and not is_constant(content):
+            content = None
+        return self._like(self.dtype, content=content, random=self.storage.random)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in OPERATORS:
+            return functools.partial(OPERATORS[name], self)
+        if name.startswith("new_"):
+            from ttools.prove.host.factories import FACTORIES
+
+            make_one = FACTORIES.get(name.removeprefix("new_"))
+            if make_one is not None:
+                return lambda *a, **k: make_one(*a, **{"dtype": self.dtype, **k})
+        target = getattr(torch, name, None)
+        if isinstance(target, torch.dtype):
+            return lambda: self.to(target)
+        aliases = {"float": torch.float32, "half": torch.float16, "int": torch.int32}
+        aliases |= {"long": torch.int64, "short": torch.int16, "bool": torch.bool}
+        aliases |= {"double": torch.float64}
+        if name in aliases:
+            return lambda: self.to(aliases[name])
+        raise NotModelledError(f"`Tensor.{name}` of host code")
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        from ttools.prove.host.factories import call_function
+
+        return call_function(function, args, kwargs or {})
+
+
+def make(
+    shape: Sequence[Any],
+    dtype: torch.dtype,
+    *,
+    content: Expr | None = None,
+    value: float | None = None,
+    random: bool = False,
+    strides: Sequence[Any] | None = None,
+) -> FakeTensor:
+    """A new tensor with a storage of its own."""
+    extents = tuple(shape)
+    for extent in extents:
+        if extent < 0:
+            raise RuntimeError("a tensor cannot have a negative dimension")
+    elements = product(extents)
+    if strides is not None:
+        elements = 1 + sum((e - 1) * s for e, s in zip(extents, strides, strict=True))
+    storage = Storage(expr_of(elements), dtype, content, value, random)
+    return FakeTensor(storage, extents, strides or contiguous_strides(extents))
+
+
+def joined_content(one: FakeTensor, other: FakeTensor, dtype: torch.dtype) -> Expr | None:
+    """The formula of what two tensors of integers hold one after the other, if it is one."""
+    first, content = one._content_in(dtype), other._content_in(dtype)
+    length = expr_of(one.numel())
+    if content is None or not other._whole():
+        return None
+    shifted = substitute(content, {INDEX: as_expr(INDEX) - length})
+    if first is None or length.constant != 1:
+        return shifted if first == shifted and one._whole() else None
+    at = expr_of(one.offset)
+    same = substitute(first, {INDEX: at}) == substitute(shifted, {INDEX: as_expr(0)})
+    return shifted if same else None
+
+
+def constant_content(value: Any, dtype: torch.dtype) -> tuple[Expr | None, float | None]:
+    """What a storage filled with a number holds: its `content` and `value`."""
+    if dtype.is_floating_point:
+        return None, float(value) if type(value) in (bool, int, float) else None
+    return (expr_of(int(value) if isinstance(value, float) else value), None)
+
+
+def put_all_on(device: torch.device) -> None:
+    """Has all fake tensors of this process say that they are on a device."""
+    FakeTensor.device, FakeTensor.is_cuda = device, device.type == "cuda"

@@ -1,0 +1,228 @@
+"""The findings and the verdict of an analysis of sizes, as all reports show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from ttools.core.findings.findings import Finding, Related, Severity, TallyEntry
+from ttools.core.gpus.launch_rules import RULES
+from ttools.core.reports.report import Report
+from ttools.core.reports.sizes import KernelSizes, SizesVerdict, Unproved, point_text
+from ttools.core.spec import ArgumentSpec, CallSite, LaunchSpec, TensorSpec
+from ttools.ir import shape_of
+from ttools.ir.combining import combined_by
+from ttools.ir.dialects import declared
+from ttools.prove.grids import REFUSED
+from ttools.prove.host.launches import Memory
+from ttools.prove.result import Abstention, Defect, Result
+from ttools.prove.symbolic.conditions import Problem
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.checks.check import Check
+
+_NOUNS = {"oob_load": "load", "oob_store": "store", "oob_atomic": "atomic access"}
+
+
+def make_report(result: Result, *, target: str = "", fail_on: Severity = "error") -> Report:
+    """The report of an analysis."""
+    findings = tuple(_finding(defect) for defect in result.defects)
+    known = {f.kind: _check_of(f.kind).kinds[f.kind].meaning for f in findings}
+    verdict = SizesVerdict(
+        checked=result.checked,
+        verdict=result.verdict,  # type: ignore[arg-type]
+        assumptions=tuple(result.assumptions),
+        abstained=tuple(map(_unproved, result.abstained)),
+        sentences=tuple(_sentences(result)),
+        kernels=tuple(k for part in result.parts or [result] for k in _kernels(part)),
+        by_solver=tuple(dict.fromkeys(map(_settled, result.by_solver))),
+        seconds=round(result.seconds, 3),
+    )
+    entries: dict[tuple[str, str | None], int] = {}
+    for launch in result.launches:
+        key = (launch.kernel, launch.line)
+        entries[key] = entries.get(key, 0) + 1
+    return Report(
+        findings=findings,
+        launches=tuple(
+            TallyEntry(spec=_spec(kernel, line), count=count)
+            for (kernel, line), count in entries.items()
+        ),
+        target=target,
+        exit_code=0,
+        fail_on=fail_on,
+        kinds=known,
+        sizes=verdict,
+    )
+
+
+def _unproved(a: Abstention) -> Unproved:
+    return Unproved(reason=a.reason, file=a.file, line=a.line, kernel=a.kernel, sizes=a.sizes)
+
+
+def _kernels(result: Result) -> Iterator[KernelSizes]:
+    about = [a.kernel for a in result.abstained if a.kernel is not None]
+    kernels = dict.fromkeys([*(each.kernel for each in result.launches), *about])
+    for kernel in kernels or (["no launch"] if result.abstained else []):
+        wrong = next((d for d in result.defects if d.launch.kernel == kernel), None)
+        unproved = [a for a in result.abstained if a.kernel in (kernel, None)]
+        yield KernelSizes(
+            kernel=kernel,
+            checked=result.checked,
+            failing=None if wrong is None else wrong.sizes,
+            is_least=wrong is not None and wrong.is_least,
+            failure="" if wrong is None else _what(wrong),
+            unproved=tuple(map(_unproved, unproved)),
+        )
+
+
+def _check_of(kind: str) -> type[Check]:
+    """The check that reports a kind; imported where something was found, as it takes its time."""
+    from ttools.sanitizer.checks.registry import CHECKS
+
+    return next(each for each in CHECKS.values() if kind in each.kinds)
+
+
+def _sentences(result: Result) -> Iterator[str]:
+    """What is known of each kernel, in a sentence."""
+    for kernel in dict.fromkeys(launch.kernel for launch in result.launches):
+        wrong = [d for d in result.defects if d.launch.kernel == kernel]
+        if not wrong:
+            if not any(a.kernel in (kernel, None) for a in result.abstained):
+                yield f"`{kernel}` is right for all of these sizes"
+            continue
+        first = wrong[0]
+        (name, value), *others = first.sizes.items()
+        low = result.checked[name][0]
+        text = _what(first)
+        if not others and first.is_least and value > low:
+            least = f"`{kernel}` is right for {name} up to {value - 1:,}; at {value:,} "
+            unclear = any(a.kernel in (kernel, None) for a in result.abstained)
+            yield (f"`{kernel}`: at {name} = {value:,} " if unclear else least) + text
+        else:
+            yield f"`{kernel}`: at {point_text(first.sizes)} {text}"
+
+
+def _settled(problem: Problem) -> str:
+    """What a solver has shown, in words."""
+    words = {
+        "int_overflow": "no integer wraps on its way to an address",
+        "view_oob": "no access leaves the elements passed",
+        "overlapping_store": "programs and lanes store to different elements",
+        "race": "no program reads what another one writes",
+        "model": "integers stay in the ranges that other proofs need",
+    }
+    text = words.get(problem.kind, f"no {_NOUNS.get(problem.kind, 'access')} leaves its memory")
+    where = problem.location
+    place = "" if where is None else f" ({where.file.rsplit('/', 1)[-1]}:{where.line})"
+    return f"Z3 {version('z3-solver')} showed of `{problem.kernel}`: {text}{place}"
+
+
+def _what(defect: Defect) -> str:
+    kind, location = defect.event.kind, defect.event.op.location
+    words = {
+        REFUSED: f"a GPU refuses the launch: {defect.event.refused}",
+        "int_overflow": "an integer wraps on its way to an address",
+        "view_oob": "an access leaves the elements passed",
+        "overlapping_store": "programs or lanes store to the same element",
+        "race": "programs read and write the same element unordered",
+    }
+    text = words.get(kind, f"a {_NOUNS.get(kind, 'n access')} leaves its memory")
+    if location is None:
+        return text
+    return f"{text} ({location.file.rsplit('/', 1)[-1]}:{location.line})"
+
+
+def _finding(defect: Defect) -> Finding:
+    event, launch = defect.event, defect.launch
+    kind = event.kind
+    check = _check_of(kind)
+    declaration = check.kinds[kind]
+    access = "load" if "load" in event.op.name else "store" if "store" in event.op.name else ""
+    severity: Severity = declaration.severity
+    if kind == "view_oob" and access == "load":
+        severity = "warning"
+    related: tuple[Related, ...] = ()
+    if event.other is not None and event.other is not event.op:
+        message = "the same element is accessed here"
+        related = (Related(message=message, location=event.other.location),)
+    least = (
+        "the least size at which it appears" if defect.is_least else "a size at which it appears"
+    )
+    text = point_text(defect.sizes)
+    notes = [f"{text} is {least}"]
+    if event.given:
+        notes.append(f"where {event.given}, which is promised to be possible")
+    if defect.witness_note:
+        notes.append(defect.witness_note)
+    x, y, z = (*event.program, 0, 0, 0)[:3] if event.program else (0, 0, 0)
+    return Finding(
+        kind=kind,
+        check=check.name,
+        severity=severity,
+        message=f"{_message(defect)}, at {text}",
+        kernel=launch.kernel,
+        argument=_argument(defect),
+        location=event.op.location,
+        program=(x, y, z),
+        lane=event.lane or None,
+        shape=_shape(defect),
+        notes=tuple(notes),
+        related=related,
+        launch=launch.line,
+        config=launch.config,
+        help=RULES["grid"].help if kind == REFUSED else declaration.help,
+        sizes=dict(defect.sizes),
+        witness=defect.witness,
+    )
+
+
+def _message(defect: Defect) -> str:
+    event, launch = defect.event, defect.launch
+    name = launch.names[event.argument] if 0 <= event.argument < len(launch.names) else ""
+    of = f" of `{name}`" if name else ""
+    if event.kind == REFUSED:
+        return f"a GPU refuses this launch: {event.refused}"
+    if event.kind == "int_overflow":
+        op = event.op
+        noun = declared(combined_by(op) or op.name).noun or "loop counter"
+        kind = op.results[0].type if op.results else op.operands[0].type
+        width = str(getattr(kind, "element", kind)).removeprefix("i")
+        return f"an int{width} {noun} wraps around and reaches an address"
+    if event.kind == "view_oob":
+        return f"access outside the elements passed{of}"
+    if event.kind == "overlapping_store":
+        return f"several programs or lanes store to element {event.element:,}{of}"
+    if event.kind == "race":
+        return f"unordered accesses of programs to element {event.element:,}{of}"
+    return f"out-of-bounds {_NOUNS.get(event.kind, 'access')} of element {event.element:,}{of}"
+
+
+def _shape(defect: Defect) -> tuple[int, ...]:
+    pointer = defect.event.op.operand("ptr")
+    shape = () if pointer is None else shape_of(pointer.type)
+    return shape if len(shape) == len(defect.event.lane) else ()
+
+
+def _spec(kernel: str, line: str | None) -> LaunchSpec:
+    """Return a launch whose grid differs with the sizes."""
+    return LaunchSpec(kernel=kernel, grid=(0, 0, 0), site=CallSite(line=line))
+
+
+def _argument(defect: Defect) -> ArgumentSpec | None:
+    launch, index = defect.launch, defect.event.argument
+    memory = launch.arguments[index] if 0 <= index < len(launch.arguments) else None
+    if not isinstance(memory, Memory):
+        return None
+    sizes, item = defect.sizes, memory.dtype.itemsize
+    tensor = TensorSpec(
+        storage=0,
+        offset=memory.offset.at(sizes) * item,
+        shape=tuple(e.at(sizes) for e in memory.shape),
+        strides=tuple(s.at(sizes) for s in memory.strides),
+        dtype=str(memory.dtype).removeprefix("torch."),
+        itemsize=item,
+        storage_bytes=memory.elements.at(sizes) * item,
+    )
+    return ArgumentSpec(name=launch.names[index], value=tensor)

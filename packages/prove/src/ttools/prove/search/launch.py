@@ -1,0 +1,425 @@
+"""The search for the least sizes at which a launch on one way through host code is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ttools.ir.expr import Symbol, evaluate
+from ttools.prove.algebra.solver import Solver
+from ttools.prove.concrete.trial import Trial
+from ttools.prove.host.launches import Launch
+from ttools.prove.host.regions import Box, Point, Region
+from ttools.prove.search.known import Known
+from ttools.prove.symbolic.conditions import Key, Problem
+
+_MOST_STEPS = 12
+#: Sizes of a range that are all run.
+_MOST_ALONE = 256
+#: Sizes that are asked for being in a region, one after the other.
+_MOST_TRIED = 256
+#: Seconds of a proof that is not found, from which on a size is run first.
+_SLOW = 0.2
+
+
+#: Ends of a box, and sizes that a solver names, that are run.
+_MOST_CORNERS, _MOST_WITNESSES = 8, 4
+#: Sizes that run one after the other where nothing is proved.
+_MOST_NEAR = 24
+
+
+class Search:
+    """The search for the least sizes of one launch on one way through host code.
+
+    Args:
+        known: what is known of all launches.
+        where: the sizes.
+        counted: the same by what the region counts.
+        solver: is asked where proofs end; None if there is none.
+    """
+
+    def __init__(
+        self,
+        known: Known,
+        where: Region,
+        launch: Launch,
+        counted: Launch,
+        solver: Solver | None = None,
+    ) -> None:
+        self._known, self._where, self.launch, self._counted = known, where, launch, counted
+        self._proofs: dict[tuple[tuple[tuple[int, int], ...], Key | None], dict[Key, Problem]] = {}
+        self._trials: dict[tuple[int, ...], Trial] = {}
+        self.uncertain: list[Any] = []
+        self._solver = solver
+        self._witnesses: list[Point] = []
+
+    def asked(self, problems: dict[Key, Problem]) -> dict[Key, Problem]:
+        """What is left of the problems on the whole box once the solver was asked.
+
+        It is not asked about what is seen to be wrong at an end of the box. Sizes that it names are
+        run, so that the search knows of them.
+        """
+        solver = self._solver
+        askable = any(problem.askable for problem in problems.values())
+        if solver is None or not askable or self._known.is_late():
+            return problems
+        trials = [self.trial(point) for point in self._corners()]
+        # Others that are seen there are hidden so far: nothing but a proof may leave them out.
+        wrong = problems.keys() & {trial.key(e) for trial in trials for e in trial.events}
+        if problems.keys() == wrong:
+            return problems
+        left = self._with_solver(self._where.box, frozenset(wrong))
+        if not any(problem.hides for problem in problems.values()):
+            # All others are proved: what is here beside these had no time left.
+            left = {key: problem for key, problem in left.items() if key in problems}
+        for witness in solver.witnesses[:_MOST_WITNESSES]:
+            point = self._point(witness)
+            if self._where.holds(point) and not self._known.is_late():
+                self.trial(point)
+                self._witnesses.append(point)
+        if not solver.shown:
+            self._solver = None
+        return {**{key: p for key, p in problems.items() if key in wrong}, **left}
+
+    def _with_solver(self, box: Box, wrong: frozenset[Key] = frozenset()) -> dict[Key, Problem]:
+        skipped = wrong | self._known.settled(box)
+        return self._known.unproved(self._counted, self._where, box, None, skipped, self._solver)
+
+    def _corners(self) -> list[Point]:
+        """The ends of the box that are in the region."""
+        found: list[Point] = [{}]
+        for symbol in self._where.box:
+            values = self._values(symbol)
+            ends = dict.fromkeys((*values[:1], *values[-1:]))
+            found = [{**point, symbol: v} for point in found for v in ends][:_MOST_CORNERS]
+        return [point for point in found if self._where.holds(point)]
+
+    def _point(self, witness: Mapping[Symbol, int]) -> Point:
+        """Sizes from what the solver says of some of them or of their counters."""
+        point = {s: witness.get(s, low) for s, (low, _) in self._where.box.items()}
+        for symbol, expr in self._where.substitution().items():
+            if expr.base_symbols() <= witness.keys():
+                point[symbol] = evaluate(expr, witness)
+        return point
+
+    def settle(self, problem: Problem) -> bool:
+        """Finds where a problem is a defect, or that it is none; whether that was possible."""
+        if len(self._where.box) == 1:
+            ((symbol, (low, _)),) = self._where.box.items()
+            wrong = [key[0] for key, trial in self._trials.items() if trial.events]
+            end = min((size for size in wrong if size > low), default=low) - 1
+            before = {symbol: (low, end)}
+            if end >= low and isinstance(self._on_line(problem.key, symbol, before), dict):
+                return True
+            return self._on_line(problem.key, symbol, dict(self._where.box)) is not False
+        return self._in_box(problem)
+
+    def left(self) -> dict[Key, Problem]:
+        """What is proved on no box and was not run as a whole, along one size.
+
+        A wrap that is not excluded hides what else may be wrong with an access. Where runs have
+        shown it to be harmless, or where it is proved after all, the rest is still to be shown. So
+        it is asked for apart before the first size at which a run has shown each defect.
+        """
+        found: dict[Key, Problem] = {}
+        if len(self._where.box) != 1:
+            return found
+        ((symbol, (first, last)),) = self._where.box.items()
+        whole = {key[0] for key, trial in self._trials.items() if trial.is_whole}
+        wrong: dict[Key, int] = {}
+        for (size,), trial in self._trials.items():
+            for event in trial.events:
+                key = trial.key(event)
+                wrong[key] = min(size, wrong.get(key, size))
+        cuts = whole | set(wrong.values())
+        while first <= last:
+            if first in whole:
+                first += 1
+                continue
+            end = min((v for v in cuts if v > first), default=last + 1) - 1
+            if self._next_point(symbol, {symbol: (first, end)}, first) is not True:
+                part = {symbol: (first, end)}
+                found |= self.problems(part) if self._solver is None else self._with_solver(part)
+            first = end + 1
+        return found
+
+    def explore(self) -> None:
+        """Looks for defects where something hinders proofs, so that no problem names them."""
+        whole = len(self._where.box) == 1
+        for point in self._near():
+            trial = self.trial(point)
+            for key in {trial.key(event) for event in trial.events}:
+                if key not in self._known.defects:
+                    self._known.found(trial, point, key, least=whole)
+            whole = whole and trial.is_whole
+        for point in self._candidates():
+            if self._known.is_late():
+                return
+            trial = self.trial(point)
+            for event in trial.events:
+                key = trial.key(event)
+                if key not in self._known.defects:
+                    self._lower(key, point)
+
+    def note_unnamed(self) -> None:
+        """Notes wraps that runs have shown beside the problems that they were made for.
+
+        An access that is not proved is asked for by its bounds; what is wrong may be a wrap before.
+        Other kinds may follow from a wrap that is reported already.
+        """
+        for sizes, trial in [*self._trials.items()]:
+            point = dict(zip(self._where.box, sizes, strict=True))
+            for event in trial.events:
+                key = trial.key(event)
+                is_new = event.kind == "int_overflow" and key not in self._known.defects
+                if is_new and not self._known.is_late():
+                    self._lower(key, point)
+
+    def _near(self) -> Iterator[Point]:
+        """The first points along one size."""
+        if len(self._where.box) != 1:
+            return
+        ((symbol, (value, _)),) = self._where.box.items()
+        for _ in range(_MOST_NEAR):
+            point = self._next_point(symbol, dict(self._where.box), value)
+            if isinstance(point, bool) or self._known.is_late():
+                return
+            yield point
+            value = point[symbol] + 1
+
+    def _lower(self, key: Key, start: Point) -> None:
+        """Notes a defect at a point, and at lower ones where halving each size finds it."""
+        self._known.found(self.trial(start), start, key, least=False)
+        for symbol, (low, _) in self._where.box.items():
+            box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
+            found = self._sampled(key, symbol, box, low, start[symbol])
+            if isinstance(found, dict):
+                start = found
+
+    def _values(self, symbol: Symbol) -> list[int]:
+        """Values of a size near which a defect is likely; each has the remainder of the region."""
+        low, high = self._where.box[symbol]
+        step, remainder = self._where.steps.get(symbol, (1, 0))
+        moved = {v + (remainder - v) % step for v in _steps(low, high)}
+        return sorted(v for v in moved if v <= high)
+
+    def lowered(self, key: Key, point: Point, symbol: Symbol) -> Point | bool:
+        """The least failing point of this region below a point, all other sizes being fixed.
+
+        Returns:
+            True if there is none, False if that is not known.
+        """
+        if any(
+            not low <= point[s] <= high for s, (low, high) in self._where.box.items() if s != symbol
+        ):
+            return True
+        low, high = self._where.box[symbol]
+        high = min(high, point[symbol] - 1)
+        if low > high:
+            return True
+        box = {s: (v, v) for s, v in point.items()} | {symbol: (low, high)}
+        return self._on_line(key, symbol, box)
+
+    # ---- several sizes
+    def _in_box(self, problem: Problem) -> bool:
+        key, start = problem.key, None
+        for point in self._candidates():
+            if self._known.is_late():
+                break
+            trial = self.trial(point)
+            if trial.has(key):
+                start = point
+                break
+            self._note(trial)
+        if start is None:
+            return False
+        for _ in range(4):
+            before = dict(start)
+            for symbol, (low, _) in self._where.box.items():
+                box = {s: (v, v) for s, v in start.items()} | {symbol: (low, start[symbol])}
+                found = self._on_line(problem.key, symbol, box)
+                if isinstance(found, dict):
+                    start = found
+            if start == before:
+                break
+        self._known.found(self.trial(start), start, key, least=True)
+        return True
+
+    def _candidates(self) -> list[Point]:
+        """Points at which a defect is likely: corners first."""
+        ends = {s: self._values(s) for s in self._where.box}
+        found: list[Point] = [{}]
+        for symbol, values in ends.items():
+            found = [{**point, symbol: v} for point in found for v in values]
+        found.sort(key=lambda p: -sum(v.bit_length() for v in p.values()))
+        return self._witnesses + [point for point in found if self._where.holds(point)][:160]
+
+    def problems(self, box: Box, only: Key | None = None) -> dict[Key, Problem]:
+        """What is not proved on a box; at least what is asked about."""
+        ends, settled = tuple(box.values()), self._known.settled(box)
+        whole = (ends, None) in self._proofs and only not in settled
+        key = (ends, None if whole else only)
+        if key not in self._proofs:
+            skipped = settled if only is None else frozenset[Key]()
+            self._proofs[key] = self._known.unproved(self._counted, self._where, box, only, skipped)
+        return self._proofs[key]
+
+    def trial(self, point: Point) -> Trial:
+        key = tuple(point.values())
+        if key not in self._trials:
+            self._trials[key] = self._known.trial(self.launch, point)
+        return self._trials[key]
+
+    def _note(self, trial: Trial) -> None:
+        self.uncertain += [op for op in trial.uncertain if op not in self.uncertain]
+
+    def _on_line(self, key: Key, symbol: Symbol, box: Box) -> Point | bool:
+        """Along one size, all others being fixed: the least failing point.
+
+        Returns:
+            True if there is none, False if that is not known.
+        """
+        low, high = box[symbol]
+        first = self._next_point(symbol, box, low)
+        if isinstance(first, dict) and self.trial(first).has(key):
+            self._known.found(self.trial(first), first, key, least=True)
+            return first
+        for _ in range(_MOST_STEPS):
+            if key not in self.problems({**box, symbol: (low, high)}, key):
+                return True
+            end = self._proved_until(key, symbol, box, low, high)
+            point = self._next_point(symbol, box, end)
+            if isinstance(point, bool):
+                return point
+            trial = self.trial(point)
+            if trial.has(key) or trial.look_further(key, self._known.is_late):
+                self._known.found(trial, point, key, least=True)
+                return point
+            self._known.found(trial, point, key, least=False)
+            low = end  # all before is proved
+            if not trial.is_whole:
+                if trial.uncertain and not trial.events:
+                    self._note(trial)
+                    return False
+                break
+            low = point[symbol] + 1
+            if low > high:
+                return True
+        else:
+            if high - low < _MOST_ALONE:
+                found = self._one_by_one(key, symbol, box, low)
+                if found is not None:
+                    return found
+        return self._sampled(key, symbol, box, low, high)
+
+    def _one_by_one(self, key: Key, symbol: Symbol, box: Box, low: int) -> Point | bool | None:
+        """The least failing point of few, which are all run; None if one cannot be as a whole."""
+        while not self._known.is_late():
+            point = self._next_point(symbol, box, low)
+            if isinstance(point, bool):
+                return point
+            trial = self.trial(point)
+            if trial.has(key):
+                self._known.found(trial, point, key, least=True)
+                return point
+            self._known.found(trial, point, key, least=False)
+            if not trial.is_whole:
+                return None
+            low = point[symbol] + 1
+        return None
+
+    def _proved_until(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> int:
+        """The least end of a range from `low` on for which there is no proof."""
+        good, bad = low - 1, high
+        if key in self.problems({**box, symbol: (low, low)}, key):
+            return low
+        is_slow = False
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            point = {**{s: first for s, (first, _) in box.items()}, symbol: middle}
+            if is_slow and self._where.holds(point) and self.trial(point).has(key):
+                bad = middle  # no proof is there to be found
+                continue
+            start = time.thread_time()
+            if key in self.problems({**box, symbol: (low, middle)}, key):
+                bad = middle
+            else:
+                good = middle
+            if not is_slow and time.thread_time() - start > _SLOW:
+                is_slow = True
+                end = self._seen_from(key, symbol, box, good, bad)
+                if end is None:
+                    continue
+                if key not in self.problems({**box, symbol: (low, end - 1)}, key):
+                    return end
+                bad = end - 1
+        return bad
+
+    def _seen_from(self, key: Key, symbol: Symbol, box: Box, good: int, bad: int) -> int | None:
+        """The size from which on runs show a defect, if they do so up to a size from one on."""
+        wrong = self._next_point(symbol, {**box, symbol: (bad, bad)}, bad)
+        if isinstance(wrong, bool) or not self.trial(wrong).has(key):
+            return None
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            point = self._next_point(symbol, {**box, symbol: (middle, bad - 1)}, middle)
+            if isinstance(point, dict) and self.trial(point).has(key):
+                bad = point[symbol]
+            else:
+                good = middle
+        return bad
+
+    def _next_point(self, symbol: Symbol, box: Box, value: int) -> Point | bool:
+        """The first point of the region from a value on.
+
+        Returns:
+            True if there is none, False if none was found among the first.
+        """
+        rest = {s: low for s, (low, _) in box.items()}
+        step, remainder = self._where.steps.get(symbol, (1, 0))
+        first, high = value + (remainder - value) % step, box[symbol][1]
+        for n in range(first, min(high, first + _MOST_TRIED * step) + 1, step):
+            point = {**rest, symbol: n}
+            if self._where.holds(point):
+                return point
+        return first + _MOST_TRIED * step >= high
+
+    def _sampled(self, key: Key, symbol: Symbol, box: Box, low: int, high: int) -> Point | bool:
+        """Tries sizes here and there, and halves between right and wrong ones."""
+        values = [low, low + 1, low + 2, high, high - 1, (low + high) // 2]
+        values += [v + d for e in range(4, 40) for v in (1 << e,) for d in (-1, 0, 1, 7)]
+        wrong = None
+        for value in sorted({v for v in values if low <= v <= high}):
+            point = self._next_point(symbol, box, value)
+            if isinstance(point, bool) or self._known.is_late():
+                continue
+            trial = self.trial(point)
+            self._note(trial)
+            if trial.has(key):
+                wrong = point
+                break
+            low = max(low, value) if value > low else low
+        if wrong is None:
+            return False
+        good, bad = low - 1, wrong[symbol]
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            point = self._next_point(symbol, {**box, symbol: (box[symbol][0], bad)}, middle)
+            if isinstance(point, bool) or point[symbol] >= bad:
+                bad = min(bad, max(middle, good + 1))
+                if bad == middle:
+                    continue
+                break
+            if self.trial(point).has(key):
+                wrong, bad = point, point[symbol]
+            else:
+                good = max(middle, point[symbol])
+        self._known.found(self.trial(wrong), wrong, key, least=False)
+        return wrong
+
+
+def _steps(low: int, high: int) -> list[int]:
+    values = {low, high, low + 1, (low + high) // 2, high - 1}
+    values |= {1 << e for e in range(0, 40, 3)} | {(1 << e) + 1 for e in range(5, 40, 6)}
+    return sorted(v for v in values if low <= v <= high)

@@ -1,0 +1,291 @@
+"""What must hold of a launch for it to be right, and whether that is proved on a box of sizes.
+
+Bounds of every access, no wrapped integer on its way to an address, grids that a GPU takes; that
+programs touch no element that another one stores is `disjoint`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ttools.core.location import SourceLocation
+from ttools.ir import Module, Operation
+from ttools.ir.expr import Expr, as_expr
+from ttools.prove.algebra.proofs import Space
+from ttools.prove.algebra.solver import Solver
+from ttools.prove.grids import REFUSED, axis_operation, grid_limits
+from ttools.prove.host.launches import Launch, Memory
+from ttools.prove.symbolic.disjoint import Conflict, Instance, conflicts
+from ttools.prove.symbolic.evaluator import Access, Evaluated, Evaluator
+from ttools.prove.symbolic.needs import discharged
+from ttools.prove.symbolic.tables import is_loose, order_facts
+from ttools.prove.symbolic.values import Case, Fact, Need, alternatives
+
+Key: TypeAlias = "tuple[str, str, str]"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not proved.
+
+    Attributes:
+        kind: of the finding that it may be; `model` where it only hinders proofs.
+        reason: why it is not proved, in words.
+        askable: whether a solver may show that there is none.
+    """
+
+    kind: str
+    kernel: str
+    location: SourceLocation | None
+    reason: str
+    askable: bool = True
+
+    @property
+    def key(self) -> Key:
+        """What makes two problems the same one."""
+        return self.kind, self.kernel, str(self.location)
+
+    @property
+    def hides(self) -> bool:
+        """Whether other problems of the access are not asked for as long as there is this one."""
+        return self.kind not in ("race", "overlapping_store", "view_oob", REFUSED)
+
+
+def unproved(
+    launch: Launch,
+    module: Module,
+    space: Space,
+    written: frozenset[int],
+    only: Key | None = None,
+    skipped: frozenset[Key] = frozenset(),
+    solver: Solver | None = None,
+) -> list[Problem]:
+    """What is not proved of a launch, each once; empty if it is right on the whole box.
+
+    Args:
+        space: the box of sizes.
+        written: numbers of the storages that the kernel writes to.
+        only: what is asked about; of others some may be left out.
+        skipped: what is known not to hold, which may be left out.
+        solver: is asked where nothing else shows it.
+
+    Raises:
+        NotModelledError: the kernel does what is not modelled.
+    """
+    evaluated = Evaluator(launch, module, space, written).run()
+    found = _Conditions(launch, module, space, evaluated, only, skipped, solver).check()
+    return list({problem.key: problem for problem in found}.values())
+
+
+class _Conditions:
+    def __init__(
+        self,
+        launch: Launch,
+        module: Module,
+        space: Space,
+        evaluated: Evaluated,
+        only: Key | None,
+        skipped: frozenset[Key],
+        solver: Solver | None,
+    ) -> None:
+        self._solver, self._asks = solver, True
+        self._wrong = {place for _, _, place in skipped}
+        self._launch, self._space, self._evaluated = launch, space, evaluated
+        self._module = module
+        self._only, self._skipped = only, skipped
+
+    def check(self) -> list[Problem]:
+        """The problems; of those that are not asked about some may be left out."""
+        only = self._only
+        found = list(self._grid()) if only is None or only[0] == REFUSED else []
+        instances: list[Instance] = []
+        meets = only is None or only[0] in ("race", "overlapping_store")
+        for access in self._evaluated.accesses:
+            for case in access.pointer.cases:
+                if not meets and not _concerns(only, access, case):
+                    continue
+                for facts in alternatives(access.mask):
+                    every = (*access.context, *case.when, *facts)
+                    problems, known = self._access(access, case, every)
+                    found += problems
+                    if known is not None:
+                        instances.append(known)
+        for need, context in self._evaluated.needed:
+            self._asks = str(need.op.location) not in self._wrong
+            usable, missing = self._discharged(context, [need])
+            if missing and not self._never(usable):
+                found += [self._missing(each) for each in missing]
+        return found + (list(self._conflicts(instances)) if meets else [])
+
+    def _conflicts(self, instances: Sequence[Instance]) -> Iterable[Problem]:
+        programs = [p for p in self._evaluated.programs if p.terms]
+        for conflict in conflicts(self._space, instances, programs, self._is_asked, self._solver):
+            both = (conflict.first, conflict.second)
+            if not any(self._never(instance.facts) for instance in both):
+                yield self._conflict(conflict)
+
+    def _is_asked(self, kind: str, access: Access) -> bool:
+        key = kind, self._launch.kernel, str(access.op.location)
+        return key not in self._skipped and self._only in (None, key)
+
+    def _problem(self, kind: str, op: Operation, reason: str, *, askable: bool = True) -> Problem:
+        return Problem(kind, self._launch.kernel, op.location, reason, askable)
+
+    def _grid(self) -> Iterable[Problem]:
+        for axis, (extent, limit) in enumerate(zip(self._launch.grid, grid_limits(), strict=True)):
+            if not self._space.nonneg(limit - extent):
+                reason = (
+                    f"the grid may have more than {limit:,} programs along axis {axis}, which "
+                    "cannot be launched"
+                )
+                op = axis_operation(self._module, axis)
+                yield self._problem(REFUSED, op, reason, askable=False)
+
+    def _access(
+        self, access: Access, case: Case, facts: Sequence[Fact]
+    ) -> tuple[list[Problem], Instance | None]:
+        ops = {access.op} | {need.op for need in case.needs}
+        # What is known to be wrong there, no solver shows to be right.
+        self._asks = not any(str(op.location) in self._wrong for op in ops)
+        usable, missing = self._discharged(facts, case.needs)
+        if missing:
+            return self._unless_never(usable, *map(self._missing, missing)), None
+        if case.base is None or case.base < 0:
+            reason = "the address is not known to derive from one argument"
+            problem = self._problem("model", access.op, reason, askable=False)
+            return self._unless_never(usable, problem), None
+        memory = self._launch.arguments[case.base]
+        if not isinstance(memory, Memory):
+            problem = self._problem("model", access.op, "the address of no tensor", askable=False)
+            return self._unless_never(usable, problem), None
+        at = memory.offset + case.value
+        usable += order_facts(self._space, usable, [at])
+        loose = is_loose(self._space, at, usable)
+        self._asks = self._asks and not loose
+        nonneg = self._nonneg
+        problems = []
+        if not (nonneg(at, usable) and nonneg(memory.elements - 1 - at, usable)):
+            name = self._launch.names[case.base]
+            problems.append(
+                self._problem(
+                    f"oob_{access.kind}",
+                    access.op,
+                    f"element {case.value} of `{name}` is not shown to be one of {memory.elements}",
+                    askable=not loose,
+                )
+            )
+        elif not self._in_view(memory, case.value, usable):
+            name = self._launch.names[case.base]
+            reason = f"element {case.value} is not shown to be in the view `{name}`"
+            problems.append(self._problem("view_oob", access.op, reason, askable=not loose))
+        left = self._unless_never(usable, *problems)
+        if problems and not left:
+            return [], None
+        return left, Instance(access, memory, at, tuple(usable))
+
+    def _unless_never(self, facts: Sequence[Expr], *problems: Problem) -> list[Problem]:
+        """The problems of an access that may be reached: asked last, as it takes long to show."""
+        return list(problems) if problems and not self._never(facts) else []
+
+    def _missing(self, need: Need) -> Problem:
+        if need.kind == "wrap":
+            reason = f"{need.expr} is not shown to be between {need.low:,} and {need.high:,}"
+            narrow = need.high < 2**62
+            return self._problem("int_overflow" if narrow else "model", need.op, reason)
+        reason = f"{need.expr} is not shown to be between {need.low:,} and {need.high:,}"
+        return self._problem("model", need.op, reason)
+
+    def _discharged(
+        self, facts: Iterable[Fact], needs: Iterable[Need]
+    ) -> tuple[list[Expr], list[Need]]:
+        """The facts that may be used, and the needs that are not shown to be met."""
+        return discharged(facts, needs, self._nonneg)
+
+    def _nonneg(self, goal: Expr, facts: Sequence[Expr]) -> bool:
+        """Whether that is shown, by the solver if nothing else does."""
+        if self._space.nonneg(goal, facts):
+            return True
+        solver = self._solver if self._asks else None
+        return solver is not None and solver.shows(self._space, goal, facts)
+
+    def _never(self, facts: Sequence[Expr]) -> bool:
+        """Whether the facts contradict each other, so that nothing is accessed."""
+        for n, fact in enumerate(facts):
+            high = self._space.range(fact)[1]
+            if high is not None and high < 0:
+                return True
+            if len(facts) <= 12 and self._space.nonneg(-1 - fact, [*facts[:n], *facts[n + 1 :]]):
+                return True
+        return False
+
+    def _in_view(self, memory: Memory, at: Expr, facts: Sequence[Expr]) -> bool:
+        """Whether an element, counted from the view's first, belongs to the view."""
+        dims = [
+            (stride, extent)
+            for stride, extent in zip(memory.strides, memory.shape, strict=True)
+            if extent.constant != 1 and stride.constant != 0
+        ]
+        dims.sort(key=lambda d: self._space.range(d[0])[1] or 0, reverse=True)
+        span = as_expr(1)
+        for stride, extent in dims:
+            span = span + stride * (extent - 1)
+        if memory.elements == span and memory.offset.constant == 0 and self._dense(dims):
+            return True  # all of the memory, and none if a size is 0
+        if any(self._space.range(stride)[0] in (None, 0) for stride, _ in dims):
+            return False
+        return self._member(at, dims, list(facts))
+
+    def _dense(self, dims: Sequence[tuple[Expr, Expr]]) -> bool:
+        expected = as_expr(1)
+        for stride, extent in reversed(dims):
+            if stride != expected:
+                return False
+            expected = expected * extent
+        return True
+
+    def _covered(self, dims: Sequence[tuple[Expr, Expr]], facts: list[Expr]) -> Expr | None:
+        """How many elements a view has if it leaves out none between its first and its last.
+
+        Axes may overlap, as windows do; none if a size is 0, where nothing is in the view.
+        """
+        if self._dense(dims):
+            total = as_expr(1)
+            for _, extent in dims:
+                total = total * extent
+            return total
+        span = as_expr(1)
+        for stride, extent in reversed(dims):
+            if not (self._nonneg(span - stride, facts) and self._nonneg(extent - 1, facts)):
+                return None
+            span = span + stride * (extent - 1)
+        return span
+
+    def _member(self, at: Expr, dims: Sequence[tuple[Expr, Expr]], facts: list[Expr]) -> bool:
+        nonneg = self._nonneg
+        if not dims:
+            return nonneg(at, facts) and nonneg(-at, facts)
+        span = self._covered(dims, facts)
+        if span is not None:
+            return nonneg(at, facts) and nonneg(span - 1 - at, facts)
+        stride, extent = dims[0]
+        high, low = at.divided(stride)
+        inside = nonneg(high, facts) and nonneg(extent - 1 - high, facts)
+        return inside and self._member(low, dims[1:], facts)
+
+    def _conflict(self, conflict: Conflict) -> Problem:
+        one, other = conflict.first.access, conflict.second.access
+        reason = f"two programs are not shown to touch different elements ({other.kind} there)"
+        if conflict.in_program:
+            reason = "the lanes of this store are not shown to write different elements"
+        loose = any(is_loose(self._space, i.at, i.facts) for i in (conflict.first, conflict.second))
+        return self._problem(conflict.kind, one.op, reason, askable=not loose)
+
+
+def _concerns(only: Key | None, access: Access, case: Case) -> bool:
+    """Whether a problem of that kind and place may be one of this access."""
+    if only is None:
+        return True
+    ops = {access.op} | {need.op for need in case.needs}
+    return only[2] in {str(op.location) for op in ops}

@@ -1,0 +1,494 @@
+"""Evaluates a kernel for all sizes of a box, programs, lanes and iterations at once.
+
+Owns control flow and memory: which accesses a launch makes, at which addresses, under which
+conditions. What single operations compute is `arithmetic`'s business; what is asked of the
+accesses, that of `conditions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import ttools.prove.symbolic.lower  # noqa: F401 - registers the rules
+from ttools.ir import (
+    Block,
+    IntegerType,
+    Operation,
+    Value,
+    element_type,
+)
+from ttools.ir.dialects.traits import BRANCH, READS, WRITES
+from ttools.ir.expr import (
+    LANE,
+    LOOP,
+    PROGRAM,
+    ZERO,
+    Expr,
+    Symbol,
+    as_expr,
+    substitute,
+)
+from ttools.prove.attributes import access_kind, is_modelled, width_of
+from ttools.prove.control import ControlFlow
+from ttools.prove.host.launches import Memory
+from ttools.prove.host.paths import NotModelledError
+from ttools.prove.host.storage import INDEX
+from ttools.prove.symbolic import operations
+from ttools.prove.symbolic.induction import (
+    Bound,
+    Bounds,
+    Growth,
+    growths,
+    inductive,
+    kept_bounds,
+)
+from ttools.prove.symbolic.state import State
+from ttools.prove.symbolic.tables import note_element
+from ttools.prove.symbolic.values import (
+    NO_NEEDS,
+    AnyValue,
+    Case,
+    Fact,
+    Facts,
+    Logic,
+    Need,
+    Needs,
+    Number,
+    Opaque,
+    all_needs,
+    alternatives,
+    compare,
+    negated,
+    number,
+)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access of the kernel.
+
+    Attributes:
+        kind: `load`, `store` or `atomic`.
+        pointer: where.
+        mask: in which lanes; None for all.
+        context: what holds where it is reached.
+        uniform: of a store, whether all programs and lanes write the same.
+    """
+
+    op: Operation
+    kind: str
+    pointer: Number
+    mask: Logic | None
+    context: Facts
+    uniform: bool = False
+
+
+@dataclass
+class Evaluated:
+    """What a launch does.
+
+    Attributes:
+        accesses: in program order.
+        programs: symbols of the program ids.
+        needed: what must hold beside the accesses, each with its context.
+    """
+
+    accesses: list[Access] = field(default_factory=list)
+    programs: tuple[Expr, ...] = ()
+    needed: list[tuple[Need, Facts]] = field(default_factory=list)
+
+
+#: So many ways of a loop's bound are followed, each on its own.
+_MOST_BOUNDS = 4
+
+
+class Evaluator(ControlFlow, State):
+    """Evaluates one launch; see `State`."""
+
+    def run(self) -> Evaluated:
+        self.result = Evaluated(programs=tuple(self.programs))
+        # A program runs only where there are some along each axis.
+        self.context = tuple(
+            Fact(e - 1) for e in self.launch.grid if not self.space.within(e, 1, 1 << 62)
+        )
+        entry = self.module.kernel.regions[0].entry
+        for n, value in enumerate(entry.arguments):
+            self._values[value] = self._argument(n, value)
+        self._function(entry)
+        return self.result
+
+    def _argument(self, n: int, value: Value) -> AnyValue:
+        given = self.launch.arguments[n] if n < len(self.launch.arguments) else None
+        if isinstance(given, Memory):
+            return Number((Case(ZERO, base=n),))
+        if isinstance(given, Expr):
+            if width_of(value) == 1:
+                return compare("ge", number(given), number(1))
+            return number(given)
+        return Opaque(uniform=True)
+
+    # ---- control
+    def _function(self, block: Block) -> None:
+        last = self._block(block)
+        if not self.follow(last):
+            raise NotModelledError(f"`{last.name}` of the kernel")
+
+    def enter_either(self, last: Operation) -> None:
+        """Goes on in both blocks of a conditional branch."""
+        condition = self.logic(last.operands[0])
+        before = self.context
+        ways = (condition, negated(condition))
+        for (target, values), way in zip(last.successors, ways, strict=True):
+            for facts in alternatives(way):
+                self.context = (*before, *facts)
+                self._enter(target, values)
+            self.context = before
+
+    def enter(self, last: Operation) -> None:
+        ((target, values),) = last.successors
+        self._enter(target, values)
+
+    def _enter(self, target: Block, values: Sequence[Value]) -> None:
+        if len(target.operations) > 1 or target.terminator.has(BRANCH):
+            if len(self.context) > 24:
+                raise NotModelledError("branches between blocks that may go round")
+            for argument, value in zip(target.arguments, values, strict=True):
+                self._values[argument] = self.get(value)
+            self._function(target)
+
+    def _block(self, block: Block) -> Operation:
+        for op in block.operations[:-1]:
+            self._operation(op)
+        return block.terminator
+
+    def _operation(self, op: Operation) -> None:
+        if self.follow(op):
+            return
+        if op.has(READS, WRITES):
+            self._access(op)
+        else:
+            results = operations.evaluate(self, op)
+            for result, value in zip(op.results, results, strict=True):
+                self._values[result] = value
+
+    # ---- structured control flow
+    def branch(self, op: Operation) -> None:
+        condition = self.logic(op.operands[0])
+        outcomes: list[tuple[Facts, list[AnyValue]]] = []
+        before = self.context
+        for region, way in zip(op.regions, (condition, negated(condition)), strict=False):
+            if not region.blocks:
+                continue
+            ways = alternatives(way)
+            for facts in ways:
+                self.context = (*before, *facts)
+                last = self._block(region.entry)
+                outcomes.append((facts, [self.get(v) for v in last.operands]))
+            self.context = before
+        for n, result in enumerate(op.results):
+            values = [(facts, values[n]) for facts, values in outcomes]
+            self._values[result] = self._merged(result, values)
+
+    def _merged(self, result: Value, values: list[tuple[Facts, AnyValue]]) -> AnyValue:
+        if len(values) == 1:
+            return values[0][1]
+        if all(isinstance(v, Number) for _, v in values):
+            cases = [
+                Case(c.value, (*facts, *c.when), c.needs, c.base)
+                for facts, v in values
+                if isinstance(v, Number)
+                for c in v.cases
+            ]
+            if 0 < len(cases) <= 8:
+                return Number(tuple(cases))
+        return self.havoc(result)
+
+    def counted_loop(self, op: Operation) -> None:
+        if op.attributes.get("unsignedCmp"):
+            raise NotModelledError("a loop over unsigned integers")
+        lower, upper, step = (self.number(v) for v in op.operands[:3])
+        body = op.regions[0].entry
+        counter, *arguments = body.arguments
+        inits = op.operands[3:]
+        k = Symbol("iteration", "iteration", LOOP, (), op)
+        first, by = lower.single, step.single
+        bounds: Facts = ()
+        trips: int | None = None
+        # An end that may have wrapped bounds nothing before that is seen not to be.
+        sure = not (all_needs(lower) | all_needs(upper) | all_needs(step))
+        around = [f.expr for f in self.context if not f.needs]
+        if by is None or not self.space.nonneg(by - 1, around):
+            index = self.unknown(counter)
+            known = False
+        else:
+            index = Number(
+                tuple(
+                    Case(c.value + as_expr(k) * by, c.when, c.needs | all_needs(step))
+                    for c in lower.cases
+                )
+            )
+            known = True
+            spans = [u.value - c.value for u in upper.cases for c in lower.cases]
+            ends = [self.space.range(span)[1] for span in spans]
+            least = max(1, self.space.range(by)[0] or 1)
+            if sure and all(e is not None for e in ends):
+                trips = max(0, max(-(-(e or 0) // least) for e in ends))
+        self.space.declare(k, 0, None if trips is None else max(0, trips - 1))
+        ways = alternatives(negated(compare("ge", index, upper)))
+        before, recording = self.context, self._recording
+        self._values[counter] = index
+        stepped = by if known else None
+        if 1 < len(ways) <= _MOST_BOUNDS and recording:
+            for bounds in ways:
+                self.context = (*before, *bounds)
+                self._iterate(op, body, list(arguments), list(inits), k, before)
+                self._need_step(op, index, stepped)
+            # Whatever follows the loop may follow any of them.
+            ways, self._recording = [()], False
+        self.context = (*before, *(ways[0] if len(ways) == 1 else ()))
+        self._iterate(op, body, list(arguments), list(inits), k, before)
+        self._need_step(op, index, stepped)
+        self._recording = recording
+        self.context = before
+        end = upper.single if sure else None
+        total = self._trips(k, first, end, by, trips) if known else None
+        self._results(op, total)
+
+    def _need_step(self, op: Operation, index: Number, by: Expr | None) -> None:
+        """The counter is stepped once more than the body runs."""
+        if by is None or not self._recording:
+            return
+        half = 1 << (width_of(op.regions[0].entry.arguments[0]) - 1)
+        for case in index.cases:
+            need = Need(op, case.value + by, -half, half - 1)
+            self.result.needed.append((need, (*self.context, *case.when)))
+
+    def _trips(
+        self, k: Symbol, first: Expr | None, upper: Expr | None, by: Expr | None, most: int | None
+    ) -> Symbol:
+        """How often a loop runs, for what its results are."""
+        total = Symbol("iterations", "iteration", LOOP, (), k)
+        self.space.declare(total, 0, most)
+        if first is not None and upper is not None and by is not None:
+            span, t = upper - first, as_expr(total)
+            if self.space.nonneg(span, [f.expr for f in self.context if not f.needs]):
+                self.space.relate(total, by * t - span, span + by - 1 - by * t)
+        return total
+
+    def _iterate(
+        self,
+        op: Operation,
+        body: Block,
+        arguments: list[Value],
+        inits: list[Value],
+        k: Symbol,
+        outside: Facts,
+        condition: Block | None = None,
+    ) -> None:
+        """Evaluates a loop body twice: to see how its values change, then with that known."""
+        starts = [self.get(v) for v in inits]
+        symbols: dict[int, Symbol] = {}
+        for n, argument in enumerate(arguments):
+            fresh = self.havoc(argument)
+            if isinstance(fresh, Number):
+                (case,) = fresh.cases
+                (symbols[n],) = case.value.symbols()
+                bases = {c.base for s in [starts[n]] if isinstance(s, Number) for c in s.cases}
+                base = bases.pop() if len(bases) == 1 else case.base
+                fresh = Number((Case(case.value, base=base),))
+            self._values[argument] = fresh
+        recording, self._recording = self._recording, False
+        newest = Symbol("", "data", 0).order
+        outcome = self._iteration(body, condition)
+        known = growths(outcome, self._producers, symbols, starts, newest, k)
+        carried = [(argument, starts[n], known.get(n)) for n, argument in enumerate(arguments)]
+        scalar = {n: s for n, s in symbols.items() if s.level <= LANE}
+        bounds: Bounds = {}
+        if not scalar.keys() <= known.keys():
+            inside = (*self.context, *self._way)
+            ends = self._counted(op) if condition is None else ()
+            bounds = kept_bounds(self.space, scalar, starts, outcome, outside, inside, ends)
+        self._carry(carried, k, frozenset(), bounds)
+        shown: Needs = NO_NEEDS
+        if condition is not None:
+            shown = self._shown_by(condition, k, carried)
+            self._carry(carried, k, shown, bounds)
+        self._recording = recording
+        self._iteration(body, condition)
+        self._ends = (op, carried, bounds)
+
+    def _counted(self, op: Operation) -> Sequence[Expr]:
+        """The first and the last value that the counter of a loop may have."""
+        first, end = (self.number(v).single for v in op.operands[:2])
+        return [*([] if first is None else [first]), *([] if end is None else [end - 1])]
+
+    def _bounded(self, value: Value, bounds: Sequence[Bound]) -> AnyValue:
+        """A number of which only bounds are known."""
+        found = self.havoc(value)
+        if bounds and isinstance(found, Number):
+            (symbol,) = found.cases[0].value.symbols()
+            self.space.relate(symbol, *(bound.of(as_expr(symbol)) for bound in bounds))
+        return found
+
+    def _carry(
+        self,
+        carried: Sequence[tuple[Value, AnyValue, Growth | None]],
+        k: Symbol,
+        shown: Needs,
+        bounds: Bounds,
+    ) -> None:
+        """Gives what a loop carries its values at the start of iteration `k`."""
+        for n, (argument, start, growth) in enumerate(carried):
+            if growth is None or not isinstance(start, Number):
+                self._values[argument] = self._bounded(argument, bounds.get(n, ()))
+            else:
+                self._values[argument] = growth.after(start, as_expr(k), self.space, shown)
+
+    def _shown_by(
+        self, condition: Block, k: Symbol, carried: Sequence[tuple[Value, AnyValue, Growth | None]]
+    ) -> Needs:
+        """Needs of carried values that the loop's condition shows, iteration by iteration."""
+        needs = frozenset(
+            need
+            for argument, _, growth in carried
+            if growth is not None and isinstance(value := self.get(argument), Number)
+            for need in all_needs(value)
+            if need.op is growth.producer
+        )
+        last = self._block(condition)
+        ways = alternatives(self.logic(last.operands[0]))
+        if not needs or len(ways) != 1:
+            return NO_NEEDS
+        around = [f.expr for f in self.context if not f.needs]
+        return inductive(self.space, needs, ways[0], around, k)
+
+    def _iteration(self, body: Block, condition: Block | None) -> list[AnyValue]:
+        before = self.context
+        way: Facts = ()
+        if condition is not None:
+            last = self._block(condition)
+            ways = alternatives(self.logic(last.operands[0]))
+            for argument, value in zip(body.arguments, last.operands[1:], strict=True):
+                self._values[argument] = self.get(value)
+            way = ways[0] if len(ways) == 1 else ()
+            self.context = (*before, *way)
+        last = self._block(body)
+        self.context = before
+        self._way = way
+        self._producers = list(last.operands)
+        return [self.get(v) for v in last.operands]
+
+    def _results(self, op: Operation, total: Symbol | None) -> None:
+        owner, carried, bounds = self._ends
+        for n, (result, (_, start, growth)) in enumerate(zip(op.results, carried, strict=True)):
+            known = growth if owner is op and isinstance(start, Number) else None
+            if known is None or (total is None and known.step.terms):
+                found = bounds.get(n, ()) if owner is op else ()
+                self._values[result] = self._bounded(result, found)
+            else:
+                assert isinstance(start, Number)
+                end = ZERO if total is None else as_expr(total)
+                self._values[result] = known.after(start, end, self.space)
+
+    def loop(self, op: Operation) -> None:
+        """Evaluates a loop that runs while a condition holds."""
+        condition, body = op.regions[0].entry, op.regions[1].entry
+        k = Symbol("iteration", "iteration", LOOP, (), op)
+        self.space.declare(k, 0, None)
+        carried = list(condition.arguments)
+        self._iterate(op, body, carried, list(op.operands), k, self.context, condition)
+        # What is left of a `while` is what its condition passes on: no bound of what it carries
+        # unless that is the same.
+        passed = list(condition.terminator.operands[1:])
+        bounds = self._ends[2] if self._ends[0] is op else {}
+        places = {value: n for n, value in enumerate(condition.arguments)}
+        for result, value in zip(op.results, passed, strict=True):
+            self._values[result] = self._bounded(result, bounds.get(places.get(value, -1), ()))
+
+    result: Evaluated
+    _recording = True
+
+    def _access(self, op: Operation) -> None:
+        if not is_modelled(op):
+            raise NotModelledError(f"`{op.name}` of the kernel")
+        pointer = self.number(op.address)
+        mask = None if op.mask is None else self.logic(op.mask)
+        kind = access_kind(op)
+        if self._recording:
+            uniform = kind == "store" and self._is_uniform(op.operand("value"))
+            self.result.accesses.append(Access(op, kind, pointer, mask, self.context, uniform))
+        for result in op.results:
+            self._values[result] = self.havoc(result)
+            if kind == "load" and isinstance(self._values[result], Number):
+                self._values[result] = self._loaded(op, result, pointer, mask)
+
+    def _is_uniform(self, value: Value | None) -> bool:
+        known = None if value is None else self.get(value)
+        if isinstance(known, Opaque):
+            return known.uniform
+        if not isinstance(known, Number) or known.single is None:
+            return False
+        return all(s.level < PROGRAM for s in known.single.base_symbols())
+
+    def _loaded(self, op: Operation, result: Value, pointer: Number, mask: Logic | None) -> Number:
+        kind = element_type(result.type)
+        if not isinstance(kind, IntegerType):
+            return self.unknown(result)
+        half = 1 << (kind.width - 1)
+        cases: list[Case] = []
+        for case in pointer.cases:
+            content = self._content(case)
+            if content is None:
+                content = self._promised(case, result)
+            if content is None:
+                return self.unknown(result)
+            # What its type cannot hold, the table does not hold either.
+            needs = case.needs | {Need(op, content, -half, half - 1, "model")}
+            if self.space.within(content, -half, half - 1):
+                needs = case.needs
+            for facts in alternatives(mask):
+                cases.append(Case(content, (*case.when, *facts), needs))
+        if mask is not None:
+            other = op.operand("other")
+            left = alternatives(mask, negate=True)
+            if left and left != [()]:
+                rest = self.unknown(result) if other is None else self.number(other)
+                cases += [
+                    Case(c.value, (*c.when, *facts), c.needs) for c in rest.cases for facts in left
+                ]
+            elif left:
+                return self.unknown(result)
+        return Number(tuple(cases)) if 0 < len(cases) <= 8 else self.unknown(result)
+
+    def _promised(self, case: Case, result: Value) -> Expr | None:
+        """An element of which its bounds are promised."""
+        memory = self._table(case)
+        if memory is None or not (memory.within or memory.distinct or memory.ascending):
+            return None
+        width = 8 * memory.dtype.itemsize
+        if width_of(result) != width:
+            return None
+        # Kernels see numbers without a sign as ones with: those from the middle on are others.
+        ends = () if memory.dtype.is_signed else (0, (1 << width) - 1)
+        loaded = self.data(result, *ends)
+        if memory.within is not None:
+            low, high = memory.within
+            self.space.relate(loaded, as_expr(loaded) - low, high - as_expr(loaded))
+        note_element(self.space, loaded, memory, case.value)
+        return as_expr(loaded)
+
+    def _table(self, case: Case) -> Memory | None:
+        """The memory that a load reads, if it is as it was at the launch."""
+        if case.base is None or case.base < 0:
+            return None
+        memory = self.launch.arguments[case.base]
+        if not isinstance(memory, Memory) or memory.number in self._written:
+            return None
+        return memory
+
+    def _content(self, case: Case) -> Expr | None:
+        memory = self._table(case)
+        if memory is None or memory.content is None:
+            return None
+        return substitute(memory.content, {INDEX: memory.offset + case.value})

@@ -1,0 +1,112 @@
+"""Program ids, ranges, pointers and what is combined along an axis."""
+
+from __future__ import annotations
+
+from ttools.ir import IntegerType, Operation, Value, element_type, shape_of
+from ttools.ir.combining import chooses, combined_by, combined_range
+from ttools.ir.dialects import declared
+from ttools.ir.dialects.traits import CHOOSES
+from ttools.ir.expr import LANE, as_expr
+from ttools.prove.attributes import axis_of, range_of, width_of
+from ttools.prove.rules import require_modelled
+from ttools.prove.symbolic.lower.shape import renamed
+from ttools.prove.symbolic.operations import otherwise, rule, several
+from ttools.prove.symbolic.state import State
+from ttools.prove.symbolic.values import (
+    AnyValue,
+    Case,
+    Number,
+    Renamer,
+    facts_of,
+    joined,
+    lane,
+    moved_copy,
+    needs_of,
+    number,
+)
+
+
+@rule("tt.get_program_id")
+def _program_id(kernel: State, op: Operation) -> AnyValue:
+    return number(kernel.programs[axis_of(op)])
+
+
+@rule("tt.get_num_programs")
+def _num_programs(kernel: State, op: Operation) -> AnyValue:
+    return number(kernel.launch.grid[axis_of(op)])
+
+
+@rule("tt.make_range")
+def _range(kernel: State, op: Operation) -> AnyValue:
+    start, end = range_of(op)
+    return number(start + kernel.lane(0, end - start))
+
+
+@rule("tt.addptr")
+def _add_pointer(kernel: State, op: Operation) -> AnyValue:
+    combinations = joined(*(kernel.number(v) for v in op.operands))
+    if combinations is None:
+        return kernel.unknown(op.results[0])
+    return Number(
+        tuple(
+            Case(p.value + n.value, facts_of((p, n)), needs_of((p, n)), p.base)
+            for p, n in combinations
+        )
+    )
+
+
+def _range_of(kernel: State, op: Operation) -> tuple[int, int] | None:
+    """An interval of the elements that are combined; None where it is not known."""
+    return _ends_of(kernel, kernel.get(op.operands[0])) if len(op.operands) == 1 else None
+
+
+def _ends_of(kernel: State, known: AnyValue) -> tuple[int, int] | None:
+    """An interval of a number that needs nothing; None where it is not known."""
+    if not isinstance(known, Number) or any(c.needs for c in known.cases):
+        return None
+    ranges = [kernel.space.range(c.value) for c in known.cases]
+    lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
+    if None in lows or None in highs:
+        return None
+    return min(n for n in lows if n is not None), max(n for n in highs if n is not None)
+
+
+def _chosen(kernel: State, op: Operation, operand: Value, result: Value) -> AnyValue:
+    """The element of some lane along the axis, a lane that depends on data."""
+    if not isinstance(kernel.get(operand), Number):
+        return otherwise(kernel, op, result)
+    axis, shape = op.axis, shape_of(operand.type)
+    which = kernel.data(result, 0, shape[axis] - 1, "chosen")
+    places = {axis: as_expr(which)}
+    for later in range(axis + 1, len(shape)):
+        places[later] = kernel.lane(later - 1, shape[later])
+    how = ("chosen", which)
+    renamer = Renamer(lambda s: moved_copy(s, how) if s.level > LANE and s != which else None)
+    renamer.replaced |= {lane(a, shape[a]): p for a, p in places.items() if shape[a] > 1}
+    return renamed(kernel, operand, renamer, [result.type])
+
+
+@several("tt.reduce")
+def _chosen_together(kernel: State, op: Operation) -> list[AnyValue]:
+    """Of several tiles reduced together, as by `tl.argmax`, each result may be one of its own."""
+    require_modelled(op)
+    found: list[AnyValue] = []
+    for n, (operand, result) in enumerate(zip(op.operands, op.results, strict=True)):
+        known = chooses(op, n) and isinstance(element_type(result.type), IntegerType)
+        found.append(
+            _chosen(kernel, op, operand, result) if known else otherwise(kernel, op, result)
+        )
+    return found
+
+
+@rule("tt.reduce", "tt.scan")
+def _combined(kernel: State, op: Operation) -> AnyValue:
+    """Of what chooses or adds elements a range follows from that of the elements."""
+    result, elements, by = op.results[0], _range_of(kernel, op), combined_by(op)
+    if op.name == "tt.reduce" and by is not None and CHOOSES in declared(by).traits:
+        return _chosen(kernel, op, op.operands[0], result)
+    if elements is not None and by is not None:
+        found, half = combined_range(op, elements), 1 << (width_of(result) - 1)
+        if found is not None and -half <= found[0] and found[1] < half:
+            return kernel.unknown(result, *found)
+    return otherwise(kernel, op, result)

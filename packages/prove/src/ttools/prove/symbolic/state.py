@@ -1,0 +1,129 @@
+"""The state of an evaluation at all sizes: what is known of each value, and where it is reached."""
+
+from __future__ import annotations
+
+from ttools.ir import (
+    IntegerType,
+    Module,
+    PointerType,
+    Value,
+    element_type,
+    shape_of,
+)
+from ttools.ir.expr import (
+    LANE,
+    LOOP,
+    PROGRAM,
+    ZERO,
+    Expr,
+    Symbol,
+    as_expr,
+)
+from ttools.prove.algebra.proofs import Space
+from ttools.prove.attributes import width_of
+from ttools.prove.host.launches import Launch
+from ttools.prove.symbolic.values import (
+    AnyValue,
+    Case,
+    Facts,
+    Logic,
+    Number,
+    Opaque,
+    alternatives,
+    lane,
+)
+
+_NOTHING = Opaque()
+
+
+class State:
+    """What is known of one launch while it is evaluated.
+
+    Args:
+        space: the sizes, which gets what is known of the kernel's symbols.
+        written: numbers of the storages that the kernel writes to.
+    """
+
+    def __init__(
+        self, launch: Launch, module: Module, space: Space, written: frozenset[int]
+    ) -> None:
+        self.launch, self.module, self.space = launch, module, space
+        self._written = written
+        self._values: dict[Value, AnyValue] = {}
+        self.context: Facts = ()
+        self.programs = [self._program(axis) for axis in range(3)]
+
+    def _program(self, axis: int) -> Expr:
+        extent = self.launch.grid[axis]
+        high = self.space.range(extent)[1]
+        if high is not None and high <= 1:
+            return ZERO
+        symbol = Symbol(f"program{axis}", "program", PROGRAM, (), axis)
+        self.space.declare(symbol, 0, None if high is None else high - 1)
+        self.space.relate(symbol, extent - 1 - as_expr(symbol))
+        return as_expr(symbol)
+
+    def get(self, value: Value) -> AnyValue:
+        return self._values.get(value, _NOTHING)
+
+    def number(self, value: Value) -> Number:
+        """The same of an integer or pointer."""
+        known = self.get(value)
+        if isinstance(known, Number):
+            return known
+        if isinstance(known, Logic):
+            return self.from_logic(known, value)
+        return self.unknown(value)
+
+    def logic(self, value: Value) -> Logic:
+        """The same of a condition."""
+        known = self.get(value)
+        return known if isinstance(known, Logic) else Logic("unknown")
+
+    def unknown(
+        self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
+    ) -> Number:
+        """A number of which only a range is known, by default that of its type."""
+        base = -1 if isinstance(element_type(value.type), PointerType) else None
+        return Number((Case(as_expr(self.data(value, low, high, like)), base=base),))
+
+    def data(
+        self, value: Value, low: int | None = None, high: int | None = None, like: str = "data"
+    ) -> Symbol:
+        """A new symbol for a number of which only a range is known, by default that of its type."""
+        kind = element_type(value.type)
+        if isinstance(kind, IntegerType):
+            half = 1 << (kind.width - 1)
+            if kind.width == 1:
+                low, high = 0, 1
+            low, high = -half if low is None else low, half - 1 if high is None else high
+        lanes = any(e > 1 for e in shape_of(value.type))
+        symbol = Symbol(like, "data", LANE + 1 if lanes else LOOP + 1, (), value)
+        self.space.declare(symbol, low, high)
+        return symbol
+
+    def lane(self, axis: int, extent: int) -> Expr:
+        """The index along an axis of a tile, counted from its first axis."""
+        if extent == 1:
+            return ZERO
+        symbol = lane(axis, extent)
+        self.space.declare(symbol, 0, extent - 1)
+        return as_expr(symbol)
+
+    def havoc(self, value: Value) -> AnyValue:
+        """What is known of a value of which nothing but the type is."""
+        if width_of(value) == 1:
+            return Logic("unknown")
+        if isinstance(element_type(value.type), (IntegerType, PointerType)):
+            return self.unknown(value)
+        return _NOTHING
+
+    def from_logic(self, condition: Logic, value: Value) -> Number:
+        """A condition as 0 or 1."""
+        ways, others = alternatives(condition), alternatives(condition, negate=True)
+        cases = [Case(as_expr(1), facts) for facts in ways] + [
+            Case(ZERO, facts) for facts in others
+        ]
+        if condition.kind == "unknown" or not 0 < len(cases) <= 6:
+            return self.unknown(value, 0, 1)
+        return Number(tuple(cases))

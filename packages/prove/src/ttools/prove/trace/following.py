@@ -1,0 +1,347 @@
+"""Follows the numbers of a script from the tensors that they come from, while it runs.
+
+A tensor that is asked for its shape answers with traced integers; a tensor that is made by such
+integers, or of other tensors, keeps the provenance of its extents. What of torch, Triton and Python
+is replaced meanwhile is here, too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial, wraps
+from types import FunctionType
+from typing import Any
+
+import torch
+import triton
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from ttools.core.imports import after_import
+from ttools.core.patches import Patches
+from ttools.ir.expr import Expr, as_expr, floordiv, product
+from ttools.prove.trace.formulas import runs_of
+from ttools.prove.trace.traced import (
+    Provenance,
+    Trace,
+    TracedInt,
+    divided,
+    extent,
+    extremum,
+    limited,
+    next_power,
+    provenance,
+    stripped,
+    traced_value,
+)
+
+Extents = tuple[Provenance, ...]
+
+
+class Following(TorchFunctionMode):
+    """Knows the provenance of the extents of tensors.
+
+    An extent of which nothing is known comes from the script, and stands for itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: Any = WeakTensorKeyDictionary()
+        self._paused = 0
+        self.trace = Trace()
+        self.handed_out = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():  # what torch traces sees plain integers
+            return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if self._paused:
+            return result
+        if func in _READ and isinstance(args[0] if args else None, torch.Tensor):
+            self.handed_out = True
+            return _READ[func](self, result, *args, **kwargs)
+        self._take(func, result, args, kwargs)
+        return result
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Has everybody see plain integers, and nothing be noted."""
+        self._paused += 1
+        try:
+            yield
+        finally:
+            self._paused -= 1
+
+    @property
+    def _is_on(self) -> bool:
+        modes: list[Any] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        return any(mode is self for mode in modes)
+
+    def in_backward(self, method: Any) -> Any:
+        """What runs a backward pass, with the mode, which is off inside of what it handles."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with nullcontext() if self._is_on else self:
+                return method(*args, **kwargs)
+
+        return run
+
+    def extents(self, tensor: Any) -> Extents:
+        """What the extents of a tensor come from; None where that is the script."""
+        shape, notes = self._known.get(tensor, (None, ()))
+        if shape != tuple(tensor.shape):
+            return (None,) * int(tensor.dim())
+        return tuple(notes)
+
+    def _notes(self, tensor: Any) -> tuple[Expr, ...]:
+        with self.paused():
+            found = self.extents(tensor)
+            return tuple(n or extent(e) for n, e in zip(found, tensor.shape, strict=True))
+
+    # --- what is read ------------------------------------------------------------------------
+
+    def _shape(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
+        notes = self._notes(tensor)
+        if isinstance(result, int) and dim is not None:
+            return self.trace.integer(result, notes[dim])
+        return torch.Size(map(self.trace.integer, result, notes))
+
+    def _numel(self, result: int, tensor: Any) -> int:
+        return self.trace.integer(result, product(self._notes(tensor)))
+
+    def _length(self, result: int, tensor: Any) -> int:
+        return self.trace.take(result, self._notes(tensor)[0])
+
+    def _stride(self, result: Any, tensor: Any, dim: int | None = None) -> Any:
+        notes = self._notes(tensor)
+        with self.paused():
+            found = stride_notes(tuple(tensor.shape), tensor.stride(), notes)
+        if isinstance(result, int) and dim is not None:
+            return self.trace.integer(result, found[dim])
+        return tuple(map(self.trace.integer, result, found))
+
+    # --- what is made ------------------------------------------------------------------------
+
+    def _take(self, func: Any, result: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
+        """Takes what extents of new tensors come from."""
+        made = [each for each in _flat(result, 2) if isinstance(each, torch.Tensor)]
+        if not made:
+            return
+        given = list(_flat((args, tuple(kwargs.values())), 4))
+        tensors = [each for each in given if isinstance(each, torch.Tensor)]
+        with self.paused():
+            for tensor in made:
+                if any(tensor is each for each in tensors):
+                    continue
+                if func is _GETITEM:
+                    notes = self._indexed(args[0], args[1], tensor)
+                else:
+                    notes = self._made(tensor, given, tensors)
+                if any(notes):
+                    self._known[tensor] = tuple(tensor.shape), notes
+
+    def _made(self, tensor: Any, given: Sequence[Any], tensors: Sequence[Any]) -> Extents:
+        shape = tuple(tensor.shape)
+        sources = [(tuple(t.shape), self._notes(t)) for t in tensors]
+        found: list[Provenance] = [_inherited(n, axis, shape, sources)
+                                    for axis, n in enumerate(shape)]  # fmt: skip
+        if any(type(each) is TracedInt for each in given):
+            named = _as_given(shape, [each for each in given if isinstance(each, int)])
+            if named is not None:
+                rest = limited(product(n for _, notes in sources[:1] for n in notes))
+                for axis, each in enumerate(named):
+                    if type(each) is TracedInt:
+                        found[axis] = each.expr
+                    elif each >= 0 and found[axis] is None:
+                        found[axis] = as_expr(each)
+                    elif each < 0 and found[axis] is None and rest is not None:
+                        found[axis] = _quotient(rest, [n for n in named if n is not each])
+        return _kept(shape, found)
+
+    def _indexed(self, tensor: Any, index: Any, result: Any) -> Extents:
+        """Extents of a tensor that is indexed by integers and slices."""
+        index = index if type(index) is tuple else (index,)
+        taken = sum(type(i) in (int, TracedInt, slice) for i in index)
+        sources = [(tuple(tensor.shape), self._notes(tensor))]
+        if any(
+            i is not None and i is not ... and type(i) not in (int, TracedInt, slice) for i in index
+        ):
+            return self._made(result, (), (tensor,))
+        shape, notes = sources[0]
+        axis = 0
+        found: list[Provenance] = []
+        for each in (*index, *(() if ... in index else (...,))):
+            if each is None:
+                found.append(as_expr(1))
+            elif each is ...:
+                found += notes[axis : axis + len(shape) - taken]
+                axis += len(shape) - taken
+            else:
+                if type(each) is slice:
+                    found.append(_sliced(each, notes[axis], shape[axis]))
+                axis += 1
+        return _kept(tuple(result.shape), found)
+
+
+def _sliced(part: slice, whole: Expr, length: int) -> Provenance:
+    """The extent of a slice."""
+    begin, end, step = part.indices(length)
+    if step != 1:
+        return None
+    if (begin, end) == (0, length) and type(part.stop) is not TracedInt:
+        return whole
+    stop = provenance(part.stop) if part.stop is not None else whole
+    if part.stop is not None and part.stop < 0:
+        stop = None if stop is None else whole + stop
+    elif part.stop is not None and part.stop > length:
+        stop = whole
+    if (part.start or 0) < 0:
+        return None
+    start = provenance(part.start or 0)
+    if stop is None or start is None:
+        return None
+    # A slice by numbers of the script's own has an extent of its own.
+    return limited(stop - start) if (stop - start).constant is None else None
+
+
+def _kept(shape: tuple[int, ...], notes: Sequence[Provenance]) -> Extents:
+    """Return what gives the extents; what does not is of something else."""
+    if len(notes) != len(shape):
+        return (None,) * len(shape)
+    return tuple(
+        note if note is not None and traced_value(note) == e else None
+        for note, e in zip(notes, shape, strict=True)
+    )
+
+
+def _quotient(whole: Expr, others: Sequence[int]) -> Provenance:
+    """What is left of all elements for an axis that torch computes."""
+    known = [provenance(n) for n in others]
+    given = [p for p in known if p is not None]
+    return limited(divided(floordiv, whole, product(given))) if given == known else None
+
+
+def _as_given(shape: tuple[int, ...], numbers: list[int]) -> Sequence[int] | None:
+    """The part of the numbers of a call that names the shape; -1 stands for any."""
+    for start in range(len(numbers) - len(shape) + 1):
+        part = numbers[start : start + len(shape)]
+        if all(n in (e, -1) for n, e in zip(part, shape, strict=True)):
+            return part
+    return None
+
+
+def _inherited(
+    length: int,
+    axis: int,
+    shape: tuple[int, ...],
+    sources: Sequence[tuple[tuple[int, ...], tuple[Expr, ...]]],
+) -> Provenance:
+    """The note of an axis of one of the tensors that another was made of."""
+    for other, notes in sources:
+        if len(other) == len(shape) and other[axis] == length > 1:
+            return notes[axis]
+    among = {
+        n for other, notes in sources for e, n in zip(other, notes, strict=True) if e == length
+    }
+    if not among:
+        for other, notes in sources:
+            for lengths, part in zip(runs_of(other), runs_of(notes), strict=True):
+                if math.prod(lengths) == length and len(part) > 1:
+                    found = limited(product(part))
+                    if found is not None:
+                        among.add(found)
+    return among.pop() if len(among) == 1 and length > 1 else None
+
+
+def stride_notes(
+    shape: Sequence[int], strides: Sequence[int], notes: Sequence[Expr]
+) -> list[Provenance]:
+    """What strides come from: the extents further in, as far as elements lie without a gap."""
+    found: list[Provenance] = [None] * len(shape)
+    step, note = 1, as_expr(1)
+    axes = sorted(range(len(shape)), key=lambda n: (strides[n], shape[n] != 1, -n))
+    for axis in axes:
+        if strides[axis] == 0:
+            continue
+        if strides[axis] != step:
+            if shape[axis] == 1:
+                continue
+            step, note = strides[axis], as_expr(strides[axis])
+        found[axis] = note
+        longer = limited(note * notes[axis])
+        step, note = step * shape[axis], longer if longer is not None else as_expr(step)
+    return found
+
+
+def _flat(value: Any, depth: int) -> Iterator[Any]:
+    if depth and isinstance(value, (tuple, list)):
+        for each in value[:64]:
+            yield from _flat(each, depth - 1)
+    else:
+        yield value
+
+
+@contextmanager
+def following(mode: Following) -> Iterator[None]:
+    """Follows numbers meanwhile, as far as tensors are asked by this thread."""
+    with Patches() as patches:
+        for name in _EXTREMA:
+            patches.wrap(builtins, name, partial(extremum, name))
+        owner, attribute = triton.next_power_of_2, "fn"
+        if not hasattr(owner, attribute):
+            owner, attribute = triton, "next_power_of_2"
+        patches.wrap(owner, attribute, next_power)
+        for module in (torch.autograd, torch.autograd.graph):
+            patches.wrap(module, "_engine_run_backward", mode.in_backward)
+        patches.callback(after_import(_COMPILED, lambda _: _give_plain(patches)))
+        with mode:
+            yield
+
+
+def _give_plain(patches: Patches) -> None:
+    """Has what `torch.compile` makes be called with plain integers, which it is compiled for."""
+    owner = sys.modules[_COMPILED]._TorchDynamoContext
+
+    def make(method: Any) -> Any:
+        def compiled(context: Any, function: Any) -> Any:
+            made = method(context, function)
+            return _called_plain(made) if isinstance(made, FunctionType) else made
+
+        return compiled
+
+    patches.wrap(owner, "__call__", make)
+
+
+def _called_plain(function: Any) -> Any:
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        plain = map(stripped, args), {name: stripped(value) for name, value in kwargs.items()}
+        with Patches() as patches:
+            for name, original in _EXTREMA.items():
+                patches.replace(builtins, name, original)
+            return function(*plain[0], **plain[1])
+
+    return called
+
+
+#: `min` and `max` of Python, which torch knows.
+_EXTREMA = {"min": min, "max": max}
+#: The module that makes compiled functions, which torch imports when it makes one.
+_COMPILED = "torch._dynamo.eval_frame"
+_GETITEM = torch.Tensor.__getitem__
+_READ = {
+    torch.Tensor.shape.__get__: Following._shape,  # type: ignore[attr-defined]
+    torch.Tensor.size: Following._shape,
+    torch.Tensor.stride: Following._stride,
+    torch.Tensor.numel: Following._numel,
+    torch.Tensor.nelement: Following._numel,
+    torch.numel: Following._numel,
+    torch.Tensor.__len__: Following._length,
+}

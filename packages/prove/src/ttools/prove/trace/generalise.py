@@ -1,0 +1,384 @@
+"""A launch for all sizes: its numbers as functions of what its tensors measure.
+
+Numbers are followed where the script computes them from its tensors; which size others stand for
+is guessed from equality, and each guess is an assumption that is reported. At the sizes of the
+launch itself the general launch is that launch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Container, Mapping, Sequence
+
+from ttools.ir.expr import SIZE, Expr, Symbol, as_expr, ceildiv
+from ttools.prove.grids import grid_limits
+from ttools.prove.trace.formulas import Origins, runs_of
+from ttools.prove.trace.general import LARGE_SIZE, MOST_ELEMENTS, General
+from ttools.prove.trace.layouts import (
+    Layout,
+    is_dense,
+    kept_extents,
+    layout_of,
+    of_shared_storages,
+    shape_of,
+)
+from ttools.prove.trace.seen import SeenLaunch
+from ttools.prove.trace.traced import extent as extent_of
+from ttools.prove.trace.traced import (
+    extents_of,
+    rounded_extents,
+    traced_value,
+    with_extents,
+)
+
+#: A buffer with fewer blocks than that is likelier to be as long as a batch or a number of heads.
+_LEAST_BLOCKS = 5
+
+
+def generalise(
+    launch: SeenLaunch,
+    freed: Mapping[str, object],
+    most: int = MOST_ELEMENTS,
+    by_axis: bool = False,
+) -> General:
+    """The launch for all sizes.
+
+    Args:
+        launch: as it was seen.
+        freed: names of sizes that the user wants to be free, or pinned to a range.
+        most: elements of a tensor, beyond which sizes are not looked at.
+        by_axis: whether a grid that is as long as an axis is that axis rather than blocks of an
+            argument, and one with as many blocks as an axis that stays has stays, too.
+    """
+    names = _names(launch)
+    every = {n: as_expr(Symbol(name, "size", SIZE)) for n, name in names.items()}
+    used = _explaining(launch, names, every)
+    constants = _constants(launch)
+    fixed_by = kept_extents(launch)
+    for name in launch.constants - launch.decided:
+        note = launch.notes.get(name)
+        if note is not None and not any(note.atoms()):
+            fixed_by |= extents_of(note)
+    for note in _followed(launch, constants=False):
+        fixed_by |= rounded_extents(note)  # host code goes another way for each of its powers
+    sizes = {
+        name: number
+        for number, name in names.items()
+        if number not in fixed_by
+        and (name in freed or (number in used and number not in constants))
+    }
+    named = {number: every[number] for number in sizes.values()}
+    origins = _origins(launch, sizes, named)
+    computed = _computed(launch)
+    derived = {n: f for n in _derived(launch) if (f := origins.of(n)) is not None}
+    derived |= {n: with_extents(note, named) for n, note in computed.items()}
+    layouts = of_shared_storages(
+        {n: layout_of(t, shape_of(t, {**derived, **named})) for n, t in launch.tensors.items()}
+    )
+    strides: dict[int, Expr] = {}
+    for each in layouts.values():
+        for number, formula in zip(each.seen.strides, each.strides, strict=True):
+            if number not in strides or not strides[number].names:
+                strides[number] = formula
+    # An extent or stride that stays as it is, is likelier than what has that value by chance.
+    fixed = {number for number, formula in strides.items() if formula.constant is not None} | {
+        number
+        for each in layouts.values()
+        for number, formula in zip(each.seen.shape, each.shape, strict=True)
+        if formula.constant is not None
+    }
+    passed = _strides_passed(launch, layouts)
+    taken = {n: with_extents(note, named) for n, note in launch.taken.items()}
+    scalars: dict[str, Expr] = {}
+    for name, value in launch.arguments.items():
+        if type(value) is int and name not in launch.constants:
+            note = launch.notes.get(name)
+            found = with_extents(note, named) if note is not None else passed.get(name)
+            found = found or named.get(value)
+            found = found or taken.get(value) or strides.get(value)
+            found = found or (None if value in fixed else origins.of(value))
+            scalars[name] = found or as_expr(value)
+    # Blocks of an argument are likelier than an axis that no argument is as long as.
+    counts = [
+        ceildiv(f, as_expr(b)) for f in scalars.values() if f.names for b in sorted(constants)
+    ]
+    of_scalars = {f.at(sizes): f for f in reversed(counts) if f.at(sizes) > 1}
+    no_blocks = set(_scalars(launch)) | (set(named) if by_axis else set())
+    kept = {-(-e // b) for e in fixed for b in constants} - set(named) if by_axis else set()
+    grid = [
+        (None if extent in no_blocks else of_scalars.get(extent))
+        or origins.of(extent)
+        or as_expr(extent)
+        if extent not in kept
+        else as_expr(extent)
+        for extent in launch.grid
+    ]
+    _keep_batches(grid, launch, layouts)
+    for axis, note in enumerate(launch.grid_notes):
+        if note is not None:
+            grid[axis] = with_extents(note, named)
+    return _general(launch, sizes, named, layouts, scalars, grid, most)
+
+
+def with_counts(general: General, parameters: Container[str]) -> General | None:
+    """The launch if an axis of some tensors that stays counts blocks of a size; None if none may.
+
+    A buffer of one element for each block is as long as a batch of one, say, where there is a
+    block only.
+    """
+    counts = {
+        formula.at(general.sizes): formula
+        for size in general.named.values()
+        for length in sorted(_constants(general.launch))
+        if (formula := ceildiv(size, as_expr(length))).names
+    }
+    layouts = dict(general.layouts)
+    for name, layout in general.layouts.items():
+        if name in parameters and is_dense(layout.seen):
+            axes = [
+                n
+                for n, f in enumerate(layout.shape)
+                if layout.seen.note(n) is None and f.constant is not None and f.constant in counts
+            ]
+            if axes:
+                count = counts[layout.shape[axes[0]].constant or 0]
+                shape = [count if n == axes[0] else f for n, f in enumerate(layout.shape)]
+                layouts[name] = layout_of(layout.seen, shape)
+    if layouts == general.layouts:
+        return None
+    most, scalars = general.most, general.scalars
+    return _general(
+        general.launch, general.sizes, general.named, layouts, scalars, general.grid, most
+    )
+
+
+def _general(
+    launch: SeenLaunch,
+    sizes: dict[str, int],
+    named: Mapping[int, Expr],
+    layouts: Mapping[str, Layout],
+    scalars: Mapping[str, Expr],
+    grid: Sequence[Expr],
+    most: int,
+) -> General:
+    stated = _stated(launch, layouts, scalars, grid, sizes)
+    if sizes:
+        stated.append(f"no tensor has more than {most:,} elements")
+    for axis, formula in enumerate(grid[1:], 1):
+        if formula.names:
+            stated.append(
+                f"grid[{axis}] is at most {grid_limits()[axis]:,}, as launches need, at sizes "
+                f"beyond {LARGE_SIZE:,}"
+            )
+    notes = {n: note for n, note in launch.notes.items() if n in launch.constants - launch.decided}
+    computed = {n: f for n, note in notes.items() if (f := with_extents(note, named)).names}
+    return General(launch, sizes, named, layouts, scalars, grid, most, stated, computed)
+
+
+def _strides_passed(launch: SeenLaunch, layouts: Mapping[str, Layout]) -> dict[str, Expr]:
+    """Arguments that are the strides of a tensor, one after the other; the last may be left out."""
+    numbers = [
+        (name, value)
+        for name, value in launch.arguments.items()
+        if type(value) is int and name not in launch.constants
+    ]
+    found: dict[str, Expr] = {}
+    left, start = list(layouts.values()), 0
+    while start < len(numbers):
+        for each in left:
+            strides = each.seen.strides
+            for length in (len(strides), len(strides) - 1):
+                part = numbers[start : start + length]
+                if length > 1 and [value for _, value in part] == [*strides[:length]]:
+                    break
+            else:
+                continue
+            found |= {name: f for (name, _), f in zip(part, each.strides, strict=False)}
+            left.remove(each)
+            start += length
+            break
+        else:
+            start += 1
+    return found
+
+
+def _keep_batches(grid: list[Expr], launch: SeenLaunch, layouts: Mapping[str, Layout]) -> None:
+    """Axes of a grid that are as long as blocks of a size by chance.
+
+    Programs are blocks of a size along one axis of the grid. Where another has as many as two axes
+    of a tensor that stay as they are, a batch and its heads say, it is those.
+    """
+    kept = [
+        [
+            e
+            for e, f in zip(each.seen.shape, each.shape, strict=True)
+            if f.constant is not None and e > 1
+        ]
+        for each in layouts.values()
+    ]
+    products = {one * other for each in kept for one, other in itertools.combinations(each, 2)}
+    counts = [n for n, formula in enumerate(grid) if _counts_blocks(formula)]
+    for axis in reversed(counts):
+        among = [n for n in counts if n != axis and grid[n].names == grid[axis].names]
+        if among and launch.grid[axis] in products:
+            grid[axis] = as_expr(launch.grid[axis])
+
+
+def _counts_blocks(formula: Expr) -> bool:
+    """Return whether it is a product of numbers of blocks."""
+    symbols = formula.symbols()
+    return bool(symbols) and all(symbol.kind == "floordiv" for symbol in symbols)
+
+
+def _constants(launch: SeenLaunch) -> set[int]:
+    """The constants of the kernel that host code may have divided by."""
+    names = launch.constants - launch.decided
+    return {v for n in names if type(v := launch.arguments[n]) is int and v > 1}
+
+
+def _scalars(launch: SeenLaunch) -> dict[int, str]:
+    """The first argument with each number, preferably one that is not called a stride.
+
+    A number that was followed to something other than an extent is chance.
+    """
+    numbers = [each for each in launch.arguments.items() if type(each[1]) is int]
+    numbers = [each for each in numbers if each[0] not in launch.constants]
+    numbers = [(n, v) for n, v in numbers if launch.notes.get(n, extent_of(v)) == extent_of(v)]
+    numbers.sort(key=lambda each: "stride" in each[0].lower())
+    return {v: n for n, v in reversed(numbers)}
+
+
+def _followed(launch: SeenLaunch, constants: bool = True) -> list[Expr]:
+    """Where the numbers of a launch come from, as far as that is known."""
+    known = launch.notes.items()
+    numbers = [note for n, note in known if constants or n not in launch.constants]
+    grid = [note for note in launch.grid_notes if note is not None]
+    shapes = [note for t in launch.tensors.values() for note in t.notes if note is not None]
+    return [*numbers, *grid, *shapes]
+
+
+def _read(launch: SeenLaunch) -> frozenset[int]:
+    """Lengths of extents that the script has computed something from."""
+    return frozenset().union(*map(extents_of, _followed(launch)))
+
+
+def _computed(launch: SeenLaunch) -> dict[int, Expr]:
+    """Extents of which nothing is known that are as long as one number that was computed."""
+    unknown = {e for t in launch.tensors.values() for n, e in enumerate(t.shape) if not t.note(n)}
+    found: dict[int, set[Expr]] = {e: set() for e in unknown - _read(launch) if e > 1}
+    for note in _followed(launch, constants=False):
+        value = traced_value(note)
+        if value in found and note.constant is None:
+            found[value].add(note)
+    return {e: next(iter(notes)) for e, notes in found.items() if len(notes) == 1}
+
+
+def _derived(launch: SeenLaunch) -> set[int]:
+    """Extents that follow from others: axes taken together, blocks that the grid counts, too."""
+    tensors = launch.tensors.values()
+    extents = {e for t in tensors for n, e in enumerate(t.shape) if t.note(n) is None}
+    products = {math.prod(run) for t in tensors for run in runs_of(t.shape)}
+    # By chance an axis is as long as others of its own tensor together.
+    products = {p for p in products if not _is_beside(p, launch)}
+    runs = [tuple(run) for t in tensors for run in runs_of(t.shape)] + [(e,) for e in extents]
+    counts = {
+        count
+        for run in runs
+        for b in _constants(launch)
+        if (count := -(-math.prod(run) // b)) not in run and count >= _LEAST_BLOCKS
+    }
+    found = products | (counts & set(launch.grid))
+    # What the script has computed something from is no number that it has computed.
+    return (extents & found) - set(_scalars(launch)) - _read(launch) - {1}
+
+
+def _is_beside(number: int, launch: SeenLaunch) -> bool:
+    """Whether it is the product of no axes but of tensors that have an axis of that length."""
+    return all(
+        number in t.shape
+        for t in launch.tensors.values()
+        if number in map(math.prod, runs_of(t.shape))
+    )
+
+
+def _names(launch: SeenLaunch) -> dict[int, str]:
+    """A name for each extent above 1: that of an argument which is as large, if there is one."""
+    scalars, derived = _scalars(launch), _derived(launch) | _computed(launch).keys()
+    found: dict[int, str] = {}
+    for name, tensor in launch.tensors.items():
+        for axis, length in enumerate(tensor.shape):
+            known = tensor.note(axis) in (None, extent_of(length))
+            if length > 1 and length not in derived and known:
+                found.setdefault(length, scalars.get(length, f"{name}_{axis}"))
+    for note in _followed(launch):
+        for length in sorted(extents_of(note) - found.keys()):
+            found[length] = scalars.get(length, f"extent_{length}")
+    return found
+
+
+def _origins(launch: SeenLaunch, sizes: Mapping[str, int], named: Mapping[int, Expr]) -> Origins:
+    shapes = [shape_of(tensor, named) for tensor in launch.tensors.values()]
+    return Origins(sizes, named.values(), shapes, sorted(_constants(launch)))
+
+
+def _explaining(
+    launch: SeenLaunch, names: Mapping[int, str], named: Mapping[int, Expr]
+) -> set[int]:
+    """The extents that an argument or the grid may come from."""
+    every = {name: number for number, name in names.items()}
+    origins = _origins(launch, every, named)
+    numbers = [v for n, v in launch.arguments.items()
+               if n not in launch.constants and n not in launch.notes]  # fmt: skip
+    known = [*launch.notes.items(), *enumerate(launch.grid_notes)]
+    used = {e for n, note in known if note and n not in launch.constants for e in extents_of(note)}
+    numbers += [e for e, n in zip(launch.grid, launch.grid_notes, strict=True) if n is None]
+    for number in numbers:
+        found = origins.of(number) if type(number) is int else None
+        used |= {every[name] for name in found.names} if found is not None else set()
+    return used
+
+
+def _stated(
+    launch: SeenLaunch,
+    layouts: Mapping[str, Layout],
+    scalars: Mapping[str, Expr],
+    grid: Sequence[Expr],
+    sizes: Mapping[str, int],
+) -> list[str]:
+    """What is taken for granted, in words."""
+    numbers: list[tuple[str, Expr, Expr | None]] = []
+    for name, layout in layouts.items():
+        shape = enumerate(layout.shape)
+        numbers += [(f"{name}.shape[{n}]", f, layout.seen.note(n)) for n, f in shape]
+        if not is_dense(layout.seen):
+            numbers += [(f"{name}.stride({n})", f, None) for n, f in enumerate(layout.strides)]
+    numbers += [(n, f, launch.notes.get(n)) for n, f in scalars.items() if n not in sizes]
+    axes = enumerate(grid)
+    numbers += [(f"grid[{n}]", f, launch.grid_notes[n]) for n, f in axes if f.constant != 1]
+    kernel = launch.kernel
+    free = [f"{what} = {f}" for what, f, note in numbers if f.names and note is None]
+    known = [f"{what} = {f}" for what, f, note in numbers if f.names and note is not None]
+    fixed = [f"{what} = {f}" for what, f, _ in numbers if f.constant is not None]
+    fixed += [
+        f"{n} = {v!r}"
+        for n, v in launch.arguments.items()
+        if (n in launch.constants or type(v) in (bool, float)) and n not in launch.decided
+    ]
+    stated = []
+    if free:
+        stated.append(f"of `{kernel}`: {', '.join(free)}")
+    if known:
+        stated.append(f"of `{kernel}`, as the script computes: {', '.join(known)}")
+    if fixed:
+        stated.append(f"of `{kernel}`, at all sizes: {', '.join(fixed)}")
+    lost = [n for n in scalars if n not in launch.notes and launch.arguments[n] in launch.taken]
+    lost += [
+        f"grid[{n}]"
+        for n, (e, note) in enumerate(zip(launch.grid, launch.grid_notes, strict=True))
+        if note is None and e in launch.taken
+    ]
+    if lost:
+        plain = "guessed, as `int` or `len` gave plain integers"
+        stated.append(f"of `{kernel}`, {plain}: {', '.join(lost)}")
+    return stated

@@ -1,0 +1,108 @@
+"""Launches that are made at the sizes of defects, under the checks of `sanitize`.
+
+A defect was seen where a kernel was computed at decisive programs and lanes. The engine that runs
+whole launches, and shares nothing with that, is asked whether it sees the defect, too. What it
+does not see stays a finding: the data of a launch may not lead there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ttools.core.findings.findings import Finding
+from ttools.core.location import SourceLocation
+from ttools.core.reports.sizes import point_text
+from ttools.prove.grids import REFUSED
+from ttools.prove.host.launches import Memory
+from ttools.prove.result import Defect
+
+#: Makes the launches of a function at sizes.
+MakeLaunches = Callable[[Mapping[str, int]], object]
+
+#: Bytes of the tensors of a launch, and programs, beyond which it is not made.
+_MOST_BYTES = 1 << 26
+_MOST_PROGRAMS = 1 << 16
+#: Points at which launches are made, and seconds for each launch.
+_MOST_POINTS = 8
+_SECONDS = 3.0
+_CHECKS = "memcheck,racecheck,overflow,launch"
+
+
+def with_witnesses(defects: Iterable[Defect], make: MakeLaunches) -> list[Defect]:
+    """The defects, each with what a launch at its sizes shows.
+
+    Args:
+        defects: as they were computed.
+        make: makes the launches, with tensors that have memory.
+    """
+    shown: dict[tuple[tuple[str, int], ...], list[Finding] | str] = {}
+    found = []
+    for defect in defects:
+        point = tuple(defect.sizes.items())
+        if reason := _too_large(defect):
+            found.append(replace(defect, witness="too large", witness_note=reason))
+            continue
+        if point not in shown:
+            if len(shown) >= _MOST_POINTS:
+                found.append(defect)
+                continue
+            shown[point] = _findings(make, defect.sizes)
+        found.append(_with_witness(defect, shown[point]))
+    return found
+
+
+def shows(findings: Iterable[Finding], defect: Defect) -> bool:
+    """Whether one of the findings of a launch is the defect."""
+    event = defect.event
+    if event.kind == REFUSED:
+        return any(f.kind == REFUSED and f.kernel == defect.launch.kernel for f in findings)
+    places = {_place(op.location) for op in (event.op, event.other) if op is not None}
+    return any(
+        f.kind == event.kind and f.severity != "note" and _place(f.location) in places
+        for f in findings
+    )
+
+
+def _with_witness(defect: Defect, findings: list[Finding] | str) -> Defect:
+    at = point_text(defect.sizes)
+    if isinstance(findings, str):
+        note = f"no launch could be made at {at}: {findings}"
+        return replace(defect, witness="not made", witness_note=note)
+    if shows(findings, defect):
+        return replace(defect, witness="confirmed", witness_note=f"a launch at {at} shows it")
+    note = f"a launch at {at} does not show it with the data of that run"
+    return replace(defect, witness="not shown", witness_note=note)
+
+
+def _findings(make: MakeLaunches, sizes: Mapping[str, int]) -> list[Finding] | str:
+    """What the checks find in the launches; in words why they cannot be made."""
+    from ttools.sanitizer.api import sanitize
+
+    try:
+        with sanitize(checks=_CHECKS, timeout=_SECONDS) as checked:
+            make(sizes)
+    except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+        return f"{type(error).__name__}: {error}".split("\n")[0]
+    return list(checked.findings)
+
+
+def _too_large(defect: Defect) -> str:
+    """Why the launch of a defect is not made; empty if it is."""
+    launch, sizes = defect.launch, defect.sizes
+    at = point_text(sizes)
+
+    storages = {m.number: m for m in launch.arguments if isinstance(m, Memory)}
+    size = sum(m.elements.at(sizes) * m.dtype.itemsize for m in storages.values())
+    if size > _MOST_BYTES:
+        return f"no launch was made at {at}, as its tensors take {size:,} bytes"
+    programs = math.prod(extent.at(sizes) for extent in launch.grid)
+    if programs > _MOST_PROGRAMS:
+        return f"no launch was made at {at}, as it has {programs:,} programs"
+    return ""
+
+
+def _place(location: SourceLocation | None) -> Any:
+    return location and (location.file, location.line, location.column)

@@ -1,0 +1,66 @@
+"""The report, the API and the pytest marker."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.prove import kernels
+
+from ttools.core.errors import UsageError
+from ttools.core.findings.findings import FindingsError
+from ttools.core.reports.registry import write_report
+from ttools.prove import check_sizes
+from ttools.prove.api import load_function, read_sizes
+
+
+@pytest.mark.ttools_sizes(n=range(1, 1 << 20), require_proof=True)
+def test_a_marked_test_is_called_for_all_sizes(n: int) -> None:
+    kernels.copy(n)
+
+
+def test_the_json_report_names_the_least_size() -> None:
+    result = check_sizes(kernels.copy, n=range(1, 1 << 33))
+    data = json.loads(write_report(result.report, "json"))
+    assert data["sizes"]["checked"] == {"n": [1, (1 << 33) - 1]}
+    assert data["sizes"]["verdict"] == "fails"
+    (finding,) = data["findings"]
+    assert (finding["kind"], finding["sizes"]) == ("int_overflow", {"n": 2**31 + 1})
+    with pytest.raises(FindingsError, match="right for n up to 2,147,483,648"):
+        result.raise_for_findings()
+
+
+@pytest.mark.parametrize("form", ["text", "sarif", "junit", "github", "html"])
+def test_every_report_names_the_least_size(form: str) -> None:
+    result = check_sizes(kernels.shift, n=range(1, 1 << 20))
+    assert "n = 130" in write_report(result.report, form)
+
+
+def test_the_page_has_a_bar_for_each_kernel() -> None:
+    (known,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).report.sizes.kernels
+    assert (known.kernel, known.failing, known.is_least) == ("copy_kernel", {"n": 2**31 + 1}, True)
+    unknown = check_sizes(kernels.gather_random, n=range(1, 1 << 20)).report
+    (known,) = unknown.sizes.kernels
+    assert known.failing is None
+    assert known.unproved == unknown.sizes.abstained
+    page = write_report(unknown, "html")
+    assert page.count('<rect class="unproved"') == 1
+    assert known.unproved[0].reason.split("`")[0] in page
+
+
+@pytest.mark.parametrize("text", ["n", "n=", "n=5:2", "=1:3", "n=1:x"])
+def test_ranges_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--sizes"):
+        read_sizes([text])
+
+
+def test_ranges_are_read() -> None:
+    assert read_sizes(["n=1:4_096", "m=7"]) == {"n": (1, 4096), "m": (7, 7)}
+
+
+def test_targets_that_are_no_function_are_refused() -> None:
+    for target, words in (("x.py", "FILE.py"), ("no_such.py:run", "there is no file")):
+        with pytest.raises(UsageError, match=words):
+            load_function(target, {"n": (1, 2)})
+    with pytest.raises(UsageError, match="takes no argument `q`"):
+        load_function(f"{kernels.__file__}:copy", {"q": (1, 2)})

@@ -1,0 +1,291 @@
+"""Launches of a script, made general: which formulas are found, and what is claimed of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from tests.prove import kernels
+
+from ttools.core.errors import UsageError
+from ttools.interpreter import interpret
+from ttools.prove.trace.check import check_launches
+from ttools.prove.trace.general import General
+from ttools.prove.trace.generalise import generalise
+from ttools.prove.trace.seen import Seen, launches_seen
+
+
+def _seen(*launches: tuple[object, tuple[int, ...], tuple[object, ...], dict[str, object]]) -> Seen:
+    """What would be seen of these launches, which are not made."""
+    seen = Seen()
+    for kernel, grid, args, kwargs in launches:
+        seen.note(kernel, args, {**kwargs, "grid": grid})
+    return seen
+
+
+def _copy(n: int, block: int = 1024) -> Seen:
+    x = torch.zeros(n, dtype=torch.int8)
+    grid = (triton.cdiv(n, block),)
+    return _seen((kernels.copy_kernel, grid, (x, torch.empty_like(x), n), {"BLOCK": block}))
+
+
+def _general(seen: Seen) -> General:
+    (launch,) = seen.launches
+    return generalise(launch, {})
+
+
+def test_numbers_become_functions_of_sizes() -> None:
+    general = _general(_copy(3000))
+    assert general.sizes == {"n": 3000}
+    assert general.assumptions[0] == (
+        "of `copy_kernel`: x_ptr.shape[0] = n, y_ptr.shape[0] = n, grid[0] = cdiv(n, 1024)"
+    )
+    assert general.assumptions[1] == "of `copy_kernel`, at all sizes: BLOCK = 1024"
+
+
+def test_a_script_with_small_tensors_is_wrong_at_large_ones() -> None:
+    result = check_launches(_copy(3000))
+    (finding,) = result.findings
+    assert (finding.kind, finding.sizes) == ("int_overflow", {"n": 2**31 + 1})
+    assert finding.launch is not None
+    assert "test_script.py" in finding.launch
+    text = str(result)
+    assert "assumed: of `copy_kernel`: x_ptr.shape[0] = n" in text
+    assert "assumed: no tensor has more than 8,589,934,592 elements" in text
+
+
+def test_ranges_of_the_user_hold() -> None:
+    result = check_launches(_copy(3000), {"n": (1, 1 << 31)})
+    assert result.verdict == "proved"
+    assert check_launches(_copy(3000), {"m": (1, 9)}).verdict == "fails"
+    assert check_launches(_copy(3000), {"n": (5, 5), "m": (1, 9)}).verdict == "not proved"
+
+
+@triton.jit
+def norm_kernel(x_ptr, o_ptr, part_ptr, stride, D, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride + c, mask=c < D, other=0.0)
+    tl.store(o_ptr + row * stride + c, x, mask=c < D)
+    tl.store(part_ptr + row * tl.num_programs(1) + tl.program_id(1), tl.sum(x, axis=0))
+
+
+def test_strides_products_and_buffers_per_block() -> None:
+    x = torch.zeros(3, 37, 300)
+    o, part = torch.empty_like(x), torch.empty(3 * 37, 5)
+    args = (x, o, part, x.stride(1), 300)
+    general = _general(_seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})))
+    assert general.sizes == {"x_ptr_0": 3, "x_ptr_1": 37, "D": 300}
+    told = general.assumptions[0]
+    assert "stride = D" in told
+    assert "grid[0] = x_ptr_0 * x_ptr_1, grid[1] = cdiv(D, 64)" in told
+    assert "part_ptr.shape[0] = x_ptr_0 * x_ptr_1, part_ptr.shape[1] = cdiv(D, 64)" in told
+    small = {"x_ptr_0": (1, 100), "x_ptr_1": (1, 100), "D": (1, 10_000)}
+    (launch,) = _seen((norm_kernel, (3 * 37, 5), args, {"BLOCK": 64})).launches
+    assert check_launches(Seen([launch]), small).verdict == "proved"
+
+
+def test_views_with_gaps_grow_along_one_axis_only() -> None:
+    x = torch.zeros(40, 3, 64)[:, 1]
+    o = torch.empty(40, 64)
+    args = (x, o, torch.empty(40, 1), x.stride(0), 64)
+    general = _general(_seen((norm_kernel, (40, 1), args, {"BLOCK": 64})))
+    assert general.sizes == {"x_ptr_0": 40}
+    assert any("x_ptr.stride(0) = 192" in told for told in general.assumptions)
+
+
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def even_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(y_ptr + offs, tl.load(x_ptr + offs))
+    else:
+        tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+def test_heuristics_decide_at_every_size() -> None:
+    x = torch.zeros(1024)
+    with launches_seen() as seen, interpret():
+        even_kernel[(8,)](x, torch.empty_like(x), 1024, BLOCK=128)
+    result = check_launches(seen, {"n": (1, 1 << 20)})
+    assert result.verdict == "proved"
+    assert "EVEN" not in str(result)
+
+
+def test_what_cannot_be_told_is_no_proof() -> None:
+    x = torch.zeros(4)
+    seen = _seen((kernels.copy_kernel, (7,), (x, x, 99), {"BLOCK": 16}))
+    assert check_launches(seen).verdict == "not proved"
+    assert check_launches(Seen(left_out=["`k`: the argument `x` is of type tuple"])).verdict == (
+        "not proved"
+    )
+
+
+def test_promises_hold_for_launches_that_have_the_parameter() -> None:
+    n = 3000
+    args = (torch.randn(n), torch.arange(n), torch.empty(n), n)
+    seen = _seen((kernels.gather_kernel, (triton.cdiv(n, 64),), args, {"BLOCK": 64}))
+    ranges = {"n": (1, 1 << 20)}
+    (name,) = [k for k, t in seen.launches[0].tensors.items() if t.dtype == torch.int64]
+    assert check_launches(seen, ranges).verdict == "not proved"
+    result = check_launches(seen, ranges, assume={name: (0, "n - 1")})
+    assert result.verdict == "proved"
+    assert any(name in each and "holds" in each for each in result.report.sizes.assumptions)
+    with pytest.raises(UsageError, match="no kernel that is launched"):
+        check_launches(seen, ranges, assume={"y_ptr": (0, 1)})
+    with pytest.raises(UsageError, match="none of the sizes"):
+        check_launches(seen, ranges, assume={name: (0, "m")})
+
+
+@triton.jit
+def heads_kernel(x_ptr, T, B: tl.constexpr, H: tl.constexpr, BT: tl.constexpr, D: tl.constexpr):
+    t = tl.program_id(0) * BT + tl.arange(0, BT)
+    batch, head = tl.program_id(1) // H, tl.program_id(1) % H
+    at = ((batch.to(tl.int64) * T + t) * H + head)[:, None] * D + tl.arange(0, D)[None, :]
+    tl.store(x_ptr + at, 1.0, mask=(t < T)[:, None])
+
+
+def test_what_is_as_long_as_blocks_by_chance_stays() -> None:
+    x = torch.zeros(2, 256, 2, 64)
+    constants: dict[str, object] = {"B": 2, "H": 2, "BT": 128, "D": 64}
+    # There are 4 blocks of 64 in 256, too.
+    general = _general(_seen((heads_kernel, (2, 4), (x, 256), constants)))
+    told, fixed, *_ = general.assumptions
+    assert "grid[0] = cdiv(T, 128)" in told
+    assert "grid[1] = 4" in fixed
+    assert check_launches(_seen((heads_kernel, (2, 4), (x, 256), constants))).verdict == "proved"
+
+
+@triton.jit
+def rows_kernel(x_ptr, stride, D, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64)
+    tl.store(x_ptr + row * stride + c, 1.0, mask=c < D)
+
+
+def test_what_stays_is_not_rounded_up_from_a_size() -> None:
+    x = torch.zeros(2, 16)
+    general = _general(_seen((rows_kernel, (2,), (x, 16, 16), {"BLOCK": 16})))
+    assert "stride = 16, D = 16" in general.assumptions[1]  # not cdiv(x_ptr_0, 16) * 16
+
+
+def test_grids_that_cannot_be_launched_are_found() -> None:
+    y = torch.zeros(3000, 64)
+    seen = _seen((rows_kernel, (1, 3000), (y, 64, 64), {"BLOCK": 64}))
+    assert any("grid[1] is at most 65,535" in each for each in _general(seen).assumptions)
+    # All programs along that axis store the same.
+    (finding,) = [f for f in check_launches(seen).findings if f.kind == "refused_launch"]
+    assert finding.sizes is not None
+    assert 65_536 in finding.sizes.values()
+    assert finding.severity == "error"
+
+
+@triton.jit
+def tiles_kernel(x_ptr, N, BLOCK: tl.constexpr):
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.program_id(0).to(tl.int64)
+    tl.store(x_ptr + row * N + c, 1.0, mask=c < N)
+
+
+def test_grids_of_tiles_that_are_too_long_at_large_sizes_alone_are_assumed_away() -> None:
+    x = torch.zeros(3, 1000)
+    seen = _seen((tiles_kernel, (3, 16), (x, 1000), {"BLOCK": 64}))
+    result = check_launches(seen)
+    assert not [f for f in result.findings if f.kind == "refused_launch"]
+    assert any("at sizes beyond 1,048,576" in each for each in _general(seen).assumptions)
+
+
+@triton.jit
+def partial_kernel(x_ptr, part_ptr, n, rows, ROWS: tl.constexpr, D: tl.constexpr):
+    pid = tl.program_id(0)
+    c = tl.arange(0, D)
+    total = tl.zeros([D], tl.float32)
+    for row in range(pid * ROWS, tl.minimum(pid * ROWS + ROWS, rows)):
+        total += tl.load(x_ptr + row * D + c)
+    tl.store(part_ptr + pid * D + c, total)
+
+
+def test_a_grid_may_count_an_axis_or_blocks() -> None:
+    x, part = torch.zeros(16, 64), torch.zeros(2, 64)
+    # 2 programs: as many as rows of `part`, or blocks of 8 in 16 rows.
+    seen = _seen((partial_kernel, (2,), (x, part, 5, 16), {"ROWS": 8, "D": 64}))
+    assert "grid[0] = cdiv(rows, 8)" in _general(seen).assumptions[0]
+    result = check_launches(seen, {"rows": (1, 1 << 16), "part_ptr_0": (1, 1 << 16)})
+    assert result.verdict == "proved"
+    assert any("grid[0] = part_ptr_0" in each for each in result.report.sizes.assumptions)
+
+
+@triton.jit
+def grouped_kernel(x_ptr, scale_ptr, sb, sh, sg, sd, ssb, ssh, D: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * sb + tl.program_id(1) * sh
+    d = tl.arange(0, D)
+    tl.store(x_ptr + at + sg + d * sd, 1.0)
+    tl.store(scale_ptr + tl.program_id(0).to(tl.int64) * ssb + tl.program_id(1) * ssh, 1.0)
+
+
+def test_strides_that_are_passed_in_turn_are_those_of_a_tensor() -> None:
+    x, scale = torch.zeros(10, 4, 2, 8), torch.zeros(10, 4, 2)
+    # The stride of a group is 8, as is that of a row of `scale`: 4 * 2.
+    seen = _seen((grouped_kernel, (10, 4), (x, scale, *x.stride(), 8, 2), {"D": 8}))
+    told, fixed, *_ = _general(seen).assumptions
+    assert "sb = x_ptr_1 * ssh * 8, sh = ssh * 8, ssb = x_ptr_1 * ssh" in told
+    assert "sg = 8, sd = 1" in fixed
+
+
+@triton.jit
+def states_kernel(x_ptr, h_ptr, T, BT: tl.constexpr, MASKED: tl.constexpr):
+    for block in range(tl.cdiv(T, BT)):
+        t = block * BT + tl.arange(0, BT)
+        x = tl.load(x_ptr + t, mask=(t < T) | (not MASKED), other=0.0)
+        tl.store(h_ptr + block, tl.sum(x))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_has_one_block_may_count_them(masked: bool) -> None:
+    x, h = torch.zeros(64), torch.zeros(1)
+    constants: dict[str, object] = {"BT": 64, "MASKED": masked}
+    result = check_launches(
+        _seen((states_kernel, (1,), (x, h, 64), constants)), {"T": (1, 1 << 20)}
+    )
+    assert result.verdict == ("proved" if masked else "fails")
+    if masked:
+        assert any("h_ptr.shape[0] = cdiv(T, 64)" in e for e in result.report.sizes.assumptions)
+    else:
+        (finding,) = result.report.findings
+        assert finding.argument is not None
+        assert finding.argument.name == "x_ptr"
+
+
+@triton.jit
+def steps_kernel(o_ptr, T, V: tl.constexpr, BV: tl.constexpr):
+    v = tl.program_id(0) * BV + tl.arange(0, BV)
+    for t in range(T):
+        tl.store(o_ptr + t * V + v, 1.0)
+
+
+def test_a_grid_may_count_blocks_of_what_stays() -> None:
+    o = torch.zeros(63, 64)  # blocks of 8: 8 in 63, too
+    result = check_launches(
+        _seen((steps_kernel, (8,), (o, 63), {"V": 64, "BV": 8})), {"T": (1, 1 << 20)}
+    )
+    assert result.verdict == "proved"
+    assert any("grid[0] = 8" in each for each in result.report.sizes.assumptions)
+
+
+def test_promises_are_held_against_what_the_script_passes() -> None:
+    n = 70
+    with launches_seen({"index_ptr"}) as seen, interpret():
+        for index in (torch.arange(n), torch.arange(n) // 2):
+            kernels.gather_kernel[(2,)](torch.randn(n), index, torch.empty(n), n, BLOCK=64)
+    ranges = {"n": (1, 1 << 20)}
+    kept = check_launches(seen, ranges, assume={"index_ptr": (0, "n - 1", "sorted")})
+    assert kept.verdict == "proved"
+    for promise, sentence in (
+        ((1, "n - 1"), "holds 0, which is below 1"),
+        ((0, "n - 2"), "holds 69, which is above 68"),
+        (("distinct",), "holds equal numbers"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            check_launches(seen, ranges, assume={"index_ptr": promise})

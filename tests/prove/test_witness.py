@@ -1,0 +1,119 @@
+"""Launches that are made at the sizes of findings: what they show."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from tests.prove import kernels
+
+from ttools.core.reports.registry import write_report
+from ttools.prove import check_sizes
+from ttools.prove.trace.check import check_launches
+from ttools.prove.trace.generalise import generalise
+from ttools.prove.trace.random_tensors import NoSuchNumbersError, RandomTensors
+from ttools.prove.trace.seen import Seen
+
+
+@triton.jit
+def past_end_kernel(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0.0), mask=i < n + n // 100)
+
+
+@triton.jit
+def lookup_kernel(index_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + i, mask=i < n, other=0)
+    tl.store(o_ptr + index, 1.0, mask=(i < n) & (index >= 0))
+
+
+def past_end(n: int) -> None:
+    x = torch.zeros(n)
+    past_end_kernel[(triton.cdiv(n, 64),)](x, torch.empty_like(x), n, BLOCK=64)
+
+
+def test_a_launch_at_the_least_size_confirms_the_finding() -> None:
+    result = check_sizes(past_end, n=range(1, 1 << 20))
+    (finding,) = result.findings
+    assert (finding.sizes, finding.witness) == ({"n": 100}, "confirmed")
+    assert "a launch at n = 100 shows it" in str(result)
+    (data,) = json.loads(write_report(result.report, "json"))["findings"]
+    assert data["witness"] == "confirmed"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [kernels.padded, kernels.odd_pairs, kernels.shift, kernels.two_ways_to_store, kernels.capped],
+    ids=lambda run: str(run.__name__),
+)
+def test_small_findings_of_each_kind_are_confirmed(run: Callable[..., None]) -> None:
+    sizes: dict[str, Any] = dict.fromkeys(inspect.signature(run).parameters, range(1, 1 << 14))
+    findings = check_sizes(run, **sizes).findings
+    assert findings
+    assert {finding.witness for finding in findings} == {"confirmed"}
+
+
+def test_launches_that_are_too_large_are_not_made() -> None:
+    (finding,) = check_sizes(kernels.copy, n=range(1, 1 << 33)).findings
+    assert finding.witness == "too large"
+    assert finding.notes[-1] == (
+        "no launch was made at n = 2,147,483,649, as its tensors take 4,294,967,298 bytes"
+    )
+
+
+def test_what_a_launch_raises_is_told() -> None:
+    def run(n: int) -> None:
+        past_end(n)
+        if type(torch.zeros(n)) is torch.Tensor:  # one with memory
+            raise RuntimeError("no such device")
+
+    (finding,) = check_sizes(run, n=range(100, 101)).findings
+    assert finding.witness == "not made"
+    assert finding.notes[-1] == "no launch could be made at n = 100: RuntimeError: no such device"
+
+
+def _looked_up(index: torch.Tensor) -> Seen:
+    seen = Seen()
+    arguments = (index, torch.zeros(len(index)), len(index))
+    seen.note(lookup_kernel, arguments, {"BLOCK": 64, "grid": (triton.cdiv(len(index), 64),)})
+    return seen
+
+
+def test_launches_of_a_script_are_made_at_other_sizes() -> None:
+    x = torch.zeros(300)
+    seen = Seen()
+    seen.note(past_end_kernel, (x, torch.empty_like(x), 300), {"BLOCK": 64, "grid": (5,)})
+    found = {f.kind: f for f in check_launches(seen).findings}
+    assert (found["oob_store"].sizes, found["oob_store"].witness) == ({"n": 100}, "confirmed")
+    assert found["int_overflow"].witness == "too large"
+
+
+def test_tables_of_a_script_are_tried_at_their_promised_ends() -> None:
+    result = check_launches(_looked_up(torch.arange(200)), assume={"index_ptr": (0, "n")})
+    (found,) = (f for f in result.findings if f.kind == "oob_store")
+    assert found.sizes == {"n": 1}
+    assert found.witness == "confirmed"
+
+
+@pytest.mark.parametrize("words", [(), ("distinct",), ("sorted",), ("distinct", "sorted")])
+def test_random_tensors_are_as_promised(words: tuple[str, ...]) -> None:
+    (launch,) = _looked_up(torch.arange(200)).launches
+    general = generalise(launch, {})
+    (name,) = general.sizes
+    made = RandomTensors(general, {"index_ptr": (0, f"2*{name}", *words)})
+    for size in (1, 7, 300):
+        held = made._content(launch.tensors["index_ptr"], size, {name: size})
+        assert int(held.min()) >= 0
+        assert int(held.max()) <= 2 * size
+        assert "distinct" not in words or len(held.unique()) == size
+        assert "sorted" not in words or held.tolist() == sorted(held.tolist())
+    if "distinct" in words:
+        with pytest.raises(NoSuchNumbersError):
+            made._content(launch.tensors["index_ptr"], 22, {name: 10})
