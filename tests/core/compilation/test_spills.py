@@ -9,11 +9,10 @@ import triton
 import triton.language as tl
 
 from ttools.core.compilation.disassembly import code_sections
-from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.inspection import Inspection, resource_lines
 from ttools.core.compilation.kernel_source import source_of_signature
 from ttools.core.compilation.resources import spilled_bytes
 from ttools.core.compilation.stages import Compilation, compile_for
-from ttools.core.compilation.text import resource_lines
 from ttools.core.gpus.targets import read_target
 
 

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from tests.specs import tensor_argument
 
 from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, shown_path
 from ttools.core.reports.report import (
     Report,
     at_least,
     configs_text,
     most_severe,
-    shown_path,
     summary,
 )
 from ttools.core.reports.text import affected_text, argument_text, finding_text, write

@@ -6,6 +6,7 @@ import ast
 import linecache
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 from ttools.core.ownership import is_triton_file
 
@@ -40,6 +41,24 @@ def location_of_line(text: str | None) -> SourceLocation | None:
     """The location that a `file:line` names; None for any other text."""
     file, _, line = (text or "").rpartition(":")
     return SourceLocation(file, int(line), 0) if file and line.isdigit() else None
+
+
+def shown_path(file: str, root: Path | None = None) -> str:
+    """Return a path relative to `root` if the file is inside it, else the path as it is.
+
+    Args:
+        root: Folder that paths are shown relative to; the working folder by default.
+    """
+    try:
+        return str(Path(file).relative_to(root or Path.cwd()))
+    except ValueError:
+        return file
+
+
+def shown_line(location: str, root: Path | None = None) -> str:
+    """Return a `file:line` whose file is written as `shown_path` writes it."""
+    file, colon, line = location.rpartition(":")
+    return f"{shown_path(file, root)}{colon}{line}"
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:

@@ -39,7 +39,7 @@ from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.launch.stopped import NOT_MADE, cut_short, phase_finding, unfinished
 from ttools.sanitizer.launch.tally import Tally, united
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
-from ttools.sanitizer.memory.launch_state import tensors_among
+from ttools.sanitizer.memory.launch_state import lent_to_host, tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.restoring import Restoring, tuned_launch
@@ -224,8 +224,6 @@ class Session:
         """Return what lets the copies of a GPU's memory be as unwritten as that memory."""
         if not (self._watches_allocations and checked.is_given_device_memory):
             return nullcontext()
-        from ttools.sanitizer.memory.device_storages import lent_to_host
-
         launch = checked.launch
         return lent_to_host(self._memory, launch.arguments, launch.values)
 

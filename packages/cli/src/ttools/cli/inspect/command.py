@@ -430,7 +430,8 @@ def _write(
     form: str,
     output: Path | None,
 ) -> None:
-    from ttools.core.compilation import html, text
+    from ttools.core.compilation import html
+    from ttools.core.compilation.inspection import comparison_text, inspection_text
 
     if form == "json":
         data = {
@@ -443,6 +444,6 @@ def _write(
         shown = [*found, beside[1]] if beside else found
         write_text(html.write_page(shown, stages, beside), output)
     elif beside is not None:
-        write_text(text.write_comparison(*beside), output)
+        write_text(comparison_text(*beside), output)
     else:
-        write_text("\n".join(text.write(each, stages) for each in found), output)
+        write_text("\n".join(inspection_text(each, stages) for each in found), output)

@@ -15,8 +15,9 @@ from rich.tree import Tree
 from ttools.cli.console import new_table, write_tables, write_text
 from ttools.cli.markdown import markdown
 from ttools.cli.profile.text import blocks, metric_cells, narrow_accesses
+from ttools.core.location import shown_path
 from ttools.core.reports.numbers import amount, number, percent, seconds
-from ttools.core.reports.report import counted, shown_path
+from ttools.core.reports.report import counted
 from ttools.profiler.metrics import ACCESSES, KERNELS, LINES, Metric, Row, chosen, finite
 
 if TYPE_CHECKING:

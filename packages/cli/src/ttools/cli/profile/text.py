@@ -11,6 +11,7 @@ from rich.console import RenderableType
 
 from ttools.cli.blocks import MOST_SHOWN, block, left_out, paragraph, table
 from ttools.cli.profile.kernel_names import readable_name
+from ttools.core.location import shown_path
 from ttools.core.reports.numbers import (
     amount,
     is_known,
@@ -19,7 +20,7 @@ from ttools.core.reports.numbers import (
     rounded_percent,
     seconds,
 )
-from ttools.core.reports.report import counted, shown_path
+from ttools.core.reports.report import counted
 from ttools.profiler.metrics import (
     ACCESSES,
     LINES,

@@ -20,8 +20,9 @@ from ttools.cli.blocks import MOST_SHOWN, block, paragraph, table
 from ttools.cli.console import new_table, say, write_json, write_tables, write_text
 from ttools.cli.markdown import fenced, markdown
 from ttools.core.errors import UsageError
+from ttools.core.location import shown_path
 from ttools.core.reports.numbers import amount, seconds
-from ttools.core.reports.report import config_text, counted, shown_path
+from ttools.core.reports.report import config_text, counted
 
 if TYPE_CHECKING:
     from ttools.tuner.measure.trial import Trial

@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.compilation.annotation import StageLine, annotate
-from ttools.core.compilation.inspection import Inspection
-from ttools.core.compilation.text import comparison_rows, title, write
+from ttools.core.compilation.inspection import (
+    Inspection,
+    comparison_rows,
+    inspection_text,
+    title,
+)
 from ttools.core.location import source_lines
 from ttools.core.reports.page_template import page_template
 
@@ -46,7 +50,7 @@ def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[s
     file, first, text = _source(inspection, lines)
     return {
         "title": title(inspection),
-        "facts": write(inspection).partition("\n")[2],
+        "facts": inspection_text(inspection).partition("\n")[2],
         "source": [{"number": n, "text": line} for n, line in enumerate(text, first)],
         "stages": [
             {

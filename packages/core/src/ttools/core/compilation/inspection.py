@@ -1,6 +1,6 @@
-"""What there is to say of a compiled kernel, collected; and two of them beside each other.
+"""What a compiled kernel takes and does: as data, as text and in a notebook.
 
-Owns the facts that every way of showing them needs. Must not know how they are shown.
+Two kernels can be compared figure by figure. Pages in HTML are made by `html.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
+from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.instructions import (
     WIDEST,
     GlobalAccess,
@@ -30,9 +32,14 @@ from ttools.core.compilation.stages import Compilation, compile_for
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.launch_rules import Violation, broken_rules, limits_of
 from ttools.core.gpus.targets import Target
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, shown_line, shown_path, source_line
 from ttools.core.once import computed_once
-from ttools.core.reports.shown import Part, ShowsItself
+from ttools.core.reports.report import counted
+from ttools.core.reports.shown import Code, Part, ShowsItself, Table, Text, place_cells
+
+#: Options that need no mention.
+_USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
+_NARROW = "narrower than 128 bits"
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,29 @@ class Inspection(ShowsItself):
     recompiled: tuple[Change, ...] = field(default=())
 
     def _shown(self) -> Iterator[Part]:
-        from ttools.core.compilation.shown import shown_inspection
-
-        return shown_inspection(self)
+        parameters = self.source.parameters().items()
+        yield Table(title(self), ("parameter", "specialised as"), list(parameters))
+        yield Text("\n".join(resource_lines(self)))
+        rows: list[tuple[str, ...]] = [
+            (
+                *_cells(access.location),
+                access.kind,
+                str(access.bits or "a block"),
+                str(access.count),
+            )
+            for access in self.accesses
+        ]
+        rows += [
+            (*_cells(product.location), product.name, "", str(product.count))
+            for product in self.matrix
+        ]
+        columns = ("line", "|source", "instruction", ">bits", ">times")
+        yield Table("Accesses to global memory and matrix units", columns, rows)
+        for stage in self.compilation.stages:
+            if stage in ("ttir", "ttgir", "ptx", "amdgcn"):
+                yield Code(
+                    inspection_text(self, [stage]), summary=f"{stage}, under the lines it is of"
+                )
 
     @property
     def source(self) -> KernelSource:
@@ -203,3 +230,147 @@ def inspect_sources(
     for n, source in enumerate(sources):
         found.append(Inspection(compile_for(source, target), tuple(reason(sources[:n], source))))
     return found
+
+
+# ---- as text
+
+
+def inspection_text(inspection: Inspection, stages: Sequence[str] = ()) -> str:
+    """Return one kernel as text: the given stages, or a summary if there are none."""
+    body = (
+        [line for stage in stages for line in _stage(inspection, stage)]
+        if stages
+        else list(_summary(inspection))
+    )
+    return "\n".join([title(inspection), *body]) + "\n"
+
+
+def title(inspection: Inspection) -> str:
+    """Return `softmax_kernel for sm_90, num_warps=4`."""
+    given = inspection.source.options.items()
+    options = "".join(f", {n}={v}" for n, v in given if _USUAL.get(n) != v)
+    return f"{inspection.source.name} for {inspection.target.name}{options}"
+
+
+def _summary(inspection: Inspection) -> Iterator[str]:
+    source = inspection.source
+    if source.launched:
+        yield f"  launched from {shown_line(source.launched)}"
+    if inspection.recompiled:
+        why = "; ".join(map(str, inspection.recompiled))
+        yield f"  compiled again because of {why}"
+    yield from _listed("specialised as", inspection.specialisations)
+    yield from _listed("takes", list(resource_lines(inspection)))
+    yield from _listed("accesses global memory", list(access_lines(inspection)))
+    yield from _listed("matrix units", list(matrix_lines(inspection)))
+    layouts = [
+        line
+        for name, parameters, said in inspection.layouts
+        for line in (f"{name} = {parameters}", *(f"  {sentence}" for sentence in said))
+    ]
+    yield from _listed("layouts", layouts)
+
+
+def _listed(heading: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield f"  {heading}:"
+        yield from (f"    {line}" for line in lines)
+
+
+def resource_lines(inspection: Inspection) -> Iterator[str]:
+    """Yield a sentence each on registers, spills, shared memory and occupancy."""
+    own, held = inspection.resources, inspection.occupancy
+    yield (
+        f"{counted(own.registers, 'register')} per thread, "
+        f"{counted(own.shared, 'byte')} of shared memory, "
+        f"{counted(own.threads, 'thread')} ({counted(own.warps, 'warp')}) per block"
+    )
+    if own.spilled:
+        yield (
+            f"spills {counted(own.spilled, 'byte')} per thread "
+            f"({counted(own.spill_instructions, 'instruction')})"
+        )
+    if own.local > own.spilled:
+        yield f"{counted(own.local - own.spilled, 'byte')} of arrays per thread in local memory"
+    if held is None:
+        yield f"occupancy: the limits of {inspection.target.name} are not known to ttools"
+    elif broken := inspection.broken_rules:
+        yield f"does not fit: {broken[0].message}"
+    else:
+        yield (
+            f"occupancy {held.share:.0%}: {counted(held.blocks, 'block')} "
+            f"({held.warps} of {held.most_warps} warps) per multiprocessor, "
+            f"limited by {held.limited_by}"
+        )
+
+
+def access_lines(inspection: Inspection) -> Iterator[str]:
+    """Yield a sentence per line of source and kind of access."""
+    for access in inspection.accesses:
+        width = f"{access.bits} bits each" if access.bits else "by a whole block"
+        narrow = f", {_NARROW}" if 0 < access.bits < WIDEST else ""
+        at = _location_text(access.location)
+        yield f"{at}: {access.count} x {access.kind}, {width}{narrow}"
+
+
+def matrix_lines(inspection: Inspection) -> Iterator[str]:
+    """Yield a sentence per line of source with a product."""
+    for product in inspection.matrix:
+        yield f"{_location_text(product.location)}: {product.count} x {product.name}"
+    for location in inspection.plain_dots:
+        yield f"{_location_text(location)}: a dot product without matrix units"
+
+
+def _location_text(location: SourceLocation | None) -> str:
+    return f"{shown_path(location.file)}:{location.line}" if location else "unknown location"
+
+
+def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
+    """Yield the lines of a stage under the lines of source that they come from."""
+    yield f"--- {stage}"
+    lines = annotate(stage, inspection.compilation.text(stage))
+    for location, group in groupby(lines, key=lambda line: line.source):
+        if location is not None and location.file:
+            text = source_line(location.file, location.line).strip()
+            yield f"# {shown_path(location.file)}:{location.line}: {text}"
+        yield from (line.text for line in group)
+
+
+# ---- two kernels beside each other
+
+
+def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:
+    """Return a heading, then each figure of two compilations with the factor between them."""
+    second = other.figures()
+    rows = [
+        (name, _figure(value), _figure(second[name]), _change(value, second[name]))
+        for name, value in base.figures().items()
+    ]
+    return [("", title(base), title(other), ""), *rows]
+
+
+def comparison_text(base: Inspection, other: Inspection) -> str:
+    """Return the figures of two compilations beside each other, as text."""
+    rows = comparison_rows(base, other)
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        f"{name:<{widths[0]}}  {first:>{widths[1]}}  {second:>{widths[2]}}  {change}".rstrip()
+        for name, first, second, change in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.0%}" if isinstance(value, float) else f"{value:,}"
+
+
+def _change(base: float | None, other: float | None) -> str:
+    if base is None or other is None or base == other:
+        return ""
+    return f"x{other / base:.2f}" if base else "new"
+
+
+def _cells(location: SourceLocation | None) -> tuple[str, str]:
+    return place_cells(location.file, location.line) if location else ("", "")

@@ -18,7 +18,6 @@ from ttools.core.device_map import hooks, memory
 from ttools.core.device_map.aliases import check_capsules
 from ttools.core.device_map.operators.recorded import computed_on_cpu
 from ttools.core.device_map.operators.registry import BACKENDS, kernels
-from ttools.core.device_map.tensors import is_marked, pinned_copy
 from ttools.core.errors import UnsupportedError
 
 _lock = threading.Lock()
@@ -86,8 +85,8 @@ def _install_kernels() -> None:
                 namespace, _, short = name.partition("::")
                 libraries[namespace].m.impl(short, backend, kernel)
     # By the classes of libraries, whose tensors have others in them.
-    libraries["aten"].impl("_pin_memory", pinned_copy, "CPU")
-    libraries["aten"].impl("is_pinned", is_marked, "CPU")
+    libraries["aten"].impl("_pin_memory", memory.pinned_copy, "CPU")
+    libraries["aten"].impl("is_pinned", memory.is_pinned, "CPU")
     for key, backend in BACKENDS.items():
         libraries["_"].fallback(_computed_by_name(key), backend)
     count = getattr(torch._C, "_cuda_getDeviceCount", None)

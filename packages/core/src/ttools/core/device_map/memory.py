@@ -63,3 +63,15 @@ def on_host(holder: Any) -> bool:
     """Whether the memory of a tensor or storage is the host's, whatever its device."""
     kind = holder.device.type
     return kind == "cpu" or (kind == "cuda" and _installed)
+
+
+def pinned_copy(tensor: Any, device: Any = None) -> Any:
+    """Return a copy of a CPU tensor that counts as pinned; the kernel of `_pin_memory`."""
+    pinned = tensor.clone()
+    pinned.untyped_storage()._ttools_pinned = True
+    return pinned
+
+
+def is_pinned(tensor: Any, device: Any = None) -> bool:
+    """Return whether a CPU tensor counts as pinned; the kernel of `is_pinned`."""
+    return hasattr(tensor.untyped_storage(), "_ttools_pinned")

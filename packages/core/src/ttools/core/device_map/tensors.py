@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from ttools.core.device_map.memory import on_host
+from ttools.core.device_map.memory import is_pinned, on_host, pinned_copy
 from ttools.core.errors import UnsupportedError
 
 _CUDA_PREFIX = "torch.cuda."
@@ -115,23 +115,11 @@ def _is_pinned(self: Any, device: Any = None) -> Any:
     if not _is_own(self):
         sys.modules["torch"].cuda._lazy_init()
         return _operator("is_pinned")(self)
-    return is_marked(self)
+    return is_pinned(self)
 
 
 def _operator(name: str) -> Any:
     return getattr(sys.modules["torch"].ops.aten, name).default
-
-
-def pinned_copy(tensor: Any, device: Any = None) -> Any:
-    """`_pin_memory` of a CPU tensor."""
-    pinned = tensor.clone()
-    pinned.untyped_storage()._ttools_pinned = True
-    return pinned
-
-
-def is_marked(tensor: Any, device: Any = None) -> bool:
-    """`is_pinned` of a CPU tensor."""
-    return hasattr(tensor.untyped_storage(), "_ttools_pinned")
 
 
 def _type(original: Callable[..., Any]) -> Callable[..., Any]:

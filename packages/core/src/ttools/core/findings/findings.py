@@ -7,14 +7,13 @@ written (`reports`).
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
-from ttools.core.reports.shown import Code, Part, ShowsItself
+from ttools.core.reports.shown import ShowsItself
 from ttools.core.spec import ArgumentSpec, LaunchSpec
 
 Severity = Literal["error", "warning", "note"]
@@ -88,11 +87,6 @@ class Finding(ShowsItself):
     help: str | None = None
     sizes: Mapping[str, int] | None = field(default=None, hash=False)
     witness: Witness | None = None
-
-    def _shown(self) -> Iterator[Part]:
-        from ttools.core.reports.text import finding_text
-
-        yield Code(finding_text(self, Path.cwd()))
 
     @property
     def site(self) -> tuple[object, ...]:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.findings.findings import SEVERITIES, Finding, TallyEntry
-from ttools.core.location import SourceLocation, extent, source_lines
+from ttools.core.location import SourceLocation, extent, shown_line, source_lines
 from ttools.core.reports.page_template import page_template, script_json
 from ttools.core.reports.report import (
     Report,
     config_text,
     counted,
     launches_summary,
-    shown_line,
     summary,
 )
 from ttools.core.reports.sizes_picture import picture

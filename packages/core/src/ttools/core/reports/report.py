@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from ttools.core.findings.findings import SEVERITIES, Finding, Severity, TallyEntry, Unfinished
 from ttools.core.findings.suppressions import Suppressed
+from ttools.core.location import shown_path
+from ttools.core.reports.sizes import SizesVerdict
 
 if TYPE_CHECKING:
-    from ttools.core.reports.sizes import SizesVerdict
     from ttools.core.reports.tensor_map import TensorMap
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
@@ -92,20 +93,6 @@ def most_severe(findings: Sequence[Finding], limit: int) -> tuple[list[Finding],
     chosen = set(sorted(order, key=lambda at: SEVERITIES.index(findings[at].severity))[:limit])
     kept = [finding for at, finding in enumerate(findings) if at in chosen]
     return kept, [finding for at, finding in enumerate(findings) if at not in chosen]
-
-
-def shown_path(file: str, root: Path | None = None) -> str:
-    """A file relative to `root`, the working folder by default, if it is inside; else as it was."""
-    try:
-        return str(Path(file).relative_to(root or Path.cwd()))
-    except ValueError:
-        return file
-
-
-def shown_line(location: str, root: Path | None = None) -> str:
-    """A `file:line` with its file as it is shown."""
-    file, colon, line = location.rpartition(":")
-    return f"{shown_path(file, root)}{colon}{line}"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

@@ -7,9 +7,9 @@ shown.
 from __future__ import annotations
 
 import html
-from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ttools.core.location import location_of_line, source_line
 
@@ -56,12 +56,31 @@ class Table:
 Part = Text | Code | Table
 
 
-class ShowsItself:
-    """A result that a notebook shows where it is the last line of a cell."""
+_reporters: dict[type, Callable[[Any], Iterable[Part]]] = {}
+_Reporter = TypeVar("_Reporter", bound=Callable[..., Iterable[Part]])
 
-    @abstractmethod
+
+def reporter_of(kind: type[ShowsItself]) -> Callable[[_Reporter], _Reporter]:
+    """Register the decorated function as what makes the parts of results of a type."""
+
+    def register(reporter: _Reporter) -> _Reporter:
+        _reporters[kind] = reporter
+        return reporter
+
+    return register
+
+
+class ShowsItself:
+    """A result that a notebook shows where it is the last line of a cell.
+
+    A type whose report is written elsewhere does not override `_shown`: the module that writes it
+    registers a function with `reporter_of`.
+    """
+
     def _shown(self) -> Iterable[Part]:
-        """The parts, in order."""
+        """Return the parts, in order."""
+        reporter = _reporters.get(type(self))
+        return [Code(repr(self))] if reporter is None else reporter(self)
 
     def _repr_html_(self) -> str:
         return "\n".join(map(_html, self._shown()))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ttools.core.reports.report import shown_path
+from ttools.core.location import shown_path
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ttools.core.reports.report import shown_path
+from ttools.core.location import shown_path
 from ttools.core.reports.sizes import KernelSizes, Unproved, point_text, ranges_text
 
 WIDTH = 900

@@ -5,11 +5,13 @@ Owns the words and lines. Colour is the console's business: the text has none.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from ttools.core.findings.findings import Finding, Related
-from ttools.core.location import SourceLocation, excerpt, extent
-from ttools.core.reports.report import Report, config_text, counted, shown_line, shown_path, summary
+from ttools.core.location import SourceLocation, excerpt, extent, shown_line, shown_path
+from ttools.core.reports.report import Report, config_text, counted, summary
+from ttools.core.reports.shown import Code, Part, reporter_of
 from ttools.core.spec import ArgumentSpec
 
 _CONFIGS_LISTED = 5
@@ -35,6 +37,11 @@ def finding_text(finding: Finding, root: Path) -> str:
         location = location_text(finding.location, root)
         lines += filter(None, [excerpt(finding.location)])
     return "\n".join([f"{location}: {headline(finding)}", *lines, *detail_lines(finding, root)])
+
+
+@reporter_of(Finding)
+def _notebook_parts(finding: Finding) -> Iterator[Part]:
+    yield Code(finding_text(finding, Path.cwd()))
 
 
 def headline(finding: Finding) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ttools.core.location import source_lines
+from ttools.core.location import shown_path, source_lines
 from ttools.core.reports.page_template import page_template, script_json
-from ttools.core.reports.report import config_text, shown_path
+from ttools.core.reports.report import config_text
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import assumptions_of

@@ -10,23 +10,18 @@ write no longer holds the word. So only whole words that still hold it are calle
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ttools.core.spec import storage_extent
 from ttools.interpreter.run.device_copies import RawMemory
 from ttools.sanitizer.memory.host_storages import weak_reference
-from ttools.sanitizer.memory.host_views import start_of
-from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.pattern import WORD, Grain, grain_of
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bytes
-    from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 
 class DeviceStorage(UnwrittenStorage):
@@ -58,21 +53,26 @@ class DeviceStorage(UnwrittenStorage):
             return np.zeros(end - first, np.uint8)
 
 
-def fill_on_device(memory: UninitialisedMemory, tensor: Any) -> None:
-    """Fill the new storage of a tensor on a GPU, and watch it."""
+def filled_on_device(tensor: Any, new_pattern: Callable[[Any], bytes]) -> DeviceStorage | None:
+    """Fill the new storage of a tensor on a GPU; None if its memory cannot be watched.
+
+    Args:
+        tensor: The only tensor of the storage.
+        new_pattern: Returns the word to fill the memory of a tensor with.
+    """
     import torch
 
     storage = tensor.untyped_storage()
     nbytes = int(storage.nbytes())
     if nbytes < WORD or torch.cuda.is_current_stream_capturing():
-        return
-    pattern = memory.new_pattern(tensor)
+        return None
+    pattern = new_pattern(tensor)
     with torch.inference_mode(tensor.is_inference()), torch.no_grad():
         whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
         fill_bytes(whole, pattern)
     reference, device = weak_reference()(storage), str(tensor.device)
     start = int(storage.data_ptr())
-    memory.put(DeviceStorage(reference, start, nbytes, pattern, grain_of(tensor), device))
+    return DeviceStorage(reference, start, nbytes, pattern, grain_of(tensor), device)
 
 
 def fill_bytes(whole: Any, pattern: bytes) -> None:
@@ -84,43 +84,3 @@ def fill_bytes(whole: Any, pattern: bytes) -> None:
     whole[:words].view(torch.int64).fill_(value)
     for n in range(len(whole) - words):
         whole[words + n].fill_(pattern[n])
-
-
-class _Lent:
-    """Stands for the reference to a storage that lives as long as a launch."""
-
-    def expired(self) -> bool:
-        return False
-
-
-@contextmanager
-def lent_to_host(
-    memory: UninitialisedMemory, arguments: Sequence[Any], values: Sequence[Any]
-) -> Iterator[None]:
-    """Let the host copies of a launch be as unwritten as the memory that they are copies of.
-
-    Args:
-        memory: What knows of unwritten memory.
-        arguments: Of the launch, as the program passed them.
-        values: The same, with host copies in the place of memory of a GPU.
-    """
-    lent: list[tuple[DeviceStorage, UnwrittenStorage]] = []
-    for argument, value in zip(arguments, values, strict=True):
-        tensor = next(iter(tensors_among([argument])), None)
-        start = None if argument is value or tensor is None else start_of(tensor)
-        own = None if start is None else memory.find(start)
-        extent = storage_extent(value) if isinstance(own, DeviceStorage) else None
-        if not isinstance(own, DeviceStorage) or extent is None or not own.may_be_unwritten:
-            continue
-        if extent[1] - extent[0] != own.nbytes or any(own is each for each, _ in lent):
-            continue
-        copy = UnwrittenStorage(_Lent(), extent[0], own.nbytes, 0, own.pattern, own.grain)
-        copy.take_over(own)
-        memory.put(copy)
-        lent.append((own, copy))
-    try:
-        yield
-    finally:
-        for own, copy in lent:
-            own.take_over(copy)
-            memory.take_away(copy.start)

@@ -6,13 +6,17 @@ in them. Must not know who runs the launch again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ttools.core.device_map.memory import on_host
 from ttools.core.spec import storage_extent
 from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.sanitizer.memory.device_storages import DeviceStorage
+from ttools.sanitizer.memory.host_views import start_of
 from ttools.sanitizer.memory.uninitialised import Knowledge, UninitialisedMemory
+from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 _WORD = 8
 #: So many storages are copied one by one, as fast as the memory is.
@@ -104,6 +108,46 @@ def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
             yield value
         elif hasattr(value, "base"):
             yield from tensors_among([value.base])
+
+
+class _Lent:
+    """The reference to a storage that lives as long as a launch."""
+
+    def expired(self) -> bool:
+        return False
+
+
+@contextmanager
+def lent_to_host(
+    memory: UninitialisedMemory, arguments: Sequence[Any], values: Sequence[Any]
+) -> Iterator[None]:
+    """Let the host copies of a launch be as unwritten as the memory that they are copies of.
+
+    Args:
+        memory: The record of unwritten memory.
+        arguments: Arguments of the launch, as the program passed them.
+        values: The arguments, with host copies in the place of memory of a GPU.
+    """
+    lent: list[tuple[DeviceStorage, UnwrittenStorage]] = []
+    for argument, value in zip(arguments, values, strict=True):
+        tensor = next(iter(tensors_among([argument])), None)
+        start = None if argument is value or tensor is None else start_of(tensor)
+        own = None if start is None else memory.find(start)
+        extent = storage_extent(value) if isinstance(own, DeviceStorage) else None
+        if not isinstance(own, DeviceStorage) or extent is None or not own.may_be_unwritten:
+            continue
+        if extent[1] - extent[0] != own.nbytes or any(own is storage for storage, _ in lent):
+            continue
+        copy = UnwrittenStorage(_Lent(), extent[0], own.nbytes, 0, own.pattern, own.grain)
+        copy.take_over(own)
+        memory.put(copy)
+        lent.append((own, copy))
+    try:
+        yield
+    finally:
+        for own, copy in lent:
+            own.take_over(copy)
+            memory.take_away(copy.start)
 
 
 def _on_device(tensor: Any) -> bool:

@@ -23,6 +23,7 @@ import numpy as np
 from ttools.interpreter.runtime.support.native_offcuts import join_offcuts
 from ttools.sanitizer.memory import allocations
 from ttools.sanitizer.memory.bystanders import Bystander, Bystanders
+from ttools.sanitizer.memory.device_storages import filled_on_device
 from ttools.sanitizer.memory.host_storages import (
     filled_elsewhere,
     most_filled,
@@ -264,9 +265,8 @@ class UninitialisedMemory:
 
     def allocated_on_device(self, tensor: Any) -> None:
         """Fill the new storage of a tensor on a GPU, and remember it."""
-        from ttools.sanitizer.memory.device_storages import fill_on_device
-
-        fill_on_device(self, tensor)
+        if (storage := filled_on_device(tensor, self.new_pattern)) is not None:
+            self.put(storage)
 
     def _forget_dead(self) -> None:
         alive = {k: v for k, v in self._storages.items() if not v.reference.expired()}

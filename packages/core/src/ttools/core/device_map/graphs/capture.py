@@ -45,6 +45,7 @@ class Capture:
     Attributes:
         graph: what is captured.
         stream: where the capture began.
+        current_stream: returns the stream that the calling thread is on.
         inputs: hears of the tensors that are kept, if somebody wants to know whether they live.
         nodes: in the order of their making, which is that of a replay.
         states: of generators, as the script was given them, and what holds each in a replay.
@@ -52,6 +53,7 @@ class Capture:
 
     graph: Any
     stream: Any
+    current_stream: Callable[[], Any]
     inputs: Inputs | None = None
     nodes: list[Node] = field(default_factory=list)
     states: dict[bytes, list[Any]] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class Capture:
     def add(self, name: str, run: Callable[[], object]) -> None:
         """Adds a node on this thread's stream."""
         self.check()
-        stream = _current_stream().stream_id
+        stream = self.current_stream().stream_id
         with self._lock:
             self.nodes.append(Node(name, run))
             self._reached[stream][stream] = len(self.nodes)
@@ -152,7 +154,7 @@ def underway() -> Capture | None:
 def capturing() -> Capture | None:
     """The capture that what this thread does now becomes part of."""
     capture = _current
-    if capture is None or not capture.has(_current_stream()):
+    if capture is None or not capture.has(capture.current_stream()):
         return None
     return capture
 
@@ -173,9 +175,3 @@ def cuda_error(text: str) -> RuntimeError:
     kind = getattr(sys.modules["torch"], "AcceleratorError", RuntimeError)
     error: RuntimeError = kind(f"CUDA error: {text}")
     return error
-
-
-def _current_stream() -> Any:
-    from ttools.core.device_map.streams import current_stream
-
-    return current_stream()

@@ -70,7 +70,7 @@ class CUDAGraph:
                 "it's ok to replay them on the default stream.)"
             )
         self._inputs = Inputs() if check_input_liveness else None
-        begun = Capture(self, stream, self._inputs)
+        begun = Capture(self, stream, current_stream, self._inputs)
         capture.begin(begun)
         self._capture = begun
         self._pool = pool or (next(_pools), 0)
