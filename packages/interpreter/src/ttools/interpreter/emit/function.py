@@ -134,7 +134,7 @@ class Signature:
     parameter_count: int
 
 
-class Emitter(Integers):
+class Emitter:
     """State of one function being emitted.
 
     Args:
@@ -151,7 +151,7 @@ class Emitter(Integers):
         signature: Signature,
         prober: Prober | None,
     ) -> None:
-        super().__init__(b)
+        self.b, self.integers = b, Integers(b)
         self.plan, self.options, self.sites = plan, options, sites
         self.strides = StrideAnalysis()
         self.signature, self.prober = signature, prober
@@ -185,7 +185,7 @@ class Emitter(Integers):
     def set_scalar(self, value: Value, ssa: SSAValue, divisor: int = 1) -> None:
         self.scalars[value] = ssa
         if divisor > 1 and ssa.startswith("%"):
-            self.divisors[ssa] = divisor
+            self.integers.divisors[ssa] = divisor
 
     # ---- the arena
     def allocate(self, nbytes: int) -> int:
@@ -225,7 +225,7 @@ class Emitter(Integers):
         index = ZERO
         constant = slot.offset
         for axis, stride in zip(at, slot.strides, strict=True):
-            index = self.iadd(index, self.imul(axis.base, stride))
+            index = self.integers.add(index, self.integers.multiply(axis.base, stride))
             constant += axis.lanes[0] * stride * slot.stored_bytes
         return self._element_address(slot, index, constant)
 
@@ -382,7 +382,7 @@ class Emitter(Integers):
         if value.is_tensor:
             return self.evaluate(value, at)
         ssa = self.scalar(value)
-        return uniform(value.type, ssa, at[0].width if at else 1, self.divisor(ssa))
+        return uniform(value.type, ssa, at[0].width if at else 1, self.integers.divisor(ssa))
 
     def _evaluate(self, value: Value, at: Coords) -> Chunk:
         if self.plan.is_stored(value):
@@ -438,7 +438,7 @@ class Emitter(Integers):
     def add_uniform(self, chunk: Chunk, delta: SSAValue) -> Chunk:
         """Adds a scalar of the element's register type to every lane."""
         if isinstance(chunk, Affine):
-            base = self.iadd(chunk.base, delta)
+            base = self.integers.add(chunk.base, delta)
             exact = None
             if chunk.exact is not None:
                 inner = chunk.exact
@@ -458,7 +458,7 @@ class Emitter(Integers):
         return Vector(chunk.element, ssa)
 
     def known_divisor(self, base: SSAValue, chunk: Affine, addend: SSAValue) -> int:
-        return max(self.divisor(base), min(chunk.divisor, self.divisor(addend)))
+        return max(self.integers.divisor(base), min(chunk.divisor, self.integers.divisor(addend)))
 
     # ---- tiles
     def traversal(self, shape: tuple[int, ...]) -> Traversal:
@@ -501,7 +501,9 @@ class Emitter(Integers):
                 return slot.to_stored(self.b, self.vector(chunk))
 
         lanes = self.options.lanes
-        fill_transposed(self, slot, axis, lanes, stored_at, lambda at: self.slot_address(slot, at))
+        fill_transposed(
+            self.integers, slot, axis, lanes, stored_at, lambda at: self.slot_address(slot, at)
+        )
 
     def copy_slot(self, source: Slot, target: Slot) -> None:
         if source == target:

@@ -96,18 +96,18 @@ class LocatedBuilder(Builder):
         return super().define_function(name, head, lines, names, inline=inline)
 
     def emit(self, type: str, *parts: str) -> SSAValue:
-        """See `Instructions.emit`."""
+        """See `Builder.emit`."""
         result = super().emit(type, *parts)
         self._mark_last()
         return result
 
     def do(self, *parts: str) -> None:
-        """See `Instructions.do`."""
+        """See `Builder.do`."""
         super().do(*parts)
         self._mark_last()
 
     def record(self, instruction: Instruction) -> None:
-        """See `Instructions.record`."""
+        """See `Builder.record`."""
         super().record(instruction)
         self._mark_last()
 

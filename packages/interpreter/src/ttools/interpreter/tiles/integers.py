@@ -37,7 +37,7 @@ class Integers:
             return self.divisors.get(ssa, 1)
         return divisor_of_literal(int(ssa)) if ssa.lstrip("-").isdigit() else 1
 
-    def iadd(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
+    def add(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """Integer addition with literals folded and divisors tracked."""
         b = b if isinstance(b, SSAValue) else integer(b, a.type)
         if a == "0":
@@ -46,12 +46,12 @@ class Integers:
             return a
         return self._folded("add", operator.add, min, a, b)
 
-    def isub(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
+    def subtract(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """Integer subtraction with literals folded and divisors tracked."""
         b = b if isinstance(b, SSAValue) else integer(b, a.type)
         return a if b == "0" else self._folded("sub", operator.sub, min, a, b)
 
-    def imul(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
+    def multiply(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """Integer multiplication with literals folded and divisors tracked."""
         b = b if isinstance(b, SSAValue) else integer(b, a.type)
         if a == "1" or b == "0":
@@ -64,7 +64,7 @@ class Integers:
         """The i32 whose digits are given, the highest first, each with its number of values."""
         index = integer(0, "i32")
         for digit, extent in digits:
-            index = self.iadd(self.imul(index, extent), digit)
+            index = self.add(self.multiply(index, extent), digit)
         return index
 
     def _folded(
@@ -82,7 +82,7 @@ class Integers:
         self.divisors[ssa] = min(ANY_DIVISOR, of_divisors(self.divisor(a), self.divisor(b)))
         return ssa
 
-    def convert_int(self, value: SSAValue, target: str, *, signed: bool = True) -> SSAValue:
+    def convert(self, value: SSAValue, target: str, *, signed: bool = True) -> SSAValue:
         """Sign- or zero-extends or truncates a scalar, keeping its divisor."""
         if value.type == target:
             return value

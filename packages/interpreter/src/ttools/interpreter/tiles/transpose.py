@@ -22,7 +22,7 @@ def can_transpose(slot: Slot, axis: int, lanes: int) -> bool:
 
 
 def fill_transposed(
-    ints: Integers,
+    integers: Integers,
     slot: Slot,
     axis: int,
     lanes: int,
@@ -32,13 +32,13 @@ def fill_transposed(
     """Fills `slot` from chunks whose lanes lie along `axis`.
 
     Args:
-        ints: emits the index arithmetic.
+        integers: emits the index arithmetic.
         axis: the axis along which chunks are computed.
         lanes: the longest chunk.
         stored_at: emits a chunk, converted to what the slot holds.
         address_of: emits the address of the first lane of a chunk in the slot.
     """
-    b, last = ints.b, len(slot.shape) - 1
+    b, last = integers.b, len(slot.shape) - 1
     size = min(lanes, slot.shape[axis], slot.shape[last])
     still = (0,) * size
     along = tuple(range(size))
@@ -60,7 +60,7 @@ def fill_transposed(
             if k == fast:
                 axes.append(Axis(base, along, divisor))
             elif k == slow:
-                at = ints.iadd(base, position)
+                at = integers.add(base, position)
                 axes.append(Axis(at, still, 1 if position else divisor))
             else:
                 axes.append(Axis(base, still, ANY_DIVISOR if base == "0" else 1))

@@ -155,7 +155,7 @@ def iterations(e: Emitter) -> Iterator[SSAValue]:
     for counter, lower, step in e.iterations:
         way = b.binary("sub", counter, lower)
         iteration = b.binary("sdiv", way, step) if step != "1" else way
-        yield e.convert_int(iteration, "i64")
+        yield e.integers.convert(iteration, "i64")
 
 
 def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int) -> Shown:

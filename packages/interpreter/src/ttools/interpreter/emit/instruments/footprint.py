@@ -72,7 +72,7 @@ def _record_run(e: Emitter, site: ProbeSite, number: int, base: SSAValue, at: Co
     first = _first_position(e, site, at)
     if site.shape:
         origin = load(b, PROBE, record + OPEN_ORIGIN, "i64")
-        before = e.imul(e.convert_int(first, "i64"), site.size)
+        before = e.integers.multiply(e.integers.convert(first, "i64"), site.size)
         apart = b.binary("sub", base, before)
         own = b.binary("and", apart, site.size * prod(site.shape) - 1)
         goes_on = b.binary("and", goes_on, b.compare("icmp eq", own, origin))
@@ -103,4 +103,4 @@ def record_lanes(
 
 def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> SSAValue:
     """Where in the walk of the tile the base coordinates are."""
-    return e.linear_index((at[axis].base, site.shape[axis]) for axis in site.walk)
+    return e.integers.linear_index((at[axis].base, site.shape[axis]) for axis in site.walk)

@@ -79,7 +79,8 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
     tests = [_at_least(e, axis.step, integer(size, "i64")) for axis in axes]
     if len(axes) == 2:
         outer = [
-            _at_least(e, rows.step, e.iadd(run.span, size)) for run, rows in (axes, axes[::-1])
+            _at_least(e, rows.step, e.integers.add(run.span, size))
+            for run, rows in (axes, axes[::-1])
         ]
         ways = [e.b.binary("and", one, two) for one, two in zip(tests, outer, strict=True)]
         tests = [e.b.binary("or", ways[0], ways[1])]
@@ -92,13 +93,13 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
 def _axis(e: Emitter, hull: Hull, axis: int) -> _Axis:
     step = hull.form.steps[axis]
     if step.startswith("%"):
-        step = _greater(e, step, e.isub(integer(0, "i64"), step))
+        step = _greater(e, step, e.integers.subtract(integer(0, "i64"), step))
     else:
         step = integer(abs(int(step)), "i64")
-    last = e.iadd(e.isub(hull.box.end(axis), hull.box.first(axis)), -1)
+    last = e.integers.add(e.integers.subtract(hull.box.end(axis), hull.box.first(axis)), -1)
     # Where a mask leaves nothing, the ends may lie anywhere.
     last = _greater(e, last, integer(0, "i64")) if last.startswith("%") else last
-    return _Axis(step, e.imul(step, last))
+    return _Axis(step, e.integers.multiply(step, last))
 
 
 def _greater(e: Emitter, a: SSAValue, b: SSAValue) -> SSAValue:

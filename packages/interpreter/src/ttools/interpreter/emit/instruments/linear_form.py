@@ -71,7 +71,7 @@ class FormDomain(Integers[Form]):
             first = self._form(initial, depth + 1)
             if first is None:
                 return None
-            moved = Form(self.e.convert_int(delta, "i64"), self._still(value))
+            moved = Form(self.e.integers.convert(delta, "i64"), self._still(value))
             return self._in_type(value, self._plus(first, moved))
         op = value.defining_op
         if op is None or op in self.e.plan.lane_swaps:
@@ -101,14 +101,14 @@ class FormDomain(Integers[Form]):
             if axis is not None:
                 steps[axis] = step
             elif lanes.fixed[n]:
-                base = self.e.iadd(base, self.e.imul(step, lanes.fixed[n]))
+                base = self.e.integers.add(base, self.e.integers.multiply(step, lanes.fixed[n]))
         return Form(base, tuple(steps))
 
     def _scalar(self, value: Value) -> Form | None:
         integer_ = isinstance(value.type, PointerType) or width_of(value) > 1
         if not integer_ or value not in self.e.scalars:
             return None
-        return Form(self.e.convert_int(self.e.scalar(value), "i64"), ())
+        return Form(self.e.integers.convert(self.e.scalar(value), "i64"), ())
 
     def _still(self, value: Value | None) -> tuple[SSAValue, ...]:
         return (_ZERO,) * len(shape_of(value.type)) if value is not None else ()
@@ -172,13 +172,13 @@ class FormDomain(Integers[Form]):
         return self._in_type(self._result, form)
 
     def _plus(self, a: Form, b: Form, *, sign: int = 1) -> Form:
-        add = self.e.iadd if sign > 0 else self.e.isub
+        add = self.e.integers.add if sign > 0 else self.e.integers.subtract
         steps = (add(x, y) for x, y in zip(a.steps, b.steps, strict=True))
         return Form(add(a.base, b.base), tuple(steps))
 
     def _times(self, form: Form, factor: SSAValue) -> Form:
-        steps = (self.e.imul(step, factor) for step in form.steps)
-        return Form(self.e.imul(form.base, factor), tuple(steps))
+        steps = (self.e.integers.multiply(step, factor) for step in form.steps)
+        return Form(self.e.integers.multiply(form.base, factor), tuple(steps))
 
     # ---- what must hold
     def ends(self, form: Form, shape: Sequence[int]) -> tuple[SSAValue, SSAValue]:
@@ -187,9 +187,9 @@ class FormDomain(Integers[Form]):
         for step, extent in zip(form.steps, shape, strict=True):
             if step == "0" or extent == 1:
                 continue
-            way = self.e.imul(step, extent - 1)
-            low = self.e.iadd(low, self.lesser(way, _ZERO))
-            high = self.e.iadd(high, self.greater(way, _ZERO))
+            way = self.e.integers.multiply(step, extent - 1)
+            low = self.e.integers.add(low, self.lesser(way, _ZERO))
+            high = self.e.integers.add(high, self.greater(way, _ZERO))
         return low, high
 
     def lesser(self, a: SSAValue, b: SSAValue) -> SSAValue:

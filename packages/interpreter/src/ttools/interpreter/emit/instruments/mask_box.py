@@ -130,8 +130,8 @@ class MaskBox:
     def _bound(self, axis: int, gap: Form, step: SSAValue, predicate: str) -> None:
         e = self.linear.e
         which, more = (_RISING if step == "1" else _FALLING)[predicate]
-        end = e.isub(integer(0, "i64"), gap.base) if step == "1" else gap.base
-        end = e.iadd(end, more)
+        end = e.integers.subtract(integer(0, "i64"), gap.base) if step == "1" else gap.base
+        end = e.integers.add(end, more)
         if which == "end":
             self.ends[axis] = self.linear.lesser(end, self.end(axis))
         else:

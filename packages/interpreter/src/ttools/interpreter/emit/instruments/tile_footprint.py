@@ -49,7 +49,7 @@ class _Axis:
 
     def joined(self, e: Emitter, outer: _Axis) -> _Axis:
         """Both as one, if the outer one continues the steps of this one."""
-        first, end = (e.imul(n, self.extent) for n in (outer.first, outer.end))
+        first, end = (e.integers.multiply(n, self.extent) for n in (outer.first, outer.end))
         extent = self.extent * outer.extent
         return replace(self, extent=extent, first=first, end=end)
 
@@ -72,14 +72,14 @@ def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> W
     b, (run, rows) = e.b, axes
     start, lane = whole.hull.form.base, integer(0, "i64")
     for axis in (run, rows):
-        start = e.iadd(start, e.imul(axis.step, axis.first))
-        lane = e.iadd(lane, e.imul(integer(axis.lanes, "i64"), axis.first))
+        start = e.integers.add(start, e.integers.multiply(axis.step, axis.first))
+        lane = e.integers.add(lane, e.integers.multiply(integer(axis.lanes, "i64"), axis.first))
     active = whole.inside
     if whole.hull.idle is not None:
         active = b.binary("and", active, b.binary("xor", whole.hull.idle, TRUE))
-    count = b.select(active, e.isub(rows.end, rows.first), 0)
-    bytes_ = e.imul(e.isub(run.end, run.first), site.size)
-    arguments = [integer(number, "i32"), start, bytes_, e.convert_int(lane, "i32"), count]
+    count = b.select(active, e.integers.subtract(rows.end, rows.first), 0)
+    bytes_ = e.integers.multiply(e.integers.subtract(run.end, run.first), site.size)
+    arguments = [integer(number, "i32"), start, bytes_, e.integers.convert(lane, "i32"), count]
     call(b, "footprint_tile", *arguments, rows.step, integer(rows.lanes, "i32"))
     return replace(whole, logged=True)
 

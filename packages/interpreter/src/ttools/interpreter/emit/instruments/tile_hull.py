@@ -57,14 +57,14 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
     for axis, step in enumerate(form.steps):
         if step == "0":
             continue
-        low = e.imul(step, box.first(axis))
-        high = e.imul(step, e.iadd(box.end(axis), -1))
+        low = e.integers.multiply(step, box.first(axis))
+        high = e.integers.multiply(step, e.integers.add(box.end(axis), -1))
         if step.startswith("%"):
             low, high = linear.lesser(low, high), linear.greater(low, high)
         elif int(step) < 0:
             low, high = high, low
-        start = e.iadd(start, low)
-        span = e.iadd(span, e.isub(high, low))
+        start = e.integers.add(start, low)
+        span = e.integers.add(span, e.integers.subtract(high, low))
     guard = None
     for each in dict.fromkeys(linear.guards):
         guard = each if guard is None else e.b.binary("and", guard, each)

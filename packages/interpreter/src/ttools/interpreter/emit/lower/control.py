@@ -48,7 +48,11 @@ def for_loop(e: Emitter, op: Operation) -> None:
     b.start(header)
     phis = [b.open_phi("p", value, before) for value in start]
     counter, *carried = (phi.value for phi in phis)
-    e.set_scalar(induction, counter, min(e.divisor(e.scalar(lower)), e.divisor(e.scalar(step))))
+    e.set_scalar(
+        induction,
+        counter,
+        min(e.integers.divisor(e.scalar(lower)), e.integers.divisor(e.scalar(step))),
+    )
     for n, name in zip([*scalars], carried, strict=False):
         e.set_scalar(arguments[n], name)
         e.set_scalar(op.results[n], name)
@@ -154,8 +158,8 @@ def _moved(e: Emitter, argument: Value, delta: SSAValue) -> SSAValue:
             chunk = e.evaluate(addend, origin(len(shape_of(addend.type))))
         step = e.vector(chunk)
         if isinstance(element, PointerType):
-            step = e.imul(e.convert_int(step, "i64"), byte_size(element.pointee))
-        delta = e.iadd(delta, step)
+            step = e.integers.multiply(e.integers.convert(step, "i64"), byte_size(element.pointee))
+        delta = e.integers.add(delta, step)
     return delta
 
 

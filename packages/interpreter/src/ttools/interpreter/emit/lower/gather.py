@@ -38,12 +38,12 @@ def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     )
     linear: Chunk = uniform(IntegerType(32), ZERO, width)
     for a, stride in zip(where, slot.strides, strict=True):
-        base = e.imul(a.base, stride)
+        base = e.integers.multiply(a.base, stride)
         lanes = tuple(n * stride for n in a.lanes)
         assert isinstance(linear, Affine)
         linear = Affine(
             IntegerType(32),
-            e.iadd(linear.base, base),
+            e.integers.add(linear.base, base),
             tuple(x + y for x, y in zip(linear.lanes, lanes, strict=True)),
         )
     scaled = e.b.binary("mul", safe, slot.strides[axis])

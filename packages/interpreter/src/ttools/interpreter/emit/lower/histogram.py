@@ -27,7 +27,7 @@ def histogram(e: Emitter, op: Operation) -> None:
             if mask is not None:
                 inside = b.binary("and", inside, e.vector(e.operand(mask, at)))
         with b.only_if(inside, "count", "counted"):
-            wide = e.convert_int(value, "i64", signed=False)
+            wide = e.integers.convert(value, "i64", signed=False)
             base = b.offset(ARENA, slot.offset)
             p = b.element(slot.stored_type, base, wide)
             old = b.load(slot.stored_type, p)

@@ -36,7 +36,7 @@ def both_guards(e: Emitter, a: SSAValue | None, b: SSAValue | None) -> SSAValue 
 def combine(e: Emitter, name: str, a: Affine, b: Affine) -> Affine:
     """A ± b as one affine form; exact in modular arithmetic."""
     sign = 1 if name == "add" else -1
-    base = (e.iadd if name == "add" else e.isub)(a.base, b.base)
+    base = (e.integers.add if name == "add" else e.integers.subtract)(a.base, b.base)
     bits = int(base.type[1:])
     lanes = tuple(wrap_signed(x + sign * y, bits) for x, y in zip(a.lanes, b.lanes, strict=True))
     guard = both_guards(e, a.guard, b.guard)
@@ -46,7 +46,7 @@ def combine(e: Emitter, name: str, a: Affine, b: Affine) -> Affine:
         def exact() -> SSAValue:
             return e.b.binary(name, e.vector(a), e.vector(b))
 
-    divisor = max(e.divisor(base), min(a.divisor, b.divisor))
+    divisor = max(e.integers.divisor(base), min(a.divisor, b.divisor))
     return Affine(a.element, base, lanes, divisor, guard, exact)
 
 
@@ -71,10 +71,10 @@ def mul(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         a, b = b, a
     if not a.is_uniform or (any(b.lanes) and a.base.startswith("%")):
         return _fallback(e, op, at)
-    base = e.imul(a.base, b.base)
+    base = e.integers.multiply(a.base, b.base)
     factor = int(a.base) if a.base.is_literal else 0
     lanes = tuple(wrap_signed(n * factor, int(base.type[1:])) for n in b.lanes)
-    divisor = max(e.divisor(base), min(1 << 62, a.divisor * b.divisor))
+    divisor = max(e.integers.divisor(base), min(1 << 62, a.divisor * b.divisor))
     exact: Closure | None = None
     if b.guard is not None:
 
@@ -91,7 +91,7 @@ def shift_left(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         bits = int(a.base.type[1:])
         if b.base.isdigit() and int(b.base) < bits:
             factor = 1 << int(b.base)
-            base = e.imul(a.base, wrap_signed(factor, bits))
+            base = e.integers.multiply(a.base, wrap_signed(factor, bits))
             lanes = tuple(wrap_signed(n * factor, bits) for n in a.lanes)
             return Affine(a.element, base, lanes, min(1 << 62, a.divisor * factor))
     return _fallback(e, op, at)
@@ -112,7 +112,7 @@ def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = T
     target_type = register_type(target)
     if register_type(chunk.element) == target_type:
         return Affine(target, chunk.base, chunk.lanes, chunk.divisor, chunk.guard, chunk.exact)
-    base = e.convert_int(chunk.base, target_type, signed=signed)
+    base = e.integers.convert(chunk.base, target_type, signed=signed)
     low, high = min(chunk.lanes), max(chunk.lanes)
     guard, exact = chunk.guard, chunk.exact
     if not (low >= 0 and high < chunk.divisor) or guard is not None:
@@ -153,7 +153,7 @@ def truncate(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         return _fallback(e, op, at)
     target_type = register_type(target)
     bits = int(target_type[1:])
-    base = e.convert_int(chunk.base, target_type)
+    base = e.integers.convert(chunk.base, target_type)
     return Affine(target, base, tuple(wrap_signed(n, bits) for n in chunk.lanes), chunk.divisor)
 
 
@@ -174,7 +174,7 @@ def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
     if op.name in ("arith.remsi", "arith.remui"):
         return _divided(e, op, a, n, rest=base, base=base, lanes=a.lanes)
-    rest = e.isub(a.base, e.imul(base, n.base))
+    rest = e.integers.subtract(a.base, e.integers.multiply(base, n.base))
     return _divided(e, op, a, n, rest=rest, base=base, lanes=(0,) * a.width)
 
 
@@ -262,7 +262,7 @@ def _scaled(e: Emitter, offset: Affine, size: int) -> Affine:
 
     return Affine(
         offset.element,
-        e.imul(offset.base, size),
+        e.integers.multiply(offset.base, size),
         tuple(n * size for n in offset.lanes),
         min(1 << 62, offset.divisor * size),
         offset.guard,

@@ -95,7 +95,7 @@ def assert_(e: Emitter, op: Operation) -> None:
         with e.fresh_memo():
             ok = e.vector(e.operand(condition, at))
             digits = zip((axis.base for axis in at), shape, strict=True)
-            linear = e.convert_int(e.linear_index(digits), "i64")
+            linear = e.integers.convert(e.integers.linear_index(digits), "i64")
         b = e.b
         fails, fine = b.label("failed"), b.label("held")
         b.cond_branch(ok, fine, fails)

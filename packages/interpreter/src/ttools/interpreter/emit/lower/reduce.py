@@ -158,7 +158,7 @@ def _reduce_along(
     loop = Loop(e.b, walk.shape[axis], step * count, [start] * count)
     partials = []
     for n in range(count):
-        base = e.iadd(loop.index, n * step)
+        base = e.integers.add(loop.index, n * step)
         partials.append(apply_region(e, op, [loop.carried[n], *chunk(base)], walk.width)[0])
     loop.close(partials)
     partials = loop.results
@@ -260,8 +260,8 @@ def _scan_along(
         loop = Loop(e.b, extent, step, start)
         base = loop.index
         if reverse:
-            base = e.isub(integer(extent - step, "i32"), loop.index)
-            e.divisors[base] = step
+            base = e.integers.subtract(integer(extent - step, "i32"), loop.index)
+            e.integers.divisors[base] = step
     at = _coords(walk, axis, base, axes)
     values = _inputs(e, op, at)
     values = _scan_lanes(e, op, walk, axis, values, reverse=reverse)

@@ -106,7 +106,7 @@ def make_range(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     (axis,) = at
     start = op.attributes["start"]
     assert isinstance(start, int)
-    base = e.iadd(axis.base, start)
+    base = e.integers.add(axis.base, start)
     divisor = min(axis.divisor, divisor_of_literal(start))
     return Affine(IntegerType(32), base, axis.lanes, divisor)
 
@@ -115,7 +115,7 @@ def make_range(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 def splat(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     (source,) = op.operands
     ssa = e.scalar(source)
-    return uniform(source.type, ssa, at[0].width if at else 1, e.divisor(ssa))
+    return uniform(source.type, ssa, at[0].width if at else 1, e.integers.divisor(ssa))
 
 
 @fused("tt.reshape", "ttg.convert_layout")
@@ -138,7 +138,7 @@ def reshape_coords(
     base, lanes, bits = ZERO, [0] * width, 0
     for k, (axis, extent) in enumerate(zip(at, shape, strict=True)):
         stride = prod(shape[k + 1 :])
-        base = e.iadd(base, e.imul(axis.base, stride))
+        base = e.integers.add(base, e.integers.multiply(axis.base, stride))
         lanes = [n + lane * stride for n, lane in zip(lanes, axis.lanes, strict=True)]
         bits |= _bits_of_base(axis, extent) * stride
     where = []
