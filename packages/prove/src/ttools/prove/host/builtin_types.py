@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ttools.prove.host.floats import SymbolicFloat
-from ttools.prove.host.paths import SymbolicInt, cdiv
+from ttools.prove.host.paths import SymbolicFloat, SymbolicInt, cdiv
 
 
 class _StandIn(type):

@@ -8,18 +8,19 @@ from types import BuiltinFunctionType
 from typing import Any
 
 import torch
-from torch._library.custom_ops import OPDEFS
 
 from ttools.ir.expr import Expr, as_expr
-from ttools.prove.host.operators import OPERATORS, where
+from ttools.prove.host.operators import FACTORIES, FUNCTIONS, where
 from ttools.prove.host.paths import NotModelledError, cdiv, expr_of, symbolic_int
 from ttools.prove.host.shapes import flat, keeps_order, like_strides
 from ttools.prove.host.storage import INDEX
 from ttools.prove.host.tensors import (
     FakeTensor,
+    call_function,
     constant_content,
     joined_content,
     make,
+    written_to,
 )
 
 
@@ -123,19 +124,21 @@ def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> FakeTensor:
     return make(tuple(size), _dtype(kwargs), strides=tuple(stride))
 
 
-FACTORIES: dict[str, Callable[..., Any]] = {
-    "zeros": _filled(0),
-    "ones": _filled(1),
-    "empty": _empty,
-    "rand": _random,
-    "randn": _random,
-    "full": _full,
-    "arange": _arange,
-    "randint": _randint,
-    "randperm": _randperm,
-    "tensor": _tensor,
-    "empty_strided": _empty_strided,
-}
+FACTORIES.update(
+    {
+        "zeros": _filled(0),
+        "ones": _filled(1),
+        "empty": _empty,
+        "rand": _random,
+        "randn": _random,
+        "full": _full,
+        "arange": _arange,
+        "randint": _randint,
+        "randperm": _randperm,
+        "tensor": _tensor,
+        "empty_strided": _empty_strided,
+    }
+)
 
 
 def _like(make_one: Callable[..., Any]) -> Callable[..., Any]:
@@ -192,73 +195,23 @@ def _pad(tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> Fa
     return found
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **LIKE,
-    "pad": _pad,
-    "randint_like": _randint_like,
-    "cat": _cat,
-    "concat": _cat,
-    "stack": _stack,
-}
-_METHODS = frozenset(
-    (
-        *("argsort", "sort", "cumsum", "permute", "transpose", "swapaxes", "unsqueeze", "squeeze"),
-        *("flatten", "reshape", "narrow", "split", "chunk", "unbind", "select", "flip", "clone"),
-        *("numel", "as_strided", "ravel", "t", "clamp", "diagonal", "movedim", "tile", "repeat"),
-        *("unflatten", "repeat_interleave"),
-    )
+FUNCTIONS.update(
+    {
+        **LIKE,
+        "pad": _pad,
+        "randint_like": _randint_like,
+        "cat": _cat,
+        "concat": _cat,
+        "stack": _stack,
+    }
 )
-
-
-def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What a function of torch gives for fake tensors.
-
-    Raises:
-        NotModelledError: it is not known.
-    """
-    name = getattr(function, "__name__", str(function))
-    operator = getattr(
-        getattr(function, "overloadpacket", function), "_qualified_op_name", "aten::"
-    )
-    if not operator.startswith("aten::"):
-        return _custom(operator)(*args, **kwargs)
-    if kwargs.get("out") is not None:
-        return _written(call_function, function, args, **kwargs)
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name](*args, **kwargs)
-    method = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
-    if args and type(args[0]) is FakeTensor and (name in _METHODS or method != name):
-        return getattr(args[0], method)(*args[1:], **kwargs)
-    if name in OPERATORS and args and type(args[0]) is FakeTensor:
-        return OPERATORS[name](*args, **kwargs)
-    raise NotModelledError(f"`torch.{name}` of host code")
-
-
-def _custom(operator: str) -> Callable[..., Any]:
-    """The Python function that an operator of the user's is."""
-    if operator not in OPDEFS:
-        raise NotModelledError(f"the operator `{operator}` of host code")
-    return OPDEFS[operator]._init_fn  # type: ignore[no-any-return]
-
-
-def _written(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) -> Any:
-    """The tensor of `out=`, once it holds what a function makes."""
-    if make_one is call_function:
-        found = make_one(*args, kwargs)
-    else:
-        found = make_one(*args, **{"dtype": out.dtype, **kwargs})
-    same_shape = [*map(expr_of, found.shape)] == [*map(expr_of, out.shape)]
-    if type(found) is not FakeTensor or found.dtype != out.dtype or not same_shape:
-        raise NotModelledError("`out=` of another shape or type than the result")
-    storage = found.storage
-    return out._filled(storage.content, storage.value, storage.random)
 
 
 def _may_write(make_one: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
             return make_one(*args, **kwargs)
-        return _written(make_one, *args, out=out, **kwargs)
+        return written_to(make_one, *args, out=out, **kwargs)
 
     return call
 

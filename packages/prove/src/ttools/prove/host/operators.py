@@ -6,15 +6,17 @@ Names are torch's, as methods and as functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ttools.prove.host.paths import NotModelledError, expr_of
 from ttools.prove.host.shapes import contiguous_strides, like_strides
 
-if TYPE_CHECKING:
-    from ttools.prove.host.tensors import FakeTensor
+#: Functions of torch that make tensors, which `factories.py` registers.
+FACTORIES: dict[str, Callable[..., Any]] = {}
+#: Other functions of torch that take tensors and are no methods, which it registers as well.
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 #: Of one tensor; of integers they give integers.
 _UNARY = ("abs", "neg", "relu", "square", "sign", "clamp", "clamp_min", "clamp_max")
@@ -55,14 +57,14 @@ def broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _made(shape: Sequence[Any], dtype: torch.dtype) -> FakeTensor:
-    from ttools.prove.host.tensors import make
-
-    return make(shape, dtype)
-
-
 def _as_float(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype.is_floating_point else torch.get_default_dtype()
+
+
+def _new(args: Sequence[Any], shape: Sequence[Any], dtype: torch.dtype) -> Any:
+    """Return a new tensor, as the first tensor among the arguments makes it."""
+    first = next(a for a in args if isinstance(a, torch.Tensor))
+    return first.new_empty(shape, dtype=dtype)
 
 
 def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
@@ -83,18 +85,19 @@ def _operands(args: Sequence[Any]) -> tuple[tuple[Any, ...], torch.dtype]:
     return broadcast([t.shape for t in tensors]), dtype
 
 
-def _elementwise(kind: Callable[[torch.dtype], torch.dtype]) -> Callable[..., FakeTensor]:
-    def function(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> FakeTensor:
+def _elementwise(kind: Callable[[torch.dtype], torch.dtype]) -> Callable[..., Any]:
+    def function(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
         if "out" in kwargs:
             raise NotModelledError("an operator with `out=`")
-        shape, found = _operands((*args, *kwargs.values()))
-        return _made(shape, dtype or kind(found))
+        operands = (*args, *kwargs.values())
+        shape, joint = _operands(operands)
+        return _new(operands, shape, dtype or kind(joint))
 
     return function
 
 
-def _reduction(name: str) -> Callable[..., FakeTensor]:
-    def function(tensor: Any, *args: Any, **kwargs: Any) -> FakeTensor:
+def _reduction(name: str) -> Callable[..., Any]:
+    def function(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if name == "norm" and args:
             kwargs["p"], *rest = args
             args = tuple(rest)
@@ -108,7 +111,7 @@ def _reduction(name: str) -> Callable[..., FakeTensor]:
         shape = [
             1 if n in gone else e for n, e in enumerate(tensor.shape) if keeps or n not in gone
         ]
-        return _made(shape, kwargs.get("dtype") or _reduced_type(name, tensor.dtype))
+        return _new([tensor], shape, kwargs.get("dtype") or _reduced_type(name, tensor.dtype))
 
     return function
 
@@ -121,7 +124,7 @@ def _reduced_type(name: str, dtype: torch.dtype) -> torch.dtype:
     return dtype
 
 
-def where(condition: Any, *choices: Any, **others: Any) -> FakeTensor:
+def where(condition: Any, *choices: Any, **others: Any) -> Any:
     """`torch.where`, which C code does not ask fake tensors about where a choice is a number."""
     if len(choices) != 2 or others:
         raise NotModelledError("`torch.where` with these arguments")
@@ -129,12 +132,12 @@ def where(condition: Any, *choices: Any, **others: Any) -> FakeTensor:
     if not tensors:
         raise NotModelledError("`torch.where` of two numbers")
     shape = _operands([condition, *tensors])[0]
-    return _made(shape, _operands(choices)[1])
+    return _new(tensors, shape, _operands(choices)[1])
 
 
-def _in_place(tensor: Any, *_: Any, **__: Any) -> FakeTensor:
+def _in_place(tensor: Any, *_: Any, **__: Any) -> Any:
     tensor.storage.forget()
-    return tensor  # type: ignore[no-any-return]
+    return tensor
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {

@@ -25,6 +25,8 @@ from ttools.ir.expr import (
 
 #: Floats that are that many parts of an integer times a size are exact, too.
 _FEW_PARTS = 1 << 10
+#: Floats hold integers up to here exactly.
+_EXACT_FLOATS = 1 << 52
 
 
 class NotModelledError(TtoolsError):
@@ -148,25 +150,13 @@ def _binary(
     return forward, backward
 
 
-def _float(value: Callable[[], float]) -> Any:
-    from ttools.prove.host.floats import SymbolicFloat
-
-    return SymbolicFloat(value)
-
-
-def _ratio(p: Expr, d: Expr) -> Any:
-    from ttools.prove.host.floats import Ratio
-
-    return Ratio(p, d)
-
-
 def _with_float(size: SymbolicInt, other: float, function: Callable[[Any, Any], Any]) -> Any:
     """What a size and a float give: a quotient of integers where that is exact."""
     if function is operator.mul and type(other) is float and math.isfinite(other):
         numerator, denominator = other.as_integer_ratio()
         if denominator <= _FEW_PARTS:
-            return _ratio(size.expr * numerator, as_expr(denominator))
-    return _float(lambda: function(float(size), float(other)))
+            return Ratio(size.expr * numerator, as_expr(denominator))
+    return SymbolicFloat(lambda: function(float(size), float(other)))
 
 
 def _is_integer(value: Any) -> bool:
@@ -333,17 +323,17 @@ class SymbolicInt:
 
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, float):
-            return _float(lambda: float(self) / float(other))
-        return _ratio(self.expr, expr_of(other)) if _is_integer(other) else NotImplemented
+            return SymbolicFloat(lambda: float(self) / float(other))
+        return Ratio(self.expr, expr_of(other)) if _is_integer(other) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Any:
         if isinstance(other, float):
-            return _float(lambda: float(other) / float(self))
-        return _ratio(expr_of(other), self.expr) if _is_integer(other) else NotImplemented
+            return SymbolicFloat(lambda: float(other) / float(self))
+        return Ratio(expr_of(other), self.expr) if _is_integer(other) else NotImplemented
 
     def __pow__(self, other: Any) -> Any:
         if isinstance(other, float):
-            return _float(lambda: float(self) ** float(other))
+            return SymbolicFloat(lambda: float(self) ** float(other))
         return self._int_pow(other)
 
     def __neg__(self) -> Any:
@@ -407,3 +397,81 @@ def next_power(n: Any) -> Any:
         if value:
             path.ask(expr - (value // 2 + 1 if value > 1 else 1), "ge")
     return value
+
+
+# ---- floats that depend on sizes: integers made of them are exact
+
+
+def _float_binary(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    def forward(self: SymbolicFloat, other: Any) -> Any:
+        return SymbolicFloat(lambda: function(float(self), float(other)))
+
+    def backward(self: SymbolicFloat, other: Any) -> Any:
+        return SymbolicFloat(lambda: function(float(other), float(self)))
+
+    return forward, backward
+
+
+def _of_float(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: SymbolicFloat, *arguments: Any) -> Any:
+        return function(float(self), *arguments)
+
+    return method
+
+
+class SymbolicFloat:
+    """A float that depends on the sizes; asked for its value, it has that of the pilot."""
+
+    def __init__(self, value: Callable[[], float]) -> None:
+        self._value = value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return float
+
+    def __float__(self) -> float:
+        return self._value()
+
+    __add__, __radd__ = _float_binary(operator.add)
+    __sub__, __rsub__ = _float_binary(operator.sub)
+    __mul__, __rmul__ = _float_binary(operator.mul)
+    __truediv__, __rtruediv__ = _float_binary(operator.truediv)
+    __pow__, __rpow__ = _float_binary(operator.pow)
+
+    def __neg__(self) -> SymbolicFloat:
+        return SymbolicFloat(lambda: -float(self))
+
+    __eq__ = _of_float(operator.eq)
+    __lt__, __le__ = _of_float(operator.lt), _of_float(operator.le)
+    __gt__, __ge__ = _of_float(operator.gt), _of_float(operator.ge)
+    __hash__, __repr__ = _of_float(hash), _of_float(repr)
+    __getattr__ = _of_float(getattr)
+    __round__, __ceil__ = _of_float(round), _of_float(math.ceil)
+    __floor__ = _of_float(math.floor)
+    __int__ = __trunc__ = _of_float(int)
+
+
+class Ratio(SymbolicFloat):
+    """A quotient of sizes as a float; exact when it is rounded to an integer below 2**52."""
+
+    def __init__(self, p: Expr, d: Expr) -> None:
+        super().__init__(lambda: current_path().pin(p) / current_path().pin(d))
+        self._p, self._d = p, d
+
+    def _rounded(self, up: bool) -> Any:
+        path = current_path()
+        below = path.ask(as_expr(_EXACT_FLOATS) - self._p, "ge")
+        if not (below and path.ask(self._p, "ge") and path.ask(self._d - 1, "ge")):
+            raise NotModelledError("a float quotient of numbers that floats do not hold exactly")
+        return symbolic_int(floordiv(self._p + self._d - 1 if up else self._p, self._d))
+
+    def __ceil__(self) -> Any:
+        return self._rounded(True)
+
+    def __floor__(self) -> Any:
+        return self._rounded(False)
+
+    __trunc__ = __floor__
+
+    def __int__(self) -> int:
+        return int(self._rounded(False))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch._library.custom_ops import OPDEFS
 
 from ttools.ir.expr import (
     Expr,
@@ -22,7 +23,7 @@ from ttools.ir.expr import (
     modulo,
     substitute,
 )
-from ttools.prove.host.operators import OPERATORS
+from ttools.prove.host.operators import FACTORIES, FUNCTIONS, OPERATORS
 from ttools.prove.host.paths import NotModelledError, expr_of, symbolic_int
 from ttools.prove.host.shapes import (
     contiguous_strides,
@@ -584,8 +585,6 @@ class FakeTensor:
         if name in OPERATORS:
             return functools.partial(OPERATORS[name], self)
         if name.startswith("new_"):
-            from ttools.prove.host.factories import FACTORIES
-
             make_one = FACTORIES.get(name.removeprefix("new_"))
             if make_one is not None:
                 return lambda *a, **k: make_one(*a, **{"dtype": self.dtype, **k})
@@ -603,9 +602,61 @@ class FakeTensor:
     def __torch_function__(
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        from ttools.prove.host.factories import call_function
-
         return call_function(function, args, kwargs or {})
+
+
+_METHODS = frozenset(
+    (
+        *("argsort", "sort", "cumsum", "permute", "transpose", "swapaxes", "unsqueeze", "squeeze"),
+        *("flatten", "reshape", "narrow", "split", "chunk", "unbind", "select", "flip", "clone"),
+        *("numel", "as_strided", "ravel", "t", "clamp", "diagonal", "movedim", "tile", "repeat"),
+        *("unflatten", "repeat_interleave"),
+    )
+)
+
+
+def call_function(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What a function of torch gives for fake tensors.
+
+    Raises:
+        NotModelledError: it is not known.
+    """
+    name = getattr(function, "__name__", str(function))
+    operator = getattr(
+        getattr(function, "overloadpacket", function), "_qualified_op_name", "aten::"
+    )
+    if not operator.startswith("aten::"):
+        return _custom(operator)(*args, **kwargs)
+    if kwargs.get("out") is not None:
+        return written_to(call_function, function, args, **kwargs)
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](*args, **kwargs)
+    method = {"add": "__add__", "sub": "__sub__", "mul": "__mul__"}.get(name, name)
+    if args and type(args[0]) is FakeTensor and (name in _METHODS or method != name):
+        return getattr(args[0], method)(*args[1:], **kwargs)
+    if name in OPERATORS and args and type(args[0]) is FakeTensor:
+        return OPERATORS[name](*args, **kwargs)
+    raise NotModelledError(f"`torch.{name}` of host code")
+
+
+def _custom(operator: str) -> Callable[..., Any]:
+    """The Python function that an operator of the user's is."""
+    if operator not in OPDEFS:
+        raise NotModelledError(f"the operator `{operator}` of host code")
+    return OPDEFS[operator]._init_fn  # type: ignore[no-any-return]
+
+
+def written_to(make_one: Callable[..., Any], *args: Any, out: Any, **kwargs: Any) -> Any:
+    """The tensor of `out=`, once it holds what a function makes."""
+    if make_one is call_function:
+        found = make_one(*args, kwargs)
+    else:
+        found = make_one(*args, **{"dtype": out.dtype, **kwargs})
+    same_shape = [*map(expr_of, found.shape)] == [*map(expr_of, out.shape)]
+    if type(found) is not FakeTensor or found.dtype != out.dtype or not same_shape:
+        raise NotModelledError("`out=` of another shape or type than the result")
+    storage = found.storage
+    return out._filled(storage.content, storage.value, storage.random)
 
 
 def make(
