@@ -46,13 +46,13 @@ Kinds: TypeAlias = "Mapping[str, Kind]"
 SHARED_KINDS: Kinds = {
     "config_failed": Kind(
         severity="warning",
-        meaning="A configuration of an autotuned kernel does not compile, or raises; a note where "
-        "Triton's tuner passes over it, too.",
+        meaning="A configuration of an autotuned kernel does not compile or raises an "
+        "exception; a note if Triton's autotuner skips it, too.",
     ),
     "not_restored": Kind(
         severity="warning",
-        meaning="Each launch of an autotuned kernel changes a tensor that it reads, and the tuner, "
-        "which makes many to time its configurations, does not put it back.",
+        meaning="An autotuned kernel changes a tensor that it reads, and the autotuner, "
+        "which launches it many times, does not restore the tensor.",
         help="name the argument in `restore_value` of triton.autotune, or in `reset_to_zero` if it "
         "begins with zeros",
     ),

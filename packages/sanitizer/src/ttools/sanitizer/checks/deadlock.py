@@ -44,8 +44,9 @@ class Deadlock(Check):
     kinds: ClassVar[Kinds] = {
         "deadlock": Kind(
             severity="error",
-            meaning="Programs wait for each other, or take locks in orders that may make them; a "
-            "warning when one waits for a program that need not be running.",
+            meaning="Programs wait for each other, or take locks in orders that can lead to a "
+            "deadlock; a warning if a program waits for another one that need not be "
+            "running.",
         ),
         "divergent_barrier": Kind(
             severity="error",

@@ -34,8 +34,9 @@ class Hints(Check):
     kinds: ClassVar[Kinds] = {
         "bad_hint": Kind(
             severity="error",
-            meaning="The data contradict `multiple_of`, `max_contiguous`, `max_constancy`, "
-            "`assume`, or what a compiled kernel that is launched again was specialised for.",
+            meaning="The data contradicts `multiple_of`, `max_contiguous`, `max_constancy`, "
+            "`assume`, or what a compiled kernel that is launched again was "
+            "specialised for.",
             help="remove the hint, or pass data that satisfy it",
         )
     }

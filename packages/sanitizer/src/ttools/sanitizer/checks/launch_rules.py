@@ -28,8 +28,9 @@ class GpuRules(Check):
     kinds: ClassVar[Kinds] = {
         "refused_launch": Kind(
             severity="error",
-            meaning="A GPU refuses the launch: the grid is too long, a program has too many "
-            "threads or blocks or needs too much memory, or a tensor is in the host's memory.",
+            meaning="A GPU refuses the launch: the grid is too large, a program has too many "
+            "threads, too large a cluster or too much memory, or a tensor is in host "
+            "memory.",
         ),
     }
 

@@ -101,8 +101,8 @@ class Memcheck(Check):
         ),
         "unused_load": Kind(
             severity="note",
-            meaning="Triton removed a dead load, or a loop that was to wait for one, on a GPU too, "
-            "so it was not checked.",
+            meaning="Triton removed a load whose result is not used, or a loop that waits for "
+            "one, so it was not checked. On a GPU it is removed, too.",
             help="remove it, or use its value",
         ),
     }

@@ -88,13 +88,14 @@ class Racecheck(Check):
     kinds: ClassVar[Kinds] = {
         "overlapping_store": Kind(
             severity="error",
-            meaning="Programs, or lanes of one store, write the same element unordered; a note "
-            "when all values are identical.",
+            meaning="Programs, or lanes of one store, write the same element in no defined "
+            "order; a note if all values are equal.",
             help="let each element be stored by one program, or add with tl.atomic_add",
         ),
         "race": Kind(
             severity="error",
-            meaning="A program reads or updates an element while another writes it, unordered.",
+            meaning="A program reads or updates an element that another program writes, and "
+            "nothing orders the two accesses.",
             help="use an atomic, or order the programs: release after tl.debug_barrier(), acquire",
         ),
         "intra_program_race": Kind(
