@@ -35,8 +35,8 @@ from ttools.ir.dialects.traits import READS, WRITES
 from ttools.ir.rewriting import BOOLEAN, Builder, with_element
 from ttools.ir.semantics import width_of
 from ttools.sanitizer.analysis.dataflow import constant_of, parameter_of
+from ttools.sanitizer.passes.exact_integers import ExactIntegers, combination, unsigned
 from ttools.sanitizer.passes.lanes import outside
-from ttools.sanitizer.passes.twins import Twins, combination, unsigned
 
 #: What conversions of floats to integers end in, with a sign and without.
 _CONVERSIONS = ("tosi", "toui")
@@ -50,7 +50,7 @@ _COMPUTED = ("sum", "difference", "product")
 #: Factors of hashes and of generators of random numbers are at least as large.
 _LEAST_OF_HASHES = 1 << 16
 _Extension: TypeAlias = Callable[[Builder, Value], Value]
-_RULES = Twins(frozenset())
+_RULES = ExactIntegers(frozenset())
 
 
 def may_lose(op: Operation) -> str:

@@ -32,9 +32,9 @@ from ttools.sanitizer.analysis.dataflow import (
     parameter_of,
 )
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.exact_integers import ExactIntegers, Wrapped, reaching_address
 from ttools.sanitizer.passes.lanes import within
 from ttools.sanitizer.passes.tracking import Tracking
-from ttools.sanitizer.passes.twins import Twins, Wrapped, counting
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
@@ -75,7 +75,7 @@ def _is_narrow(op: Operation) -> bool:
 
 def _reaching_addresses(kernel: Operation) -> set[Value]:
     """Integers that reach an address with all their bits."""
-    rules = Twins(frozenset())
+    rules = ExactIntegers(frozenset())
 
     def sources(value: Value) -> Iterable[Value]:
         op = value.defining_op
@@ -112,8 +112,10 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
     accesses = [op for op in operations(kernel) if is_access(op)]
     parameters = {op: parameter_of(op.operands[0], provenance) for op in accesses}
     rewriter = Rewriter()
-    tracking = Tracking(kernel, Twins(frozenset(needed), order), rewriter)
-    wanted = [(op, key) for op in accesses for key in counting(tracking.state(op.operands[0]))]
+    tracking = Tracking(kernel, ExactIntegers(frozenset(needed), order), rewriter)
+    wanted = [
+        (op, key) for op in accesses for key in reaching_address(tracking.state(op.operands[0]))
+    ]
     checked = tracking.affordable([(op.operands[0], key)] for op, key in wanted)
     tracking.build()
     for op, key in wanted[:checked]:
@@ -144,9 +146,9 @@ def _check(
     )
     stand = CheckSite(b, access, access.operands[0], condition)
     shown = list(operands_shown(culprit, stand))
-    twin = tracking.shadow(culprit.results[0], key.twin)
-    if combined_by(culprit) is not None and twin is not None:
-        values = [("exact", twin), ("wrapped", culprit.results[0])]
+    exact = tracking.shadow(culprit.results[0], key.exact)
+    if combined_by(culprit) is not None and exact is not None:
+        values = [("exact", exact), ("wrapped", culprit.results[0])]
         shown = list(values_shown(values, culprit, stand))
     insert_check(
         b,

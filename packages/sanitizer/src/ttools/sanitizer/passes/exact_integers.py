@@ -1,7 +1,7 @@
 """64-bit twins of narrow integers, and the lanes in which an operation has lost bits.
 
 The rules of tracking behind `overflow`: which values keep all bits of what they are computed from,
-how the twin of each is computed, and which lanes of an address are wrong because of which
+how the exact of each is computed, and which lanes of an address are wrong because of which
 operation. Must not know which operations are asked about, nor what is reported.
 """
 
@@ -38,8 +38,8 @@ from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
 _LONG = IntegerType(64)
 _EXTENSION = "arith.extui"
 #: The keys of an integer's twins.
-_TWIN, _UNSIGNED_TWIN = "twin", "unsigned twin"
-_TWINS = (_TWIN, _UNSIGNED_TWIN)
+_EXACT, _EXACT_UNSIGNED = "exact", "exact unsigned"
+_EXACT_KEYS = (_EXACT, _EXACT_UNSIGNED)
 
 
 _Reading: TypeAlias = Literal["signed", "unsigned", "extended"]
@@ -57,12 +57,12 @@ class Wrapped:
     reading: _Reading
 
     @property
-    def twin(self) -> str:
-        """Which twin of the operation's result is decisive."""
-        return _TWIN if self.reading == "signed" else _UNSIGNED_TWIN
+    def exact(self) -> str:
+        """Which exact of the operation's result is decisive."""
+        return _EXACT if self.reading == "signed" else _EXACT_UNSIGNED
 
     @property
-    def counts(self) -> bool:
+    def reaches_address(self) -> bool:
         """Whether an address that it reaches is wrong."""
         return self.reading != "unsigned"
 
@@ -70,7 +70,7 @@ class Wrapped:
 _EXTENDED: dict[_Reading, _Reading] = {"unsigned": "extended", "extended": "extended"}
 
 
-class Twins:
+class ExactIntegers:
     """The rules of tracking wrapped integers.
 
     An integer has the keys of its twins, and keys for each operation that may have wrapped before;
@@ -87,17 +87,17 @@ class Twins:
             return op.operands[1:]
         if op.has(GATHERS, RESIZES) or op.name in (_EXTENSION, "tt.int_to_ptr", "tt.bitcast"):
             return op.operands[:1]
-        same = is_view(op) or op.has(WIDENS) or _combines_twins(op)
+        same = is_view(op) or op.has(WIDENS) or _combines_exactly(op)
         return op.operands if same or op.has(DISPLACES) else []
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         found: dict[Key, None] = {}
         if op in self._culprits:
-            found = dict.fromkeys((*_TWINS, Wrapped(op, "signed"), Wrapped(op, "unsigned")))
+            found = dict.fromkeys((*_EXACT_KEYS, Wrapped(op, "signed"), Wrapped(op, "unsigned")))
         for value in self.flowing(op):
             found |= dict.fromkeys(_handed_on(op, known.state(value)))
         if _is_pointer(op.results[index]):
-            return {key: None for key in found if isinstance(key, Wrapped) and key.counts}
+            return {key: None for key in found if isinstance(key, Wrapped) and key.reaches_address}
         return found if width_of(op.results[index]) else {}
 
     def join(self, first: object, second: object) -> None:
@@ -108,19 +108,19 @@ class Twins:
 
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
         if isinstance(key, Wrapped) and key.op is op:
-            yield op.results[index], key.twin
+            yield op.results[index], key.exact
             return
         makes_pointer = _is_pointer(op.results[index])
         for value in self.flowing(op):
             if makes_pointer and width_of(value):
-                yield value, _TWIN
+                yield value, _EXACT
                 yield from ((value, other) for other in self._before(value, key, known))
             else:
                 yield from ((value, before) for before in _origins(op, key, known.state(value)))
 
     def _before(self, value: Value, key: Key, known: Known) -> list[Wrapped]:
         """The culprits up to `key` in an offset that has several; none if it is the only one."""
-        state = counting(known.state(value))
+        state = reaching_address(known.state(value))
         if key not in state or len(state) == 1:
             return []
         assert isinstance(key, Wrapped)
@@ -128,11 +128,11 @@ class Twins:
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
         result = op.results[index]
-        if key in _TWINS:
-            return self._build_twin(b, op, index, str(key), known)
+        if key in _EXACT_KEYS:
+            return self._build_exact(b, op, index, str(key), known)
         assert isinstance(key, Wrapped)
         if key.op is op:
-            return _differs(b, result, key.twin, known)
+            return _differs(b, result, key.exact, known)
         if _is_pointer(result) and op.name in ("tt.addptr", "tt.int_to_ptr"):
             return self._build_address(b, op, key, known)
         if op.name == _EXTENSION:
@@ -146,9 +146,9 @@ class Twins:
         parts = [known.shadow(v, key) if v in flowing else None for v in op.operands]
         return make(b, op, index, parts)
 
-    def _build_twin(self, b: Builder, op: Operation, index: int, key: str, known: Known) -> Value:
+    def _build_exact(self, b: Builder, op: Operation, index: int, key: str, known: Known) -> Value:
         flowing = self.flowing(op)
-        wanted = _UNSIGNED_TWIN if op.name == _EXTENSION else key
+        wanted = _EXACT_UNSIGNED if op.name == _EXTENSION else key
         operands = [
             (known.shadow(v, wanted) or self.default(b, v, wanted)) if v in flowing else v
             for v in op.operands
@@ -159,18 +159,18 @@ class Twins:
         if combine is not None:
             return combination(b, op, operands[0], combine)
         types = [with_element(result.type, _LONG) for result in op.results]
-        attributes = {k: v for k, v in op.attributes.items() if k not in _NOT_OF_TWINS}
+        attributes = {k: v for k, v in op.attributes.items() if k not in _DROPPED_ATTRIBUTES}
         return b.operation(op.name, operands, types, attributes).results[index]
 
     def _build_address(self, b: Builder, op: Operation, key: Wrapped, known: Known) -> Value:
-        """Lanes whose offset differs from its twin and was first wrong because of `key`."""
+        """Lanes whose offset differs from its exact and was first wrong because of `key`."""
         found = []
         for value in self.flowing(op):
             if _is_pointer(value):
                 marked = known.shadow(value, key)
                 found += [] if marked is None else [marked]
             elif key in known.state(value):
-                wrong = _differs(b, value, _TWIN, known)
+                wrong = _differs(b, value, _EXACT, known)
                 for culprit in self._before(value, key, known):
                     marked = known.shadow(value, culprit)
                     if marked is not None:
@@ -180,29 +180,29 @@ class Twins:
         return b.any_of([b.spread(part, op.result.type) for part in found])
 
     def shadow_type(self, value: Value, key: Key) -> Type:
-        return with_element(value.type, _LONG) if key in _TWINS else lane_type(value)
+        return with_element(value.type, _LONG) if key in _EXACT_KEYS else lane_type(value)
 
     def default(self, b: Builder, value: Value, key: Key) -> Value:
-        if key not in _TWINS:
+        if key not in _EXACT_KEYS:
             return unmarked(b, value)
-        return b.signed(value, 64) if key == _TWIN else unsigned(b, value)
+        return b.signed(value, 64) if key == _EXACT else unsigned(b, value)
 
 
-def _combines_twins(op: Operation) -> bool:
-    """Whether it is a reduction or scan whose twin is the same one on twins."""
+def _combines_exactly(op: Operation) -> bool:
+    """Whether it is a reduction or scan whose exact is the same one on twins."""
     combine = combined_by(op)
     return combine is not None and {WIDENS, COMMUTATIVE} <= declared(combine).traits
 
 
-def counting(state: State) -> list[Wrapped]:
+def reaching_address(state: State) -> list[Wrapped]:
     """The keys of operations because of which an address may be wrong."""
-    return [key for key in state if isinstance(key, Wrapped) and key.counts]
+    return [key for key in state if isinstance(key, Wrapped) and key.reaches_address]
 
 
-def combination(b: Builder, op: Operation, twin: Value, combine: str) -> Value:
+def combination(b: Builder, op: Operation, exact: Value, combine: str) -> Value:
     """A reduction or scan of twins like `op`."""
     reverse, name = bool(op.attributes.get("reverse")), combine.removeprefix("arith.")
-    return b.combine(op.name, twin, op.axis, name, reverse=reverse)
+    return b.combine(op.name, exact, op.axis, name, reverse=reverse)
 
 
 def _handed_on(op: Operation, state: State) -> Iterator[Key]:
@@ -210,15 +210,15 @@ def _handed_on(op: Operation, state: State) -> Iterator[Key]:
     if op.name == _EXTENSION:
         yield from _extended(state)
     elif op.name == "arith.extsi":
-        yield from (key for key in state if key == _TWIN or key in counting(state))
+        yield from (key for key in state if key == _EXACT or key in reaching_address(state))
     else:
         yield from state
 
 
 def _extended(state: State) -> Iterator[Key]:
     for key in state:
-        if key == _UNSIGNED_TWIN:
-            yield from _TWINS
+        if key == _EXACT_UNSIGNED:
+            yield from _EXACT_KEYS
         elif isinstance(key, Wrapped) and key.reading in _EXTENDED:
             yield Wrapped(key.op, _EXTENDED[key.reading])
 
@@ -227,24 +227,24 @@ def _origins(op: Operation, key: Key, state: State) -> list[Key]:
     """The keys of an operand that `key` of the result comes from."""
     if op.name != _EXTENSION:
         return [key] if key in state else []
-    if key in _TWINS:
-        return [_UNSIGNED_TWIN] if _UNSIGNED_TWIN in state else []
+    if key in _EXACT_KEYS:
+        return [_EXACT_UNSIGNED] if _EXACT_UNSIGNED in state else []
     return [before for before in state if key in _extended({before: None})]
 
 
-#: Flags on the narrow operation; and hints, which the twin would have to satisfy too.
-_NOT_OF_TWINS = {
+#: Flags on the narrow operation; and hints, which the exact would have to satisfy too.
+_DROPPED_ATTRIBUTES = {
     *("overflowFlags", "isExact", "nonNeg"),
     *HINTS,
 }
 
 
 def _differs(b: Builder, value: Value, key: str, known: Known) -> Value:
-    twin = known.shadow(value, key)
-    if twin is None:
+    exact = known.shadow(value, key)
+    if exact is None:
         return unmarked(b, value)
-    real = b.signed(value, 64) if key == _TWIN else unsigned(b, value)
-    return b.compare("ne", twin, real)
+    real = b.signed(value, 64) if key == _EXACT else unsigned(b, value)
+    return b.compare("ne", exact, real)
 
 
 def unsigned(b: Builder, value: Value) -> Value:
