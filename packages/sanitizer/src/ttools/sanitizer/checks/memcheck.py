@@ -426,8 +426,7 @@ def defects(descriptor: HostDescriptor) -> Iterator[tuple[str, str, str, str]]:
     item = descriptor.item
     if descriptor.address % DESCRIPTOR_ALIGNMENT:
         note = f"address {descriptor.address:#x} is not a multiple of 16"
-        message = "the base of a tensor descriptor is no multiple of 16 bytes"
-        yield "misaligned", message, note, RULES["descriptor_base"].help
+        yield "misaligned", descriptors.BASE, note, RULES["descriptor_base"].help
     help_shape = RULES["descriptor_shape"].help
     if len(descriptor.shape) > DESCRIPTOR_DIMENSIONS:
         note = f"it has {len(descriptor.shape)}"
@@ -437,15 +436,14 @@ def defects(descriptor: HostDescriptor) -> Iterator[tuple[str, str, str, str]]:
         distance = stride * item
         note = f"a stride of {stride} elements of {item} bytes is {distance} bytes"
         if distance % DESCRIPTOR_ALIGNMENT:
-            message = f"a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
+            message = descriptors.STRIDE.format(n=n)
             yield "misaligned", message, note, RULES["descriptor_stride"].help
         if not 0 <= distance < DESCRIPTOR_STRIDES_END:
-            message = f"a stride of a tensor descriptor is negative or too large (dimension {n})"
+            message = descriptors.STRIDE_RANGE.format(n=n)
             yield "bad_descriptor", message, note, help_shape
     if descriptor.strides[-1] != 1:
-        message = "the last dimension of a tensor descriptor is not contiguous"
         note = f"its stride is {descriptor.strides[-1]}"
-        yield "bad_descriptor", message, note, RULES["descriptor_last_stride"].help
+        yield "bad_descriptor", descriptors.LAST_STRIDE, note, RULES["descriptor_last_stride"].help
     for n, extent in enumerate(descriptor.shape):
         if not 0 < extent <= DESCRIPTOR_EXTENT:
             message = f"a tensor descriptor has an extent that it cannot have (dimension {n})"

@@ -521,11 +521,11 @@ _of_tables: WeakKeyDictionary[object, tuple[list[Site], Ints]] = WeakKeyDictiona
 
 
 def _sites_and_classes(monitor: Monitor) -> tuple[list[Site], Ints]:
-    found = _of_tables.get(monitor.table)
-    if found is None:
+    entry = _of_tables.get(monitor.table)
+    if entry is None:
         sites = _sites(monitor)
-        found = _of_tables[monitor.table] = sites, classes_of(sites)
-    return found
+        entry = _of_tables[monitor.table] = sites, classes_of(sites)
+    return entry
 
 
 def _sites(monitor: Monitor) -> list[Site]:

@@ -1,7 +1,21 @@
 """Checks as passes over the IR: each rewrites a parsed module before it is scheduled.
 
-A pass adds ordinary operations for what it must know of a value at run time, its *shadow*, and
-`ttools.check` where that decides whether there is a defect. Values about which enough is known
-have no shadow and cost nothing. Passes run on a module without calls
-(`ttools.ir.inlining`), in the order of the checks they belong to.
+A pass computes a *shadow value* beside each value that may be defective (for example, which lanes
+are undefined), by ordinary operations, and inserts `ttools.check` where a defective lane would do
+harm. Values that are known to be sound have no shadow and cost nothing. Passes run in the order of
+their checks on a module whose calls are inlined (`ttools.ir.inlining`).
+
+For example, with `x = tl.load(p + i, mask=i < n)` and no `other`, `undefined` turns
+
+    x = load(p + i, i < n)
+    y = x + 1
+    store(q + i, y)
+
+into
+
+    x = load(p + i, i < n)
+    x_undefined = not (i < n)
+    y = x + 1
+    check(x_undefined, "… they reach what is stored")
+    store(q + i, y)
 """

@@ -1,7 +1,7 @@
-"""oob_bin: values of a histogram for which there is no bin.
+"""The pass for `oob_bin`: values of a histogram for which there is no bin.
 
-Triton does not say what becomes of them: code for NVIDIA GPUs leaves them out, code for AMD's takes
-their lowest bits, so that they are counted as other values.
+Triton does not define what happens to such values: code for NVIDIA GPUs drops them, code for AMD
+GPUs uses their lowest bits, so that they are counted as other values.
 """
 
 from __future__ import annotations
@@ -17,21 +17,17 @@ from ttools.sanitizer.passes.lanes import within
 
 
 def histograms(module: Module) -> Sequence[Operation]:
-    """The histograms of a kernel."""
+    """Return the histograms of a kernel."""
     return [op for op in operations(module.kernel) if op.has(COUNTS)]
 
 
 def apply(module: Module) -> list[Note]:
-    """Adds the checks to a kernel; rewritten in place.
-
-    Args:
-        module: a module without calls.
-    """
+    """Insert the checks into a module without calls."""
     rewriter = Rewriter()
     for op in histograms(module):
         values, (bins,) = op.operands[0], shape_of(op.result.type)
         b = rewriter.before(op)
-        # Bits have no sign here: those compared as if they had one are shown with it.
+        # MLIR's integers have no sign; a signed comparison makes the finding show a signed value.
         below = b.compare("slt", values, b.constant(values.type, 0))
         above = b.compare("sge", values, b.constant(values.type, bins))
         defect = Defect(

@@ -1,7 +1,8 @@
-"""`ttools.check`: the operation by which passes report, and the notes of what they leave out.
+"""`ttools.check`: the operation by which passes report defects.
 
 Its operands are a condition, true in the lanes with a defect, and values to show; its attributes
-say what the defect is. What becomes of it is the emitter's and the session's business.
+describe the defect. Native code counts the lanes and keeps a witness; the check that the pass
+belongs to makes a finding of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Note:
     """Something in a kernel that a pass cannot check.
 
     Attributes:
-        text: one sentence without a full stop.
+        text: One sentence without a full stop.
     """
 
     location: SourceLocation | None
@@ -32,17 +33,18 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True)
 class Defect:
-    """What a check reports where its condition holds.
+    """The defect that a `ttools.check` reports.
 
     Attributes:
-        check: name of the check: `initcheck` …
-        kind: kind of the finding: `uninit_read` …
-        message: one line without location and argument.
-        location: of the operation at fault, which may be another than where it is noticed.
-        argument: index of the parameter at fault, -1 if there is none.
-        help: what to do about it; empty for what is said of its kind.
-        severity: empty for that of its kind.
-        origins: where values come from that variables name by their number.
+        check: Name of the check, for example `initcheck`.
+        kind: Kind of the finding, for example `uninit_read`.
+        message: One line without location and argument.
+        location: Location of the defective operation, which may differ from where the defect is
+            noticed.
+        argument: Index of the parameter concerned, or -1.
+        help: Advice; empty for that of the kind.
+        severity: Severity; empty for that of the kind.
+        origins: Locations that variables of the check refer to by their number.
     """
 
     check: str
@@ -58,12 +60,12 @@ class Defect:
 def insert_check(
     b: Builder, condition: Value, defect: Defect, shown: Sequence[tuple[str, Value]] = ()
 ) -> None:
-    """Makes a check.
+    """Insert a `ttools.check`.
 
     Args:
-        b: where.
-        condition: per lane, or a scalar.
-        shown: names and values that explain it, of the condition's shape or scalars.
+        b: Builder at the place of the check.
+        condition: A scalar or one boolean per lane; true where the defect is.
+        shown: Names and values that explain the defect: scalars, or of the shape of the condition.
     """
     op = b.operation(
         OPERATION,
@@ -83,12 +85,15 @@ def insert_check(
 
 
 def _places(locations: Sequence[SourceLocation | None]) -> str:
-    """Files, lines and columns as text, which is what attributes of a check hold."""
-    known = [(each.file, each.line, each.column) if each else None for each in locations]
-    return json.dumps(known) if known else ""
+    """Serialise locations, because attributes of a check hold text."""
+    numbers = [
+        (location.file, location.line, location.column) if location else None
+        for location in locations
+    ]
+    return json.dumps(numbers) if numbers else ""
 
 
 def places(text: str) -> list[SourceLocation | None]:
-    """The locations in such text."""
-    known = json.loads(text) if text else []
-    return [SourceLocation(*each) if each else None for each in known]
+    """Return the locations in text made by `insert_check`."""
+    numbers = json.loads(text) if text else []
+    return [SourceLocation(*number) if number else None for number in numbers]

@@ -1,8 +1,8 @@
-"""Descriptors that a kernel makes of what a GPU cannot take: checks where they are made.
+"""The pass for tensor descriptors that a kernel creates from values that a GPU cannot take.
 
 The rules are those of `cuTensorMapEncodeTiled` in the CUDA driver API, without the limits of a box:
 Triton splits blocks into boxes of at most 256 elements along each dimension, and refuses blocks of
-less than 16 bytes by itself. Must not know descriptors made on the host.
+less than 16 bytes itself.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from ttools.sanitizer.analysis.dataflow import constant_of, operations, paramete
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 
 MARK = "ttools.descriptor"
+BASE = "the base of a tensor descriptor is no multiple of 16 bytes"
+STRIDE = "a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
+STRIDE_RANGE = "a stride of a tensor descriptor is negative or too large (dimension {n})"
+LAST_STRIDE = "the last dimension of a tensor descriptor is not contiguous"
 END_OF_ROWS = (
     "the last extent of a tensor descriptor is no multiple of 16 bytes: a store may go on to the "
     "next one"
@@ -36,17 +40,17 @@ _I64 = IntegerType(64)
 
 
 def makes_descriptors(module: Module) -> bool:
-    """Whether a kernel makes descriptors."""
+    """Return whether a kernel creates descriptors."""
     return any(op.name == MARK for op in module.kernel.walk())
 
 
 def apply(module: Module) -> list[Note]:
-    """Adds the checks of what descriptors are made of to a kernel without calls."""
+    """Insert checks at each descriptor of a kernel without calls."""
     kernel = module.kernel
     provenance, rewriter = Provenance(kernel), Rewriter()
     every = list(operations(kernel))
     pointers = [op.operand("ptr") for op in every if op.has(WRITES)]
-    stored = {parameter_of(each, provenance) for each in pointers if each is not None}
+    stored = {parameter_of(pointer, provenance) for pointer in pointers if pointer is not None}
     for op in every:
         if op.name == MARK:
             argument = parameter_of(op.operands[0], provenance)
@@ -63,8 +67,8 @@ def _check(b: Builder, op: Operation, argument: int, *, is_stored: bool) -> None
     address = b.value("tt.ptr_to_int", [base], _I64)
     for kind, message, help_line, condition, shown in (
         *_base(b, address),
-        *(found for n, each in enumerate(strides) for found in _stride(b, n, rank, each, size)),
-        *(found for n, each in enumerate(shape) for found in _extent(b, n, each)),
+        *(rule for n, stride in enumerate(strides) for rule in _stride(b, n, rank, stride, size)),
+        *(rule for n, extent in enumerate(shape) for rule in _extent(b, n, extent)),
     ):
         defect = Defect(
             check="memcheck",
@@ -80,10 +84,10 @@ def _check(b: Builder, op: Operation, argument: int, *, is_stored: bool) -> None
 
 
 def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> None:
-    """Check for rows that end within 16 bytes, whose stores go on to the end of those.
+    """Check for rows that end within a unit of 16 bytes, whose stores continue to its end.
 
-    The hardware leaves out elements beyond an extent by pieces of 16 bytes: an H100 and an H200
-    write columns 466 to 479 of int8 as well if the extent is 466 (triton-lang/triton#11583).
+    The hardware drops elements beyond an extent in units of 16 bytes: with int8 and an extent of
+    466, an H100 and an H200 also write columns 466 to 479 (triton-lang/triton#11583).
     """
     rank = (len(op.operands) - 1) // 2
     extent, stride = op.operands[rank], op.operands[2 * rank - 1] if rank > 1 else None
@@ -102,7 +106,7 @@ def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> N
         severity="warning",
     )
     wrong = b.compare("ne", remainder, b.constant(_I64, 0))
-    if stride is not None:  # one that is no multiple is reported, and leads to this
+    if stride is not None:  # a stride that is no multiple of 16 bytes is reported instead
         distance = b.binary("muli", b.signed(stride, 64), b.constant(_I64, size))
         rest = b.binary("andi", distance, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
         is_multiple = b.compare("eq", rest, b.constant(_I64, 0))
@@ -110,31 +114,30 @@ def _check_end_of_rows(b: Builder, op: Operation, argument: int, size: int) -> N
     insert_check(b, wrong, defect, [("last extent in bytes", width)])
 
 
-_Found: TypeAlias = "tuple[str, str, str, Value, list[tuple[str, Value]]]"
+#: Kind of finding, message, help, condition of the defect, values to show.
+_Rule: TypeAlias = "tuple[str, str, str, Value, list[tuple[str, Value]]]"
 
 
-def _base(b: Builder, address: Value) -> Iterator[_Found]:
-    message = "the base of a tensor descriptor is no multiple of 16 bytes"
+def _base(b: Builder, address: Value) -> Iterator[_Rule]:
     remainder = b.binary("andi", address, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
     wrong = b.compare("ne", remainder, b.constant(_I64, 0))
     yield (
         "misaligned",
-        message,
+        BASE,
         RULES["descriptor_base"].help,
         wrong,
         [("bytes past a multiple of 16", remainder)],
     )
 
 
-def _stride(b: Builder, n: int, rank: int, stride: Value, size: int) -> Iterator[_Found]:
+def _stride(b: Builder, n: int, rank: int, stride: Value, size: int) -> Iterator[_Rule]:
     wide, number = b.signed(stride, 64), _number(stride)
     if n == rank - 1:
         if number != 1:
             wrong = b.compare("ne", wide, b.constant(_I64, 1))
-            message = "the last dimension of a tensor descriptor is not contiguous"
             yield (
                 "bad_descriptor",
-                message,
+                LAST_STRIDE,
                 RULES["descriptor_last_stride"].help,
                 wrong,
                 [("its stride", wide)],
@@ -149,16 +152,14 @@ def _stride(b: Builder, n: int, rank: int, stride: Value, size: int) -> Iterator
     distance = b.binary("muli", wide, b.constant(_I64, size))
     shown = [(f"stride of dimension {n}", wide), ("in bytes", distance)]
     remainder = b.binary("andi", distance, b.constant(_I64, DESCRIPTOR_ALIGNMENT - 1))
-    message = f"a stride of a tensor descriptor is no multiple of 16 bytes (dimension {n})"
     wrong = b.compare("ne", remainder, b.constant(_I64, 0))
-    yield "misaligned", message, RULES["descriptor_stride"].help, wrong, shown
-    message = f"a stride of a tensor descriptor is negative or too large (dimension {n})"
+    yield "misaligned", STRIDE.format(n=n), RULES["descriptor_stride"].help, wrong, shown
     wrong = b.compare("uge", distance, b.constant(_I64, DESCRIPTOR_STRIDES_END))
-    yield "bad_descriptor", message, RULES["descriptor_shape"].help, wrong, shown
+    yield "bad_descriptor", STRIDE_RANGE.format(n=n), RULES["descriptor_shape"].help, wrong, shown
 
 
-def _extent(b: Builder, n: int, extent: Value) -> Iterator[_Found]:
-    """An extent of zero does no harm as long as nothing is accessed."""
+def _extent(b: Builder, n: int, extent: Value) -> Iterator[_Rule]:
+    """Check for a negative extent; zero does no harm as long as nothing is accessed."""
     if (number := _number(extent)) is not None and number >= 0:
         return
     wide = b.signed(extent, 64)
@@ -175,7 +176,7 @@ def _number(value: Value) -> int | None:
 
 
 def element_bytes(element: str) -> int:
-    """Bytes of an element: `f32`, `bf16`, `f8E4M3FN`, `i8`, `ui8`."""
+    """Return the size in bytes of an element such as `f32`, `bf16`, `f8E4M3FN`, `i8` or `ui8`."""
     digits = re.search(r"\d+", element)
     assert digits is not None, element
     return max(1, int(digits[0]) // 8)

@@ -1,8 +1,13 @@
-"""64-bit twins of narrow integers, and the lanes in which an operation has lost bits.
+"""Exact 64-bit values beside narrow integers, and the lanes in which an operation has wrapped.
 
-The rules of tracking behind `overflow`: which values keep all bits of what they are computed from,
-how the exact of each is computed, and which lanes of an address are wrong because of which
-operation. Must not know which operations are asked about, nor what is reported.
+These are the propagation rules behind `overflow`. For a chain in which both operations may wrap,
+
+    a = x * y          # i32, exact: a64 = x64 * y64
+    b = a + z          # i32, exact: b64 = a64 + z64
+    p + b              # wrong where sext(b) != b64
+
+the address is attributed to the first culprit: to `a` in lanes where `a` differs from `a64`, and to
+`b` in the remaining lanes where `b` differs from `b64`.
 """
 
 from __future__ import annotations
@@ -33,11 +38,11 @@ from ttools.ir.rewriting import Builder, with_element
 from ttools.ir.semantics import is_view, width_of
 from ttools.sanitizer.passes.hints.conditions import HINTS
 from ttools.sanitizer.passes.lanes import lane_builder, lane_type, unmarked
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
+from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State
 
 _LONG = IntegerType(64)
 _EXTENSION = "arith.extui"
-#: The keys of an integer's twins.
+#: The keys of an integer's exact values, of its signed and of its unsigned reading.
 _EXACT, _EXACT_UNSIGNED = "exact", "exact unsigned"
 _EXACT_KEYS = (_EXACT, _EXACT_UNSIGNED)
 
@@ -50,7 +55,7 @@ class Wrapped:
     """The key of lanes in which an operation has wrapped.
 
     Attributes:
-        reading: of its result; `extended` once an unsigned extension has settled it.
+        reading: How the result is read; `extended` once an unsigned extension has confirmed it.
     """
 
     op: Operation
@@ -58,12 +63,12 @@ class Wrapped:
 
     @property
     def exact(self) -> str:
-        """Which exact of the operation's result is decisive."""
+        """Return the key of the exact value that the result is compared with."""
         return _EXACT if self.reading == "signed" else _EXACT_UNSIGNED
 
     @property
     def reaches_address(self) -> bool:
-        """Whether an address that it reaches is wrong."""
+        """Return whether an address that this key reaches is wrong."""
         return self.reading != "unsigned"
 
 
@@ -71,10 +76,10 @@ _EXTENDED: dict[_Reading, _Reading] = {"unsigned": "extended", "extended": "exte
 
 
 class ExactIntegers:
-    """The rules of tracking wrapped integers.
+    """The rules by which exact integers and wrapped lanes propagate.
 
-    An integer has the keys of its twins, and keys for each operation that may have wrapped before;
-    a pointer only the latter, which then mark the lanes whose address is wrong because of it.
+    An integer has the keys of its exact values, and one key for each operation that may have
+    wrapped before it; a pointer has only the latter, which mark the lanes whose address is wrong.
     """
 
     def __init__(self, culprits: frozenset[Operation], order: Sequence[Operation] = ()) -> None:
@@ -82,7 +87,7 @@ class ExactIntegers:
         self._order = {op: n for n, op in enumerate(order)}
 
     def flowing(self, op: Operation) -> list[Value]:
-        """The operands that reach the result with all their bits."""
+        """Return the operands that reach the result with all their bits."""
         if op.has(SELECTS):
             return op.operands[1:]
         if op.has(GATHERS, RESIZES) or op.name in (_EXTENSION, "tt.int_to_ptr", "tt.bitcast"):
@@ -90,15 +95,15 @@ class ExactIntegers:
         same = is_view(op) or op.has(WIDENS) or _combines_exactly(op)
         return op.operands if same or op.has(DISPLACES) else []
 
-    def transfer(self, op: Operation, index: int, known: Known) -> State:
-        found: dict[Key, None] = {}
+    def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
+        keys: dict[Key, None] = {}
         if op in self._culprits:
-            found = dict.fromkeys((*_EXACT_KEYS, Wrapped(op, "signed"), Wrapped(op, "unsigned")))
+            keys = dict.fromkeys((*_EXACT_KEYS, Wrapped(op, "signed"), Wrapped(op, "unsigned")))
         for value in self.flowing(op):
-            found |= dict.fromkeys(_handed_on(op, known.state(value)))
+            keys |= dict.fromkeys(_handed_on(op, lookup.state(value)))
         if _is_pointer(op.results[index]):
-            return {key: None for key in found if isinstance(key, Wrapped) and key.reaches_address}
-        return found if width_of(op.results[index]) else {}
+            return {key: None for key in keys if isinstance(key, Wrapped) and key.reaches_address}
+        return keys if width_of(op.results[index]) else {}
 
     def join(self, first: object, second: object) -> None:
         return None
@@ -106,7 +111,7 @@ class ExactIntegers:
     def moved(self, target: Value, state: State) -> State:
         return state
 
-    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+    def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
         if isinstance(key, Wrapped) and key.op is op:
             yield op.results[index], key.exact
             return
@@ -114,43 +119,45 @@ class ExactIntegers:
         for value in self.flowing(op):
             if makes_pointer and width_of(value):
                 yield value, _EXACT
-                yield from ((value, other) for other in self._before(value, key, known))
+                yield from ((value, other) for other in self._before(value, key, lookup))
             else:
-                yield from ((value, before) for before in _origins(op, key, known.state(value)))
+                yield from ((value, before) for before in _origins(op, key, lookup.state(value)))
 
-    def _before(self, value: Value, key: Key, known: Known) -> list[Wrapped]:
-        """The culprits up to `key` in an offset that has several; none if it is the only one."""
-        state = reaching_address(known.state(value))
+    def _before(self, value: Value, key: Key, lookup: Lookup) -> list[Wrapped]:
+        """Return the culprits up to `key` in an offset that has several, else an empty list."""
+        state = reaching_address(lookup.state(value))
         if key not in state or len(state) == 1:
             return []
         assert isinstance(key, Wrapped)
         return [k for k in state if self._order[k.op] <= self._order[key.op]]
 
-    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+    def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         result = op.results[index]
         if key in _EXACT_KEYS:
-            return self._build_exact(b, op, index, str(key), known)
+            return self._build_exact(b, op, index, str(key), lookup)
         assert isinstance(key, Wrapped)
         if key.op is op:
-            return _differs(b, result, key.exact, known)
+            return _differs(b, result, key.exact, lookup)
         if _is_pointer(result) and op.name in ("tt.addptr", "tt.int_to_ptr"):
-            return self._build_address(b, op, key, known)
+            return self._build_address(b, op, key, lookup)
         if op.name == _EXTENSION:
             (value,) = self.flowing(op)
-            origins = _origins(op, key, known.state(value))
-            marks = [known.shadow(value, before) for before in origins]
+            origins = _origins(op, key, lookup.state(value))
+            marks = [lookup.shadow(value, before) for before in origins]
             return b.any_of([mark for mark in marks if mark is not None])
         make = lane_builder(op)
         assert make is not None
         flowing = self.flowing(op)
-        parts = [known.shadow(v, key) if v in flowing else None for v in op.operands]
+        parts = [lookup.shadow(v, key) if v in flowing else None for v in op.operands]
         return make(b, op, index, parts)
 
-    def _build_exact(self, b: Builder, op: Operation, index: int, key: str, known: Known) -> Value:
+    def _build_exact(
+        self, b: Builder, op: Operation, index: int, key: str, lookup: Lookup
+    ) -> Value:
         flowing = self.flowing(op)
-        wanted = _EXACT_UNSIGNED if op.name == _EXTENSION else key
+        source = _EXACT_UNSIGNED if op.name == _EXTENSION else key
         operands = [
-            (known.shadow(v, wanted) or self.default(b, v, wanted)) if v in flowing else v
+            (lookup.shadow(v, source) or self.default(b, v, source)) if v in flowing else v
             for v in op.operands
         ]
         if op.has(RESIZES) or op.name == _EXTENSION:
@@ -162,22 +169,22 @@ class ExactIntegers:
         attributes = {k: v for k, v in op.attributes.items() if k not in _DROPPED_ATTRIBUTES}
         return b.operation(op.name, operands, types, attributes).results[index]
 
-    def _build_address(self, b: Builder, op: Operation, key: Wrapped, known: Known) -> Value:
-        """Lanes whose offset differs from its exact and was first wrong because of `key`."""
-        found = []
+    def _build_address(self, b: Builder, op: Operation, key: Wrapped, lookup: Lookup) -> Value:
+        """Build the lanes whose offset is wrong and was wrong first because of `key`."""
+        lanes = []
         for value in self.flowing(op):
             if _is_pointer(value):
-                marked = known.shadow(value, key)
-                found += [] if marked is None else [marked]
-            elif key in known.state(value):
-                wrong = _differs(b, value, _EXACT, known)
-                for culprit in self._before(value, key, known):
-                    marked = known.shadow(value, culprit)
+                marked = lookup.shadow(value, key)
+                lanes += [] if marked is None else [marked]
+            elif key in lookup.state(value):
+                wrong = _differs(b, value, _EXACT, lookup)
+                for culprit in self._before(value, key, lookup):
+                    marked = lookup.shadow(value, culprit)
                     if marked is not None:
                         marked = marked if culprit == key else b.negate(marked)
                         wrong = b.binary("andi", wrong, marked)
-                found.append(wrong)
-        return b.any_of([b.spread(part, op.result.type) for part in found])
+                lanes.append(wrong)
+        return b.any_of([b.spread(part, op.result.type) for part in lanes])
 
     def shadow_type(self, value: Value, key: Key) -> Type:
         return with_element(value.type, _LONG) if key in _EXACT_KEYS else lane_type(value)
@@ -189,24 +196,24 @@ class ExactIntegers:
 
 
 def _combines_exactly(op: Operation) -> bool:
-    """Whether it is a reduction or scan whose exact is the same one on twins."""
+    """Return whether a reduction or scan can be computed exactly by the same one in 64 bits."""
     combine = combined_by(op)
     return combine is not None and {WIDENS, COMMUTATIVE} <= declared(combine).traits
 
 
 def reaching_address(state: State) -> list[Wrapped]:
-    """The keys of operations because of which an address may be wrong."""
+    """Return the keys of operations that may have made an address wrong."""
     return [key for key in state if isinstance(key, Wrapped) and key.reaches_address]
 
 
 def combination(b: Builder, op: Operation, exact: Value, combine: str) -> Value:
-    """A reduction or scan of twins like `op`."""
+    """Build the reduction or scan `op` of exact values."""
     reverse, name = bool(op.attributes.get("reverse")), combine.removeprefix("arith.")
     return b.combine(op.name, exact, op.axis, name, reverse=reverse)
 
 
 def _handed_on(op: Operation, state: State) -> Iterator[Key]:
-    """The keys of a result by those of an operand: an extension settles how it is read."""
+    """Yield the keys of a result for those of an operand; an extension determines the reading."""
     if op.name == _EXTENSION:
         yield from _extended(state)
     elif op.name == "arith.extsi":
@@ -224,7 +231,7 @@ def _extended(state: State) -> Iterator[Key]:
 
 
 def _origins(op: Operation, key: Key, state: State) -> list[Key]:
-    """The keys of an operand that `key` of the result comes from."""
+    """Return the keys of an operand from which `key` of the result is derived."""
     if op.name != _EXTENSION:
         return [key] if key in state else []
     if key in _EXACT_KEYS:
@@ -232,15 +239,15 @@ def _origins(op: Operation, key: Key, state: State) -> list[Key]:
     return [before for before in state if key in _extended({before: None})]
 
 
-#: Flags on the narrow operation; and hints, which the exact would have to satisfy too.
+#: Attributes that hold for the narrow operation only: flags, and hints.
 _DROPPED_ATTRIBUTES = {
     *("overflowFlags", "isExact", "nonNeg"),
     *HINTS,
 }
 
 
-def _differs(b: Builder, value: Value, key: str, known: Known) -> Value:
-    exact = known.shadow(value, key)
+def _differs(b: Builder, value: Value, key: str, lookup: Lookup) -> Value:
+    exact = lookup.shadow(value, key)
     if exact is None:
         return unmarked(b, value)
     real = b.signed(value, 64) if key == _EXACT else unsigned(b, value)
@@ -248,7 +255,7 @@ def _differs(b: Builder, value: Value, key: str, known: Known) -> Value:
 
 
 def unsigned(b: Builder, value: Value) -> Value:
-    """An integer extended to 64 bits without a sign, or as it is if it has them."""
+    """Return an integer zero-extended to 64 bits."""
     element = element_type(value.type)
     assert isinstance(element, IntegerType)
     return value if element.width >= 64 else b.cast(value, _LONG, _EXTENSION)

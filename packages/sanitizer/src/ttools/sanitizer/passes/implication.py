@@ -1,7 +1,14 @@
-"""Implication of masks: whether every lane of one is seen to be one of another.
+"""Static implication of masks: whether all lanes of one mask are known to be set in another.
 
-A mask is compared with one that shape operations have moved: `mask` of a row as it would look
-after `mask[:, None]` and a broadcast. A proof that is not found costs a test at run time.
+Masks are compared across operations that change the shape. In
+
+    keep = rows < m
+    x = tl.load(p + rows, mask=keep)
+    tl.store(q, x[:, None] + y, mask=keep[:, None] & (columns < n)[None, :])
+
+undefined lanes of `x` are those outside of `keep`. After `[:, None]` and a broadcast they are the
+lanes outside of `MovedMask(keep, moves)`; the mask of the store implies that one, so no undefined
+lane is stored. An implication that is not found costs a test at run time.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ _DEEPEST = 12
 
 
 class Move(NamedTuple):
-    """How a view moves lanes: the map of coordinates and the shape of the result."""
+    """A view's movement of lanes: the map of coordinates and the shape of the result."""
 
     lanes: Lanes
     shape: tuple[int, ...]
@@ -27,19 +34,22 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class MovedMask:
-    """A mask and how its lanes were moved since, first to last."""
+    """A mask and the views that have moved its lanes since, in order."""
 
     mask: Value
     moves: tuple[Move, ...] = ()
 
     def through(self, view: Value) -> MovedMask:
-        """Return the mask after one more view, of a single operand."""
+        """Return the mask after one more view that has a single operand."""
         (lanes,) = lanes_of(view)
         return MovedMask(self.mask, (*self.moves, Move(lanes, shape_of(view.type))))
 
 
 def implies(condition: Value | None, wanted: MovedMask, depth: int = 0) -> bool:
-    """Return whether every lane in which `condition` holds has `wanted`; None holds everywhere."""
+    """Return whether every lane set in `condition` is known to be set in `wanted`.
+
+    A `condition` of None is set everywhere.
+    """
     if condition is None or depth > _DEEPEST:
         return False
     if _same(condition, wanted.mask, wanted.moves, depth):

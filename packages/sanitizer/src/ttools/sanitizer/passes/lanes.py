@@ -1,8 +1,8 @@
-"""Conditions per lane (i1 shadows) and how each operation hands them on.
+"""Rules by which marks, one boolean per lane, propagate through operations.
 
-A lane of a result is marked if a lane that it is computed from is: elementwise operations keep
-lanes apart, operations that change the shape move them, reductions, scans and products gather
-them. One function per family; passes override what they know better.
+A lane of a result is marked if a lane that it is computed from is marked: elementwise operations
+keep lanes separate, views move them, reductions, scans and products combine them. There is one
+function for each family of operations; passes override the rules that they can make more exact.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import ttools.interpreter.elementwise as elementwise
-from ttools.ir import Operation, TensorType, Type, Value, shape_of
+from ttools.ir import Constant, Operation, TensorType, Type, Value, shape_of
 from ttools.ir.dialects.traits import DISPLACES, SELECTS
 from ttools.ir.rewriting import BOOLEAN, Builder, with_element
 from ttools.ir.semantics import is_view
 
-#: The shadows of an operation's operands; None for those that are never marked.
+#: The marks of an operation's operands; None for operands that are never marked.
 Parts = Sequence["Value | None"]
 LaneBuilder = Callable[[Builder, Operation, int, Parts], Value]
 
 
 def lane_type(value: Value) -> Type:
-    """The type of a condition per lane of `value`."""
+    """Return the type of one boolean per lane of `value`."""
     return with_element(value.type, BOOLEAN)
 
 
 def unmarked(b: Builder, value: Value) -> Value:
-    """No lane of `value`."""
+    """Return marks of `value` with no lane set."""
     return b.constant(lane_type(value), 0)
 
 
 def lane_builder(op: Operation) -> LaneBuilder | None:
-    """How to combine the marks of the operands of an operation; None if that is not known."""
+    """Return the function that combines the marks of an operation's operands, None if unknown."""
     if is_view(op):
         return _same_shape_change
     match op.name:
@@ -51,7 +51,7 @@ def lane_builder(op: Operation) -> LaneBuilder | None:
 
 
 def is_lanewise(op: Operation) -> bool:
-    """Whether each lane of the results comes from the same lane of the operands alone."""
+    """Return whether each lane of the results depends only on the same lane of the operands."""
     if not op.results or not (op.has(DISPLACES) or elementwise.is_elementwise(op.name)):
         return False
     shape = shape_of(op.results[0].type)
@@ -59,17 +59,17 @@ def is_lanewise(op: Operation) -> bool:
 
 
 def within(b: Builder, condition: Value, mask: Value | None) -> Value:
-    """A condition in the lanes that a mask lets through; None lets all through."""
+    """Return the condition in the lanes that a mask sets; a mask of None sets all."""
     return condition if mask is None else b.binary("andi", condition, mask)
 
 
 def outside(b: Builder, condition: Value, mask: Value | None) -> Value:
-    """A condition in the lanes that a mask leaves out, if there is one."""
+    """Return the condition in the lanes that a mask clears; unchanged for a mask of None."""
     return condition if mask is None else b.binary("andi", condition, b.negate(mask))
 
 
 def any_lane(b: Builder, condition: Value) -> Value:
-    """Whether any lane is marked, as a scalar."""
+    """Return a scalar: whether any lane is marked."""
     if not isinstance(condition.type, TensorType):
         return condition
     if len(condition.type.shape) > 1:
@@ -78,8 +78,19 @@ def any_lane(b: Builder, condition: Value) -> Value:
     return b.combine("tt.reduce", condition, 0, "ori")
 
 
+def compare_floats(b: Builder, predicate: str, first: Value, second: Value) -> Value:
+    """Compare two floats of one type."""
+    type = with_element(first.type, BOOLEAN)
+    return b.value("arith.cmpf", [first, second], type, {"predicate": predicate})
+
+
+def float_constant(b: Builder, type: Type, bits: int) -> Value:
+    """Return a float given by its bits, or a tensor of equal ones."""
+    return b.value("arith.constant", [], type, {"value": Constant(type, (bits,))})
+
+
 def swapped(b: Builder, condition: Value | None, axis: int) -> Value:
-    """The marks of neighbours along an axis of extent 2, each for the other."""
+    """Return marks with the two neighbours along an axis of extent 2 exchanged."""
     assert condition is not None
     both = b.expand(b.combine("tt.reduce", condition, axis, "xori"), axis)
     return b.binary("xori", condition, b.broadcast(both, shape_of(condition.type)))
@@ -95,21 +106,21 @@ def _lanewise(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _selection(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """The chosen arm, or the condition."""
+    """Marks of the chosen value, and of the condition."""
     condition = op.operands[0]
     chosen, first, second = parts
-    found = []
+    marks = []
     if chosen is not None:
-        found.append(b.spread(chosen, op.result.type))
+        marks.append(b.spread(chosen, op.result.type))
     if first is not None:
-        found.append(b.binary("andi", first, condition))
+        marks.append(b.binary("andi", first, condition))
     if second is not None:
-        found.append(outside(b, second, condition))
-    return b.any_of(found)
+        marks.append(outside(b, second, condition))
+    return b.any_of(marks)
 
 
 def _same_shape_change(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """Operations that only move lanes move marks alike."""
+    """Apply the same operation to the marks, because it only moves lanes."""
     moved = [
         unmarked(b, value) if part is None else part
         for value, part in zip(op.operands, parts, strict=True)
@@ -128,12 +139,12 @@ def _scan(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
 
 
 def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
-    """Rows of the first factor, columns of the second, lanes of the accumulator."""
+    """Marks of rows of the first factor, columns of the second, and of the accumulator."""
     shape = shape_of(op.result.type)
     rank = len(shape)
     last, other = rank - 1, rank - 2
     first, second, accumulator, *scales = _by_name(op, parts)
-    found = [] if accumulator is None else [accumulator]
+    marks = [] if accumulator is None else [accumulator]
     rows, columns = (last, last), (other, other)
     axes = [(first, rows), (second, columns)]
     # The scales of the second factor lie with its columns first.
@@ -143,34 +154,34 @@ def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
             continue
         line = b.expand(b.combine("tt.reduce", part, reduced, "ori"), expanded)
         if all(n in (1, m) for n, m in zip(shape_of(line.type), shape, strict=True)):
-            found.append(b.broadcast(line, shape))
+            marks.append(b.broadcast(line, shape))
         else:  # factors packed along their outer axis
-            found.append(b.spread(any_lane(b, part), op.result.type))
-    return b.any_of(found)
+            marks.append(b.spread(any_lane(b, part), op.result.type))
+    return b.any_of(marks)
 
 
 def _by_name(op: Operation, parts: Parts) -> Parts:
-    """One part for each operand in the operation's definition, given or not."""
+    """Return one part for each operand in the operation's definition, present or not."""
     sizes = op.attributes.get("operandSegmentSizes")
     if not isinstance(sizes, tuple):
         return parts
-    given = iter(parts)
-    return [next(given) if size else None for size in sizes]
+    present = iter(parts)
+    return [next(present) if size else None for size in sizes]
 
 
 def _gather(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
     source, position = parts
-    found = [] if position is None else [position]
+    marks = [] if position is None else [position]
     if source is not None:
         moved = [source, op.operands[1]]
-        found.append(b.value("tt.gather", moved, lane_type(op.result), op.attributes))
-    return b.any_of(found)
+        marks.append(b.value("tt.gather", moved, lane_type(op.result), op.attributes))
+    return b.any_of(marks)
 
 
 def _histogram(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
     source, *masks = parts
-    found = _present(masks)
+    marks = _present(masks)
     if source is not None:
         counted = b.binary("andi", source, op.operands[1]) if len(op.operands) > 1 else source
-        found.append(counted)
-    return b.spread(any_lane(b, b.any_of(found)), op.result.type)
+        marks.append(counted)
+    return b.spread(any_lane(b, b.any_of(marks)), op.result.type)

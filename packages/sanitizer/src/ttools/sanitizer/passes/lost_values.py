@@ -1,15 +1,19 @@
-"""Integers that are not what was computed: sums and products that wrap, floats that do not fit.
+"""Rules for integers that do not hold what was computed: wrapped sums, floats out of range.
 
-The part of `numeric` that looks at integers on their way to memory, as `overflow` does on their way
-to addresses. MLIR's integers have no sign: how a result is read is seen by what uses it. Where
-nothing does but a store to a tensor of unsigned integers, it has none; but for that one of 32 bits
-has a sign, as nearly all of torch's have, and a narrower one is wrong if it is so with a sign and
-without one, as is what is cut to a narrower integer. Left alone is what loses bits on purpose:
-products with large constants and what Triton's own functions compute, random numbers for example;
-cutting what a bit operation made; and bit operations, remainders and comparisons end what is
-followed.
+This is the part of the pass `numeric` that follows wrong integers to memory, as `overflow` follows
+them to addresses. MLIR's integers have no sign, so whether a result has wrapped depends on how its
+uses read it:
 
-Must not know where a wrong integer matters.
+    s = a + b          # i8: 100 + 100 = -56 (signed) or 200 (unsigned)
+    t = s.to(tl.int32) # arith.extsi: s is read as signed, and has wrapped
+
+A result whose only use is a store has no sign if the tensor is of unsigned integers; otherwise one
+of 32 bits is signed, as nearly all of torch's are, and a narrower one is wrong only if it is wrong
+under both readings, as is a truncated integer.
+
+Losing bits on purpose is no defect: products with large constants and what Triton's own functions
+compute (random numbers, for example), truncation after a bit operation. Bit operations, remainders
+and comparisons end the propagation.
 """
 
 from __future__ import annotations
@@ -21,10 +25,8 @@ from typing import TypeAlias
 from ttools.core.location import user_location
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.ir import (
-    Constant,
     FloatType,
     Operation,
-    Type,
     Value,
     as_signed,
     element_type,
@@ -32,29 +34,29 @@ from ttools.ir import (
 from ttools.ir.combining import combined_by
 from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import READS, WRITES
-from ttools.ir.rewriting import BOOLEAN, Builder, with_element
+from ttools.ir.rewriting import Builder
 from ttools.ir.semantics import width_of
 from ttools.sanitizer.analysis.dataflow import constant_of, parameter_of
 from ttools.sanitizer.passes.exact_integers import ExactIntegers, combination, unsigned
-from ttools.sanitizer.passes.lanes import outside
+from ttools.sanitizer.passes.lanes import compare_floats, float_constant, outside
 
-#: What conversions of floats to integers end in, with a sign and without.
+#: Suffixes of operations that convert floats to signed and to unsigned integers.
 _CONVERSIONS = ("tosi", "toui")
-#: What the conversion of integers to narrower ones ends in.
+#: Suffix of the operation that truncates integers.
 _CUT = "trunci"
-#: What conversions cut bits of on purpose; a remainder fits, or is one of a hash.
+#: Suffixes of operations whose results are truncated on purpose; a remainder fits or is a hash.
 _PACKING = ("andi", "ori", "xori", "shli", "shrui", "shrsi", "remsi", "remui", "_to_int", "mulhiui")
 _DEEPEST = 8
-#: What the results of operations that compute are called.
+#: Names of the results of operations that may wrap.
 _COMPUTED = ("sum", "difference", "product")
-#: Factors of hashes and of generators of random numbers are at least as large.
+#: Constants of at least this magnitude are factors of hashes and random number generators.
 _LEAST_OF_HASHES = 1 << 16
 _Extension: TypeAlias = Callable[[Builder, Value], Value]
 _RULES = ExactIntegers(frozenset())
 
 
 def may_lose(op: Operation) -> str:
-    """What an integer result of an operation may be wrong as; empty if it never is."""
+    """Describe how an integer result of an operation may be wrong; empty if it never is."""
     if not op.results or not 8 <= width_of(op.results[0]) < 64:
         return ""
     result = f"int{width_of(op.results[0])}"
@@ -77,13 +79,13 @@ def may_lose(op: Operation) -> str:
 
 
 def _is_packed(value: Value, depth: int = 0) -> bool:
-    """Whether bit operations, or a hash, have to do with an integer."""
+    """Return whether an integer is computed by bit operations or as a hash."""
     op = value.defining_op
     if op is None or depth > _DEEPEST:
         return False
     if op.name.endswith(_PACKING) or _is_of_hash(value):
         return True
-    return not op.has(READS) and any(_is_packed(each, depth + 1) for each in op.operands)
+    return not op.has(READS) and any(_is_packed(operand, depth + 1) for operand in op.operands)
 
 
 def _is_of_hash(value: Value) -> bool:
@@ -94,27 +96,27 @@ def _is_of_hash(value: Value) -> bool:
 
 
 def hands_on(op: Operation, value: Value) -> bool:
-    """Whether a wrong integer makes a result wrong that is computed from it."""
+    """Return whether a wrong integer makes a result wrong that is computed from it."""
     result = element_type(op.results[0].type)
-    return isinstance(result, FloatType) or any(value is each for each in _RULES.flowing(op))
+    return isinstance(result, FloatType) or any(value is flowing for flowing in _RULES.flowing(op))
 
 
 class Unsigned:
-    """Which stores are to tensors of unsigned integers.
+    """Accesses to tensors of unsigned integers.
 
     Args:
-        parameters: those that are pointers to such.
+        parameters: Indices of the parameters that are pointers to unsigned integers.
     """
 
     def __init__(self, kernel: Operation, parameters: Collection[int]) -> None:
         self._provenance, self._parameters = Provenance(kernel), parameters
 
     def takes(self, op: Operation, value: Value) -> bool:
-        """Whether an operation stores a value there."""
+        """Return whether an operation stores `value` to such a tensor."""
         return op.has(WRITES) and op.operand("value") is value and self._leads(op)
 
     def gives(self, value: Value) -> bool:
-        """Whether a value was loaded there, or is not a load's."""
+        """Return whether a value was loaded from such a tensor, or is not loaded at all."""
         op = value.defining_op
         return op is None or not op.has(READS) or self._leads(op)
 
@@ -125,17 +127,18 @@ class Unsigned:
 
 
 def is_lost(b: Builder, op: Operation, stores: Unsigned) -> Value:
-    """Where the result is not what was computed, of an operation of which `may_lose` says so.
+    """Build the condition that the result of an operation for which `may_lose` holds is wrong.
 
     Args:
-        b: where code is to be.
-        stores: what is known of signs.
+        b: Builder at the place of the condition.
+        op: An operation for which `may_lose` is not empty.
+        stores: Accesses to tensors of unsigned integers, from which signs are inferred.
     """
     if op.name.endswith(_CONVERSIONS):
         return _does_not_fit(b, op)
     if op.name.endswith(_CUT):
         return _is_cut(b, op)
-    found = None
+    condition = None
     for extended in _readings(op, stores):
         wide = [extended(b, value) for value in op.operands]
         combine = combined_by(op)
@@ -144,9 +147,9 @@ def is_lost(b: Builder, op: Operation, stores: Unsigned) -> Value:
         else:
             exact = combination(b, op, wide[0], combine)
         differs = b.compare("ne", exact, extended(b, op.results[0]))
-        found = differs if found is None else b.binary("andi", found, differs)
-    assert found is not None
-    return found
+        condition = differs if condition is None else b.binary("andi", condition, differs)
+    assert condition is not None
+    return condition
 
 
 def _signed(b: Builder, value: Value) -> Value:
@@ -154,26 +157,26 @@ def _signed(b: Builder, value: Value) -> Value:
 
 
 def _is_cut(b: Builder, op: Operation) -> Value:
-    """Where an integer is neither the signed nor the unsigned reading of its narrow one."""
+    """Build the condition that neither the signed nor the unsigned reading keeps the integer."""
     value, narrow = op.operands[0], op.results[0]
     back = [b.cast(narrow, element_type(value.type), f"arith.ext{sign}i") for sign in "su"]
-    return b.binary("andi", *(b.compare("ne", value, each) for each in back))
+    return b.binary("andi", *(b.compare("ne", value, extended) for extended in back))
 
 
 def _readings(op: Operation, stores: Unsigned) -> list[_Extension]:
-    """How a result is made longer as its uses read it; in two ways if that is not known."""
+    """Return how the uses of a result extend it; both ways if that is ambiguous."""
     result = op.results[0]
-    ways = {way for user, _ in result.uses if (way := _reading(user)) is not None}
-    if len(ways) == 1:
-        return list(ways)
+    readings = {reading for user, _ in result.uses if (reading := _reading(user)) is not None}
+    if len(readings) == 1:
+        return list(readings)
     is_stored = any(stores.takes(user, result) for user, _ in result.uses)
-    if not ways and is_stored and all(map(stores.gives, op.operands)):
+    if not readings and is_stored and all(map(stores.gives, op.operands)):
         return [unsigned]
-    return [_signed] if ways or width_of(result) == 32 else [_signed, unsigned]
+    return [_signed] if readings or width_of(result) == 32 else [_signed, unsigned]
 
 
 def _reading(op: Operation) -> _Extension | None:
-    """With which sign an operation reads its integers; None if it makes no difference."""
+    """Return how an operation extends its integers; None if their sign makes no difference."""
     predicate = op.attributes.get("predicate")
     if op.name.endswith(("si", "sitofp")) or predicate in ("slt", "sle", "sgt", "sge"):
         return _signed
@@ -183,7 +186,7 @@ def _reading(op: Operation) -> _Extension | None:
 
 
 def _does_not_fit(b: Builder, op: Operation) -> Value:
-    """Where a float, cut to a whole number, is no number of the integer's type, or no number."""
+    """Build the condition that a float, truncated to an integer, is out of range or NaN."""
     value, width = op.operands[0], width_of(op.results[0])
     has_sign = op.name.endswith(_CONVERSIONS[0])
     low, high = (-(1 << width - 1), 1 << width - 1) if has_sign else (0, 1 << width)
@@ -200,14 +203,3 @@ def _does_not_fit(b: Builder, op: Operation) -> Value:
 def _compare(b: Builder, predicate: str, value: Value, number: float) -> Value:
     (bits,) = struct.unpack("<Q", struct.pack("<d", number))
     return compare_floats(b, predicate, value, float_constant(b, value.type, bits))
-
-
-def compare_floats(b: Builder, predicate: str, first: Value, second: Value) -> Value:
-    """Where two floats of one type compare so."""
-    type = with_element(first.type, BOOLEAN)
-    return b.value("arith.cmpf", [first, second], type, {"predicate": predicate})
-
-
-def float_constant(b: Builder, type: Type, bits: int) -> Value:
-    """A float by its bits, or a tensor of equal ones."""
-    return b.value("arith.constant", [], type, {"value": Constant(type, (bits,))})

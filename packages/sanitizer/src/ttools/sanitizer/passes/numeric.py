@@ -1,14 +1,21 @@
-"""numeric (opt-in): where NaN, infinity, divisions by zero and wrong integers originate.
+"""The pass `numeric`: origins of NaN, infinity, divisions by zero and wrong integers.
 
-A NaN originates where the result of an operation is one and no operand was; infinity likewise.
-Origins are reported at the operation, but only if they get to memory: the lanes are followed to
-what is stored, which must still be NaN or infinite, and to addresses. What a mask leaves out or
-`tl.where` discards is no origin. The check of a NaN also shows, by a variable for each, which
-infinities that originated before are among its operands.
+A NaN originates in a lane where the result of an operation is NaN and no operand was; infinities
+likewise. The origin is reported only if it reaches memory: the marked lanes are followed to stores,
+where the value must still be NaN or infinite, and to addresses. Lanes that a mask or `tl.where`
+discards are no origins. For example:
 
-An infinity may also be lost: a sum or product that overflows, and what is divided by it is zero. It
-is reported as the infinity that it was, where that zero gets to memory. An exponential that
-overflows is none: a sigmoid is right so.
+    s = tl.sum(e)      # 0.0
+    y = e / s          # 0 / 0: a NaN originates here
+    z = y + 1.0        # NaN, but from an operand that is NaN
+    tl.store(p, z)     # reported, at the division
+
+The check of a NaN shows by boolean variables which infinities of known origin are among its
+operands.
+
+An infinity may disappear again: if a sum or product overflows and something is divided by it, the
+quotient is zero. It is reported as an infinity where that zero reaches memory (kind `lost` below).
+An exponential that overflows is not: a sigmoid is computed correctly that way.
 """
 
 from __future__ import annotations
@@ -47,21 +54,25 @@ from ttools.sanitizer.analysis.dataflow import (
     parameter_of,
 )
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
-from ttools.sanitizer.passes.lanes import lane_builder, outside, within
-from ttools.sanitizer.passes.lost_values import (
-    Unsigned,
+from ttools.sanitizer.passes.lanes import (
     compare_floats,
     float_constant,
+    lane_builder,
+    outside,
+    within,
+)
+from ttools.sanitizer.passes.lost_values import (
+    Unsigned,
     hands_on,
     is_lost,
     may_lose,
 )
 from ttools.sanitizer.passes.sinks import Sink, sinks
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
+from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State, Tracking
 from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
-#: `lost` is an infinity by which something was divided.
+#: `lost` is an infinity by which a value was divided, so that the result is zero.
 _Kind = Literal["nan", "inf", "div_by_zero", "lost", "int_overflow"]
 _MESSAGES = {
     "nan": "a NaN originates here and reaches memory",
@@ -70,7 +81,7 @@ _MESSAGES = {
     "lost": "an infinity originates here, and what is divided by it reaches memory as zero",
 }
 _FINITE = "keep both finite, for example by subtracting the maximum before exp"
-#: How a NaN comes of operands that are none, and what to do about it.
+#: How a NaN results from operands that are not NaN, and what to do about it.
 _NANS: dict[Invalid, tuple[str, str]] = {
     "product": ("0 times infinity", _FINITE),
     "sum": ("the sum of two opposite infinities", _FINITE),
@@ -91,21 +102,21 @@ _NANS: dict[Invalid, tuple[str, str]] = {
         "keep the operand positive: tl.maximum(x, 1e-6)",
     ),
 }
-#: How the variables begin that say of which origin an infinity is, by its number.
+#: Prefix of the variables that tell whether the infinity of an origin is involved.
 ORIGIN = "born "
-_MOST_BIRTHS = 4
+_MOST_INFINITIES = 4
 #: The kinds of origins of infinities.
 _INFINITE: tuple[_Kind, ...] = ("inf", "div_by_zero")
 _MOST_CHECKS = 96
-#: What bears infinities of numbers that have an exact result, by what else it may bear.
+#: Operations whose infinity means overflow, by the kind of NaN that they may produce.
 _OVERFLOWING: tuple[Invalid, ...] = ("product", "sum", "difference")
-#: Exponent and fraction bits, for the pattern of infinity.
+#: Bit patterns of infinity by element type.
 _INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """The lanes of a result in which a kind of value originates."""
+    """The lanes of result `index` in which a kind of value originates."""
 
     op: Operation
     index: int
@@ -113,16 +124,16 @@ class _Origin:
 
 
 def _divides(op: Operation) -> bool:
-    """Whether an operation divides its first operand by its second one."""
+    """Return whether an operation divides its first operand by its second one."""
     return op.has(DIVIDES) or declared(op.name).unit == "divide"
 
 
 def apply(module: Module, unsigned: Collection[int] = ()) -> list[Note]:
-    """Adds the checks of NaN, infinity and division by zero to a kernel without calls.
+    """Insert the checks into a module without calls.
 
     Args:
-        module: the kernel; rewritten in place.
-        unsigned: the parameters that are pointers to unsigned integers.
+        module: The module to rewrite.
+        unsigned: Indices of the parameters that are pointers to unsigned integers.
 
     Returns:
         What could not be checked.
@@ -132,7 +143,7 @@ def apply(module: Module, unsigned: Collection[int] = ()) -> list[Note]:
     rewriter = Rewriter()
     rules = _Origins(Unsigned(kernel, unsigned))
     tracking = Tracking(kernel, rules, rewriter, _MOST_CHECKS)
-    found: list[tuple[Sink, _Origin]] = [
+    paths: list[tuple[Sink, _Origin]] = [
         (sink, key)
         for op in operations(kernel)
         if is_access(op)
@@ -140,19 +151,20 @@ def apply(module: Module, unsigned: Collection[int] = ()) -> list[Note]:
         if sink.value is not sink.mask
         for key in tracking.state(sink.value)
         if isinstance(key, _Origin)
-        # Addresses are for `overflow`, which knows what the numbers of the launch leave room for.
+        # The check `overflow` handles addresses, using the arguments of the launch.
         and not (key.kind == "int_overflow" and sink.value is op.address)
     ]
-    found.sort(key=lambda pair: pair[1].kind == "lost")  # the rest is checked first
+    paths.sort(key=lambda pair: pair[1].kind == "lost")  # these come last if there are too many
     checked = tracking.affordable(
-        [(sink.value, key), *_births(tracking, key)] for sink, key in found[:_MOST_CHECKS]
+        [(sink.value, key), *_infinite_operands(tracking, key)]
+        for sink, key in paths[:_MOST_CHECKS]
     )
     tracking.build()
-    for sink, key in found[:checked]:
+    for sink, key in paths[:checked]:
         _check(rewriter, tracking, sink, key, provenance)
     rewriter.apply()
     what = "paths of NaN and infinity to memory"
-    return tracking.left_out(f"only {checked}", checked, len(found), what)
+    return tracking.left_out(f"only {checked}", checked, len(paths), what)
 
 
 def _check(
@@ -164,14 +176,18 @@ def _check(
     condition = within(b, condition, _is_of_kind(b, sink.value, origin.kind))
     condition = within(b, condition, sink.mask)
     message, help_line = _words(origin)
-    stand = CheckSite(b, sink.op, sink.value, condition)
-    births = [
+    site = CheckSite(b, sink.op, sink.value, condition)
+    infinities = [
         (key.op, shadow)
-        for value, key in _births(tracking, origin)
+        for value, key in _infinite_operands(tracking, origin)
         if (shadow := tracking.shadow(value, key)) is not None
     ]
-    named = [(f"{ORIGIN}{n}", shadow) for n, (_, shadow) in enumerate(births)]
-    shown = [each for each in values_shown(named, origin.op, stand) if each[0].startswith(ORIGIN)]
+    named = [(f"{ORIGIN}{n}", shadow) for n, (_, shadow) in enumerate(infinities)]
+    shown = [
+        (name, value)
+        for name, value in values_shown(named, origin.op, site)
+        if name.startswith(ORIGIN)
+    ]
     insert_check(
         b,
         condition,
@@ -182,89 +198,91 @@ def _check(
             location=origin.op.location,
             argument=parameter_of(sink.op.operands[0], provenance),
             help=help_line,
-            origins=tuple(user_location(op.location) or op.location for op, _ in births),
+            origins=tuple(user_location(op.location) or op.location for op, _ in infinities),
         ),
-        [*operands_shown(origin.op, stand), *shown],
+        [*operands_shown(origin.op, site), *shown],
     )
 
 
 def _words(origin: _Origin) -> tuple[str, str]:
-    """The message of an origin, and what helps if that is known better than of its kind."""
+    """Return the message of an origin, and its help if it is more specific than that of the
+    kind.
+    """
     if origin.kind == "int_overflow":
         return f"{may_lose(origin.op)} and reaches memory", ""
-    known = _NANS.get(declared(origin.op.name).invalid)
-    if origin.kind != "nan" or known is None:
+    cause = _NANS.get(declared(origin.op.name).invalid)
+    if origin.kind != "nan" or cause is None:
         return _MESSAGES[origin.kind], ""
-    what, help_line = known
-    return f"{what} is a NaN here and reaches memory", help_line
+    description, help_line = cause
+    return f"{description} is a NaN here and reaches memory", help_line
 
 
-def _births(tracking: Tracking, key: Key) -> list[tuple[Value, _Origin]]:
-    """The infinities of known origin that may be among the operands of what bears a NaN."""
+def _infinite_operands(tracking: Tracking, key: Key) -> list[tuple[Value, _Origin]]:
+    """Return the infinities of known origin among the operands of an operation that makes a NaN."""
     if not isinstance(key, _Origin) or key.kind != "nan":
         return []
-    found: dict[_Origin, Value] = {}
+    operands: dict[_Origin, Value] = {}
     for value in key.op.operands:
-        for born in tracking.state(value):
-            if isinstance(born, _Origin) and born.kind in _INFINITE and born.op is not key.op:
-                found.setdefault(born, value)
-    # Origins follow each other as the operations do: the last ones are the nearest.
-    return [(value, born) for born, value in found.items()][-_MOST_BIRTHS:]
+        for origin in tracking.state(value):
+            if isinstance(origin, _Origin) and origin.kind in _INFINITE and origin.op is not key.op:
+                operands.setdefault(origin, value)
+    # Origins are in the order of operations, so the last ones are the nearest.
+    return [(value, origin) for origin, value in operands.items()][-_MOST_INFINITIES:]
 
 
 class _Origins(UndefinedLanes):
-    """Lanes in which something originated, followed as undefined ones are."""
+    """Rules that propagate origins as undefined lanes are propagated."""
 
     def __init__(self, stores: Unsigned) -> None:
         super().__init__()
         self._stores = stores
 
-    def transfer(self, op: Operation, index: int, known: Known) -> State:
-        # Origins have no masks, so that what is handed on need not be looked at one by one.
+    def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
+        # Origins have no masks, so a state that nothing changes can be reused as it is.
         handed = [v for n, v in self._flowing(op) if not op.has(LOADS) or n == 2]
-        origins = [*_origins(op, index), *_lost(op, known)]
+        origins = [*_origins(op, index), *_lost(op, lookup)]
         if len(handed) == 1 and not origins and hands_on(op, handed[0]):
-            return known.state(handed[0])
-        found: dict[Key, Hashable] = {}
+            return lookup.state(handed[0])
+        state: dict[Key, Hashable] = {}
         for value in handed:
             keeps = is_read(op) or hands_on(op, value)
-            found.update(
+            state.update(
                 (key, mark)
-                for key, mark in known.state(value).items()
+                for key, mark in lookup.state(value).items()
                 if keeps or (isinstance(key, _Origin) and key.kind != "int_overflow")
             )
-        return found | dict.fromkeys(origins, UNMARKED)
+        return state | dict.fromkeys(origins, UNMARKED)
 
-    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
-        yield from super().depends(op, index, key, known)
-        if isinstance(key, _Origin) and key in _lost(op, known):
+    def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
+        yield from super().depends(op, index, key, lookup)
+        if isinstance(key, _Origin) and key in _lost(op, lookup):
             yield op.operands[-1], replace(key, kind="inf")
 
-    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+    def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         assert isinstance(key, _Origin)
-        found = [_born(b, op, index, key.kind, self._stores)] if key.op is op else []
-        if self._comes_through(op, key, known):
-            found.append(self._handed_on(b, op, index, key, known))
-        if key in _lost(op, known):
-            infinite = known.shadow(op.operands[-1], replace(key, kind="inf"))
+        parts = [_originates(b, op, index, key.kind, self._stores)] if key.op is op else []
+        if self._comes_through(op, key, lookup):
+            parts.append(self._handed_on(b, op, index, key, lookup))
+        if key in _lost(op, lookup):
+            infinite = lookup.shadow(op.operands[-1], replace(key, kind="inf"))
             assert infinite is not None
-            found.append(within(b, infinite, _is_of_kind(b, op.operands[-1], "inf")))
-        return b.any_of(found)
+            parts.append(within(b, infinite, _is_of_kind(b, op.operands[-1], "inf")))
+        return b.any_of(parts)
 
-    def _handed_on(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+    def _handed_on(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         if not op.has(LOADS):
-            return super().build(b, op, index, key, known)
-        marked = known.shadow(op.operands[2], key)
+            return super().build(b, op, index, key, lookup)
+        marked = lookup.shadow(op.operands[2], key)
         assert marked is not None
         return outside(b, marked, op.operands[1])
 
 
 def _origins(op: Operation, index: int) -> list[_Origin]:
-    """What an operation may bear."""
+    """Return what may originate in a result of an operation."""
     kinds: list[_Kind] = []
     if _divides(op) and not _is_nonzero(op.operands[1]):
         kinds.append("div_by_zero")
-    # A function of the user's, called for each lane, is not pure as far as is known.
+    # `tt.map_elementwise` calls a function of the user's and is not declared pure.
     computes = op.has(ELEMENTWISE) or (op.has(PURE) and op.has(CROSS_LANE))
     chooses = op.has(CHOOSES) or is_view(op)
     if computes and not chooses and _infinity(op.results[index]) is not None:
@@ -274,14 +292,14 @@ def _origins(op: Operation, index: int) -> list[_Origin]:
     return [_Origin(op, index, kind) for kind in kinds]
 
 
-def _lost(op: Operation, known: Known) -> list[_Origin]:
-    """The sums and products by whose infinity an operation may divide: its last operand."""
+def _lost(op: Operation, lookup: Lookup) -> list[_Origin]:
+    """Return the overflowed sums and products by which an operation may divide."""
     divides = _divides(op) and _infinity(op.results[0]) is not None
     if not divides and not op.name.endswith("rsqrt"):
         return []
     return [
         replace(key, kind="lost")
-        for key in known.state(op.operands[-1])
+        for key in lookup.state(op.operands[-1])
         if isinstance(key, _Origin)
         and key.kind == "inf"
         and (key.op.has(CROSS_LANE) or declared(key.op.name).invalid in _OVERFLOWING)
@@ -298,7 +316,7 @@ def _infinity(value: Value) -> int | None:
     return _INFINITIES.get(element.name) if isinstance(element, FloatType) else None
 
 
-def _born(b: Builder, op: Operation, index: int, kind: _Kind, stores: Unsigned) -> Value:
+def _originates(b: Builder, op: Operation, index: int, kind: _Kind, stores: Unsigned) -> Value:
     if kind == "div_by_zero":
         return _is_zero(b, op.operands[1])
     if kind == "int_overflow":
@@ -307,7 +325,7 @@ def _born(b: Builder, op: Operation, index: int, kind: _Kind, stores: Unsigned) 
     assert fresh is not None
     parts: Sequence[Value | None] = [_is_of_kind(b, v, kind) for v in op.operands]
     if kind == "inf":
-        # A NaN or an infinity among the operands explains both.
+        # An operand that is NaN or infinite explains the infinity, so it originates elsewhere.
         others = [_is_of_kind(b, v, "nan") for v in op.operands]
         parts = [
             b.binary("ori", x, y) if x is not None and y is not None else None
@@ -321,7 +339,7 @@ def _born(b: Builder, op: Operation, index: int, kind: _Kind, stores: Unsigned) 
 
 
 def _is_of_kind(b: Builder, value: Value, kind: _Kind) -> Value | None:
-    """Where a float is NaN or infinite; None for other values and kinds."""
+    """Build the condition that a float is NaN or infinite; None for other values and kinds."""
     infinity = _infinity(value)
     if infinity is None or kind not in ("nan", "inf"):
         return None

@@ -1,15 +1,20 @@
-"""int_overflow: narrow integers that wrap around on their way into an address.
+"""The pass for `int_overflow`: narrow integers that wrap around and then reach an address.
 
-`find` says, from intervals of one launch, which operations may do that; mostly none, and then there
-is no code. `apply` gives what those make 64-bit twins. Where twin and value of an offset differ at
-an access, its address is wrong, and the first operation that lost bits is named.
+`find` determines which operations may wrap, by interval arithmetic on the arguments of one launch;
+usually there are none, and no code is added. `apply` computes the results of these operations
+exactly, in 64 bits, beside the narrow ones (see `exact_integers`). If the exact offset of an access
+differs from its actual one, the address is wrong, and the first operation that lost bits is
+reported:
 
-MLIR's integers have no sign. An integer is read as signed unless an unsigned extension says
-otherwise, so what reaches one has a second twin, of its unsigned reading.
+    offset = row * stride         # i32: 70,000 * 40,000 wraps to -1,494,967,296
+    exact = 2,800,000,000         # i64
+    tl.load(x_ptr + offset)       # check(offset != exact)
 
-A twin ends where bits are meant to be lost, as in hashes: remainder, bit operations, shift right;
-and in comparisons, floats and memory. What 64 bits cannot hold either is lost: an offset that is
-wrong by a multiple of 2**64 is not found.
+MLIR's integers have no sign. An integer is read as signed unless an unsigned extension follows, so
+each has a second exact value, of its unsigned reading, for that case.
+
+Propagation ends where bits are lost on purpose, as in hashes (remainders, bit operations, right
+shifts), and at comparisons, floats and memory. Errors that are multiples of 2**64 are not found.
 """
 
 from __future__ import annotations
@@ -40,32 +45,34 @@ from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_
 
 _WIDEN = "widen one of the operands before, for example with `.to(tl.{})`"
 _WIDEN_ALL = "widen the elements before, for example with `.to(tl.int64)`"
-#: Position of an operation in `Operation.walk()` of the kernel, and the bits its result needs.
+#: Position of an operation in `Operation.walk()` of the kernel, and the bits that its result needs.
 Candidate = tuple[int, int]
 
 
 def find(module: Module, scalars: Mapping[int, int], grid: Sequence[int]) -> frozenset[Candidate]:
-    """The operations that may wrap around on the way into an address, in one launch.
+    """Return the operations that may wrap around before an address in one launch.
 
     Args:
-        module: a module without calls, before any pass.
-        scalars: values of integer parameters by index, as the kernel sees them (signed).
-        grid: how many programs there are along each axis.
+        module: A module without calls that no pass has rewritten.
+        scalars: Values of the integer parameters by index, as signed integers.
+        grid: Number of programs along each axis.
     """
     kernel = module.kernel
     exact = Intervals(kernel, scalars, grid).exact
     if not exact:
         return frozenset()
-    wanted = _reaching_addresses(kernel)
+    reaching = _reaching_addresses(kernel)
     return frozenset(
         (position, bits_for(exact[op]))
         for position, op in enumerate(kernel.walk())
-        if op in exact and _narrowing(op) and op.results[0] in wanted and _is_narrow(op)
+        if op in exact and _narrowing(op) and op.results[0] in reaching and _is_narrow(op)
     )
 
 
 def _narrowing(op: Operation) -> str:
-    """What to call the exact result of an operation that may lose bits; empty if none can be."""
+    """Return a noun for the result of an operation that may lose bits; empty for other
+    operations.
+    """
     return declared(combined_by(op) or op.name).noun
 
 
@@ -74,7 +81,7 @@ def _is_narrow(op: Operation) -> bool:
 
 
 def _reaching_addresses(kernel: Operation) -> set[Value]:
-    """Integers that reach an address with all their bits."""
+    """Return the integers that reach an address with all their bits."""
     rules = ExactIntegers(frozenset())
 
     def sources(value: Value) -> Iterable[Value]:
@@ -93,11 +100,11 @@ def _reaching_addresses(kernel: Operation) -> set[Value]:
 
 
 def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
-    """Adds the checks of wrapped offsets to a kernel.
+    """Insert the checks of wrapped offsets into a kernel.
 
     Args:
-        module: the module that `find` was given, or an equal one; rewritten in place.
-        candidates: what `find` found.
+        module: The module that `find` was called with, or an equal one.
+        candidates: The result of `find`.
 
     Returns:
         What could not be checked.
@@ -144,12 +151,12 @@ def _check(
         f"{article}int{width} {_called(culprit)} wraps around and reaches an address; "
         f"{enough} would do"
     )
-    stand = CheckSite(b, access, access.operands[0], condition)
-    shown = list(operands_shown(culprit, stand))
+    site = CheckSite(b, access, access.operands[0], condition)
+    shown = list(operands_shown(culprit, site))
     exact = tracking.shadow(culprit.results[0], key.exact)
     if combined_by(culprit) is not None and exact is not None:
         values = [("exact", exact), ("wrapped", culprit.results[0])]
-        shown = list(values_shown(values, culprit, stand))
+        shown = list(values_shown(values, culprit, site))
     insert_check(
         b,
         condition,
@@ -166,7 +173,7 @@ def _check(
 
 
 def _called(culprit: Operation) -> str:
-    """What to call the result of an operation that has lost bits."""
+    """Return a noun phrase for the result of the operation that has lost bits."""
     name = _narrowing(culprit)
     if combined_by(culprit) is None:
         return name

@@ -1,13 +1,12 @@
-"""Poison: lanes that a mask or padding leaves undefined hold NaN, or junk if they are integers.
+"""Poison: fills lanes that a mask or padding leaves undefined with NaN, or junk for integers.
 
-GPUs give zeros there as a rule, which Triton does not promise. Code that relies on them shows in
-its results so. Must not know what a check makes of such lanes: it comes behind their passes.
+GPUs usually give zeros there, which Triton does not guarantee. With poison, code that relies on
+zeros computes visibly wrong results. This pass runs after those of all checks.
 """
 
 from __future__ import annotations
 
 from ttools.ir import (
-    Constant,
     FloatType,
     IntegerType,
     Module,
@@ -18,12 +17,13 @@ from ttools.ir import (
 )
 from ttools.ir.dialects.traits import LOADS
 from ttools.ir.rewriting import Builder, Rewriter, add_operand, replace_uses
-from ttools.sanitizer.analysis.dataflow import is_read, operations
+from ttools.sanitizer.analysis.dataflow import operations
 from ttools.sanitizer.passes.check import Note
+from ttools.sanitizer.passes.lanes import float_constant
 from ttools.sanitizer.passes.rewrites import Pass
-from ttools.sanitizer.passes.undefined_lanes import mask_of
+from ttools.sanitizer.passes.undefined_lanes import leaves_lanes_undefined, mask_of
 
-#: NaN by the name of the type; the other 8-bit floats of Triton's have none, or the last of these.
+#: NaN by element type. Triton's other 8-bit floats have no NaN, or are spelled as the last one.
 _NANS = {
     "f16": 0x7E00,
     "bf16": 0x7FC0,
@@ -35,24 +35,20 @@ _NANS = {
     "f8E5M2FNUZ": 0x80,
     "f8E4M3B11FNUZ": 0x80,
 }
-#: Two bytes over and over, as in memory that was never written: negative in any width.
+#: Two repeated bytes, as in memory that was never written; negative in every width.
 _JUNK = 0xE1D7E1D7E1D7E1D7
 
 
 def is_needed(module: Module) -> bool:
-    """Whether a kernel has lanes that its masks leave undefined."""
-    return any(_leaves_undefined(op) for op in operations(module.kernel))
+    """Return whether a kernel has lanes that its masks leave undefined."""
+    return any(_takes_poison(op) for op in operations(module.kernel))
 
 
 def apply(module: Module) -> list[Note]:
-    """Gives undefined lanes of loads and atomics a value; the module is rewritten in place.
-
-    Returns:
-        Nothing: all of them can be given one.
-    """
+    """Give undefined lanes of loads and atomics a value, in place; nothing is left unchecked."""
     rewriter = Rewriter()
     results: list[tuple[Operation, Value, Operation]] = []
-    for op in [op for op in operations(module.kernel) if _leaves_undefined(op)]:
+    for op in [op for op in operations(module.kernel) if _takes_poison(op)]:
         (result,) = op.results
         if op.has(LOADS):
             add_operand(op, _poison(rewriter.before(op), result.type))
@@ -71,25 +67,20 @@ def apply(module: Module) -> list[Note]:
     return []
 
 
-#: The one pass: equal launches find their native code by it.
+#: A single object, because equal launches find their native code by the identity of the pass.
 PASS = Pass("poison", "poison", apply)
 
 
-def _leaves_undefined(op: Operation) -> bool:
-    if not (is_read(op) and op.results and mask_of(op) is not None):
+def _takes_poison(op: Operation) -> bool:
+    if not leaves_lanes_undefined(op):
         return False
-    filled = op.has(LOADS) and len(op.operands) > 2
     element = element_type(op.results[0].type)
-    known = isinstance(element, IntegerType) or getattr(element, "name", "") in _NANS
-    return known and not filled
+    return isinstance(element, IntegerType) or getattr(element, "name", "") in _NANS
 
 
 def _poison(b: Builder, type: Type) -> Value:
-    """A constant, or a tensor of equal ones."""
+    """Return a constant, or a tensor of equal ones."""
     element = element_type(type)
     if isinstance(element, FloatType):
-        bits = _NANS[element.name]
-    else:
-        assert isinstance(element, IntegerType)
-        bits = _JUNK & ((1 << element.width) - 1)
-    return b.value("arith.constant", [], type, {"value": Constant(type, (bits,))})
+        return float_constant(b, type, _NANS[element.name])
+    return b.constant(type, _JUNK)

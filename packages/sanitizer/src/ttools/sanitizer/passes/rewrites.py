@@ -1,7 +1,4 @@
-"""The passes that rewrite a kernel for one launch, and the names under which the result is cached.
-
-Must not know what the passes do, nor which ones a launch needs.
-"""
+"""The passes that rewrite a kernel for one launch, and the key by which the result is cached."""
 
 from __future__ import annotations
 
@@ -16,18 +13,19 @@ from ttools.ir import Module
 from ttools.ir.inlining import inline_calls
 from ttools.sanitizer.passes.check import Note
 
-#: The name of a check, and what it has left out.
+#: The name of a check, and something that it could not check.
 Unchecked: TypeAlias = "tuple[str, Note]"
 
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """A pass with the parameters that the launch decides.
+    """A pass with the parameters that the launch determines.
 
     Attributes:
-        name: distinguishes it from all others, so that rewritten kernels can be cached. The source
-            of the passes in this folder need not be part of it.
-        apply: rewrites a module without calls; returns what it cannot check.
+        check: Name of the check that the pass belongs to.
+        name: Key under which rewritten kernels are cached; it differs for passes that rewrite
+            differently. The sources of the passes need not be part of it.
+        apply: Rewrites a module without calls, and returns what it cannot check.
     """
 
     check: str
@@ -36,14 +34,14 @@ class Pass:
 
 
 class Rewrites:
-    """The passes of one launch, in their order.
+    """The passes of one launch, in order.
 
     Args:
-        passes: none where there is nothing to find.
-        inlines: whether calls are inlined even so.
+        passes: The passes; empty if no check needs one.
+        inlines: If True, calls are inlined even without passes.
 
     Attributes:
-        unchecked: what the passes could not check, once they were applied.
+        unchecked: What the passes could not check; None before they are applied.
     """
 
     def __init__(self, passes: Sequence[Pass] = (), *, inlines: bool = False) -> None:
@@ -53,14 +51,14 @@ class Rewrites:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What names the rewritten kernel, passes and their code; empty where it stays as it is."""
-        names = [each.name for each in self.passes] or ["calls"] * self._inlines
+        """Return the cache key of the rewritten kernel, which is empty if nothing is rewritten."""
+        names = [rewrite.name for rewrite in self.passes] or ["calls"] * self._inlines
         return (*names, fingerprint("ttools.sanitizer")) if names else ()
 
     def apply(self, module: Module) -> None:
         calls = [Note(op.location, "a call that cannot be inlined") for op in inline_calls(module)]
-        unchecked = [(each.check, call) for each in self.passes for call in calls]
-        for each in self.passes:
+        unchecked = [(rewrite.check, call) for rewrite in self.passes for call in calls]
+        for rewrite in self.passes:
             tick()
-            unchecked += [(each.check, note) for note in each.apply(module)]
+            unchecked += [(rewrite.check, note) for note in rewrite.apply(module)]
         self.unchecked = unchecked

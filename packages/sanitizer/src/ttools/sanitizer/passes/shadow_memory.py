@@ -1,8 +1,9 @@
-"""Shadow memory, read and written by the kernel itself: of tracked parameters, and by address.
+"""Shadow memory that the kernel itself reads and writes, by parameter or by address.
 
-One byte for each byte of a storage, 0 where it is defined. Owns the hidden parameters and the
-accesses. An address outside of the storages has no shadow and counts as defined: it is another
-check's business.
+Each byte of a tracked storage has one shadow byte, which is 0 if the byte is defined. A load of
+`f32` at `start + 8` also loads the 32-bit word at `shadow + 8`; the lane is undefined if the word
+is not 0. A store writes 0 there, or -1 in lanes that store undefined values. Addresses outside of
+the storages have no shadow and count as defined; `memcheck` reports them.
 """
 
 from __future__ import annotations
@@ -35,48 +36,51 @@ from ttools.sanitizer.passes.lanes import within
 
 _BYTE = PointerType(IntegerType(8))
 _LONG = IntegerType(64)
-#: What is passed for each tracked parameter, in this order.
+#: Hidden parameters for each tracked parameter, in this order.
 _HIDDEN = ("shadow", "start", "size")
-#: What is passed for the storages that are found by address.
+#: Hidden parameters for the storages that are found by address.
 _BY_ADDRESS = ("table", "count")
-#: Words per row of their table: the storage's address, its bytes, and how many bytes behind the
-#: table its shadow begins.
+#: Words per row of the table: address and size of the storage in bytes, and the distance of its
+#: shadow from the table in bytes.
 ROW = 3
 
 
 def hidden_parameters(
     tracked: Iterable[int], by_address: bool = False
 ) -> tuple[tuple[int, str], ...]:
-    """The parameters that a kernel gets behind its own.
+    """Return the parameters that are appended to a kernel's own.
 
     Returns:
-        For each in order, the tracked parameter it belongs to, and what it is: `shadow`, the
-        address of the shadow of the storage's first byte, aligned to 8 bytes; `start`, the address
-        of the storage; `size`, its bytes. For storages found by address, -1 and `table`, the
-        address of a table with `ROW` words for each, or `count`, how many there are.
+        For each one, in order, the index of the tracked parameter that it belongs to and its role:
+        `shadow`, the address of the shadow of the storage's first byte, aligned to 8 bytes;
+        `start`, the address of the storage; `size`, its size in bytes. For storages found by
+        address, -1 with `table`, the address of a table of `ROW` words per storage, and with
+        `count`, the number of storages.
     """
     own = tuple((index, name) for index in sorted(tracked) for name in _HIDDEN)
     return own + tuple((-1, name) for name in _BY_ADDRESS if by_address)
 
 
 class Shadows(Protocol):
-    """Where the shadows of some memory are."""
+    """The shadows of some memory."""
 
     def load(self, b: Builder, address: Value, mask: Value | None) -> Value:
-        """Which lanes of a load from `address` have a byte that is not defined."""
+        """Return which lanes of a load from `address` have an undefined byte."""
 
     def store(
         self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
     ) -> None:
-        """Marks what a store to `address` writes: undefined in the lanes given, defined else."""
+        """Mark the bytes that a store to `address` writes: undefined in the given lanes, else
+        defined.
+        """
 
     def holds(self, b: Builder, address: Value) -> Value:
-        """Which lanes of `address` have shadows."""
+        """Return which lanes of `address` have shadows."""
 
 
 @dataclass(frozen=True)
 class ShadowMemory:
-    """The shadow of one storage, by the hidden parameters of a tracked one."""
+    """The shadow of one storage, given by the hidden parameters of a tracked one."""
 
     shadow: Value
     start: Value
@@ -105,7 +109,7 @@ class ShadowMemory:
         return self._cells(b, address)[1]
 
     def _cells(self, b: Builder, address: Value) -> tuple[Value, Value]:
-        """Pointers to the shadows of the elements at `address`, and which of them exist."""
+        """Return pointers to the shadows of the elements at `address`, and which of them exist."""
         size = byte_size(_pointee(element_type(address.type)))
         offset = b.cast(address, _LONG, "tt.ptr_to_int")
         offset = b.binary("subi", offset, self.start)
@@ -121,7 +125,9 @@ class ShadowMemory:
 
 @dataclass(frozen=True)
 class ShadowTable:
-    """The shadows of storages that are found by address, by the hidden parameters for them."""
+    """The shadows of storages that are found by address, given by the hidden parameters for
+    them.
+    """
 
     table: Value
     count: Value
@@ -132,7 +138,7 @@ class ShadowTable:
     def store(
         self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
     ) -> None:
-        def visit(inner: Builder, memory: ShadowMemory, known: Sequence[Value]) -> list[Value]:
+        def visit(inner: Builder, memory: ShadowMemory, carried: Sequence[Value]) -> list[Value]:
             memory.store(inner, address, mask, undefined)
             return []
 
@@ -144,21 +150,21 @@ class ShadowTable:
     def _any(
         self, b: Builder, address: Value, find: Callable[[Builder, ShadowMemory], Value]
     ) -> Value:
-        """The lanes that are found in any row."""
+        """Return the lanes for which any row gives true."""
 
-        def visit(inner: Builder, memory: ShadowMemory, known: Sequence[Value]) -> list[Value]:
-            return [inner.binary("ori", known[0], find(inner, memory))]
+        def visit(inner: Builder, memory: ShadowMemory, carried: Sequence[Value]) -> list[Value]:
+            return [inner.binary("ori", carried[0], find(inner, memory))]
 
         nothing = b.constant(with_element(address.type, BOOLEAN), 0)
         return self._each(b, address, visit, nothing).result
 
     def _each(self, b: Builder, address: Value, visit: _Visit, *carried: Value) -> Operation:
-        """A loop over the rows of storages that any lane may be in."""
+        """Build a loop over the rows whose storages any lane may be in."""
         first, end = _ends(b, address)
         types = [value.type for value in carried]
 
         def row(inner: Builder, arguments: Sequence[Value]) -> list[Value]:
-            number, *known = arguments
+            number, *values = arguments
             memory = self._row(inner, number)
             behind = inner.binary("addi", memory.start, memory.size)
             near = inner.binary(
@@ -167,8 +173,8 @@ class ShadowTable:
                 inner.compare("slt", first, behind),
             )
             arms = [
-                _region(inner, [], lambda arm, _: visit(arm, memory, known)),
-                _region(inner, [], lambda arm, _: known),
+                _region(inner, [], lambda arm, _: visit(arm, memory, values)),
+                _region(inner, [], lambda arm, _: values),
             ]
             return inner.operation("scf.if", [near], types, regions=arms).results
 
@@ -181,19 +187,19 @@ class ShadowTable:
         cells = [b.binary("addi", first, b.constant(_LONG, n)) for n in range(ROW)]
         addresses = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
         start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in addresses)
-        # An offset from the table, so that the memory is known to be none of the program's.
+        # An offset from the table shows alias analysis that this is not the program's memory.
         base = b.cast(self.table, _BYTE, "tt.bitcast")
         return ShadowMemory(b.value("tt.addptr", [base, behind], _BYTE), start, size)
 
 
-#: Makes, for one storage, what a loop over storages hands on, from what it was handed.
+#: Builds the body of the loop for one storage: maps carried values to those of the next iteration.
 _Visit: TypeAlias = "Callable[[Builder, ShadowMemory, Sequence[Value]], list[Value]]"
 
 
 def _region(
     b: Builder, types: Sequence[Type], fill: Callable[[Builder, Sequence[Value]], Sequence[Value]]
 ) -> Region:
-    """A region of one block that yields what `fill` makes of its arguments."""
+    """Return a region of one block that yields the result of `fill` for its arguments."""
     block = Block()
     region = Region([block])
     block.parent = region
@@ -204,7 +210,7 @@ def _region(
 
 
 def _ends(b: Builder, address: Value) -> tuple[Value, Value]:
-    """The lowest of some addresses, and the first byte behind the highest."""
+    """Return the lowest of some addresses, and the end of the element at the highest."""
     size = byte_size(_pointee(element_type(address.type)))
     number = b.cast(address, _LONG, "tt.ptr_to_int")
     low, high = number, number
@@ -217,7 +223,7 @@ def _ends(b: Builder, address: Value) -> tuple[Value, Value]:
 
 
 def add_hidden_parameters(function: Operation, tracked: Iterable[int]) -> dict[int, ShadowMemory]:
-    """Appends the hidden parameters of tracked ones to a kernel."""
+    """Append the hidden parameters of tracked parameters to a kernel."""
     return {
         index: ShadowMemory(
             add_parameter(function, _BYTE, {"tt.divisibility": 8}),
@@ -229,13 +235,13 @@ def add_hidden_parameters(function: Operation, tracked: Iterable[int]) -> dict[i
 
 
 def add_table(function: Operation) -> ShadowTable:
-    """Appends the hidden parameters for storages found by address to a kernel."""
+    """Append the hidden parameters for storages found by address to a kernel."""
     table = add_parameter(function, PointerType(_LONG), {"tt.divisibility": 8})
     return ShadowTable(table, add_parameter(function, _LONG))
 
 
 def _pointee(type: Type) -> Type:
-    """The type of what is loaded through pointers of `type`."""
+    """Return the type of a load through pointers of `type`."""
     pointer = element_type(type)
     assert isinstance(pointer, PointerType)
     return with_element(type, pointer.pointee)

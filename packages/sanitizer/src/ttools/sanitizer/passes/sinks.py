@@ -1,4 +1,4 @@
-"""Where a wrong lane of a value becomes a defect: what decides, and what leaves the program."""
+"""Sinks: uses of a value where a defective lane becomes a defect of the program."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ttools.ir.dialects.traits import LOADS
 from ttools.sanitizer.analysis.dataflow import is_access
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 
-#: What an atomic compares memory with, or changes it by.
+#: Operands by which an atomic changes memory, or with which it compares.
 _COMPUTED_WITH = ("cmp", "val", "value")
-#: Asserts that Triton makes itself, also for lanes that are not used.
+#: Message of asserts that Triton inserts itself, also for lanes that are not used.
 _OVERFLOW_ASSERT = "overflow detected for operation"
 
 
 @dataclass(frozen=True)
 class Sink:
-    """A use where a wrong lane of a value matters.
+    """A use where a defective lane of a value matters.
 
     Attributes:
-        op: the operation that uses the value.
-        use: what becomes of the lanes, as the end of a sentence about them.
-        mask: only lanes with it matter; None for all.
-        allows_copies: whether lanes may be handed on as they are.
-        allows_choices: whether it does no harm that lanes hold another one of several values, as
-            where an element is loaded: then it is undefined which one.
+        op: The operation that uses the value.
+        use: The end of a sentence about the lanes, such as "they decide a branch".
+        mask: If given, only lanes inside of it matter.
+        allows_copies: If True, lanes may be stored as long as their shadows are stored with them.
+        allows_choices: If True, lanes may hold one of several defined values, as in an address that
+            is loaded from: each of the elements is valid.
     """
 
     op: Operation
@@ -38,7 +38,7 @@ class Sink:
 
 
 def sinks(op: Operation) -> Iterator[Sink]:
-    """The sinks among the operands of an operation."""
+    """Yield the sinks among the operands of an operation."""
     if is_access(op):
         yield from _accessed(op)
     match op.name:

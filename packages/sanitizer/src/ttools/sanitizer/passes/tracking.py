@@ -1,9 +1,20 @@
-"""Shadows of values: which values need one, and how they follow the kernel's control flow.
+"""Shadow values: which values need one, and how they follow the kernel's control flow.
 
-A pass says by `Rules` what it tracks. `Tracking` finds, by a fixed point, the keys that may reach
-each value (a key is a source of undefined lanes, a multiplication that may wrap …); the pass then
-demands shadows where they matter, and `Tracking.build` makes those and all that they depend on:
-through loops, branches and blocks too. Must not know what a shadow means.
+A pass defines what it tracks by `Rules`. A *key* stands for one reason why lanes of a value may be
+defective, for example one masked load; a value and a key have one shadow. `Tracking` works in three
+steps:
+
+1. A fixed point finds which keys may reach each value (`state`). 2. The pass demands the shadows
+that its checks need (`demand`); those that they depend on follow. 3. `build` creates the demanded
+shadows, also through loops, branches and blocks.
+
+In this loop, key `k` of the load reaches `acc` around the back edge, so the loop carries a shadow:
+
+    acc = 0                                   acc, s = 0, false
+    for i in range(n):                        for i in range(n):
+        x = load(p + i, mask)     # key k         x = load(p + i, mask); s_x = not mask
+        acc = acc + x                             acc = acc + x;  s = s or s_x
+    store(q, acc)                             check(s); store(q, acc)
 """
 
 from __future__ import annotations
@@ -32,62 +43,63 @@ from ttools.ir.rewriting import (
 from ttools.sanitizer.passes.check import Note
 
 Key: TypeAlias = Hashable
-#: What may reach a value; what a mark says is the rules' business.
+#: The keys that may reach a value, each with a mark whose meaning the rules define.
 State: TypeAlias = "Mapping[Key, Hashable]"
 Demand: TypeAlias = "tuple[Value, Key]"
 
 _NOTHING: State = {}
-#: More keys than this of one value are not followed: N operations of N keys each are too many.
+#: More keys of one value are not followed, since N operations with N keys each take N**2 steps.
 _MOST_KEYS = 256
-#: Shadows that checks may ask for, and then the last of them what it takes.
+#: Once this many shadows are demanded, further checks are left out.
 _MOST_SHADOWS = 16_384
 
 
-class Known(Protocol):
-    """What rules may ask while a function is tracked."""
+class Lookup(Protocol):
+    """States and shadows that rules may look up while a function is tracked."""
 
     def state(self, value: Value) -> State:
-        """What may reach a value."""
+        """Return the keys that may reach a value."""
 
     def shadow(self, value: Value, key: Key) -> Value | None:
-        """A shadow that was built; None where the key cannot reach the value."""
+        """Return a shadow that has been built, or None if the key cannot reach the value."""
 
 
 class Rules(Protocol):
-    """What a pass tracks, and how."""
+    """The rules by which a pass's keys and shadows propagate."""
 
-    def transfer(self, op: Operation, index: int, known: Known) -> State:
-        """What may reach result `index` of an operation without control flow."""
+    def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
+        """Return the state of result `index` of an operation without control flow."""
 
     def join(self, first: object, second: object) -> Hashable:
-        """The mark of a key that reaches a value on two ways."""
+        """Return the mark of a key that reaches a value on two paths."""
 
     def moved(self, target: Value, state: State) -> State:
-        """What is left of a state that control flow moves to `target`."""
+        """Return the part of a state that remains when control flow moves it to `target`."""
 
-    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
-        """The shadows that `build` will ask for."""
+    def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
+        """Yield the shadows that `build` will look up."""
 
-    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
-        """Makes the shadow of a result, right after `op`."""
+    def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
+        """Build the shadow of a result, right after `op`."""
 
     def shadow_type(self, value: Value, key: Key) -> Type:
-        """The type of a shadow."""
+        """Return the type of a shadow."""
 
     def default(self, b: Builder, value: Value, key: Key) -> Value:
-        """The shadow of a value that the key cannot reach."""
+        """Build the shadow of a value that the key cannot reach."""
 
 
 class Tracking(ForwardAnalysis[State]):
     """The shadows of one function.
 
     Args:
-        function: the kernel, without calls.
-        rewriter: takes the insertions.
-        most: how many keys of one value are followed, those that reach it first.
+        function: The kernel, without calls.
+        rules: The rules of the pass.
+        rewriter: Receives the insertions, which the caller applies.
+        most: Maximum number of keys followed per value; the first to reach it are kept.
 
     Attributes:
-        curtailed: whether a value has more keys than are followed.
+        curtailed: True if a value has more keys than are followed.
     """
 
     def __init__(
@@ -105,7 +117,6 @@ class Tracking(ForwardAnalysis[State]):
         return self.states.get(value, _NOTHING)
 
     def shadow(self, value: Value, key: Key) -> Value | None:
-        """A shadow that was built; None where the key cannot reach the value."""
         return self._shadows.get((value, key))
 
     # ---- what may reach a value
@@ -119,17 +130,17 @@ class Tracking(ForwardAnalysis[State]):
                 joined[key] = self._rules.join(joined[key], mark) if key in joined else mark
         return joined
 
-    def update(self, value: Value, known: State | None, new: State, iteration: int) -> State:
-        """Return as much of a state as is followed; what is known stays, or loops never settle."""
+    def update(self, value: Value, previous: State | None, new: State, iteration: int) -> State:
+        """Limit the keys of a state; those already there are kept, or loops would never settle."""
         if len(new) <= self._most:
             return new
         self.curtailed = True
-        kept = dict.fromkeys((*(k for k in known or () if k in new), *new))
+        kept = dict.fromkeys((*(k for k in previous or () if k in new), *new))
         return {key: new[key] for key in islice(kept, self._most)}
 
     # ---- what is needed
     def demand(self, value: Value, key: Key) -> None:
-        """Asks for a shadow, and with it for all that it depends on."""
+        """Demand a shadow and all that it depends on."""
 
         def needed(wanted: Demand) -> Iterable[Demand]:
             value, by = wanted
@@ -145,27 +156,28 @@ class Tracking(ForwardAnalysis[State]):
         deque(reachable([(value, key)], needed), maxlen=0)
 
     def affordable(self, demands: Iterable[Sequence[Demand]]) -> int:
-        """Asks for the shadows of one check after the other, as long as they are not too many.
+        """Demand the shadows of one check after the other until the limit is reached.
 
         Returns:
-            How many checks have theirs: at least the first.
+            The number of checks whose shadows are demanded, at least one.
         """
         served = 0
-        for each in demands:
+        for wanted in demands:
             if self._count >= _MOST_SHADOWS:
                 break
-            for value, key in each:
+            for value, key in wanted:
                 self.demand(value, key)
             served += 1
         return served
 
     def left_out(self, only: str, checked: int, wanted: int, what: str) -> list[Note]:
-        """The note of checks that were too many, if they were.
+        """Return a note if there were too many checks to insert all of them.
 
         Args:
-            only: `only 3`: how it says how many are made.
-            wanted: how many there are, as far as they were followed.
-            what: they look at.
+            only: The beginning of the note, for example `only 3`.
+            checked: Number of checks inserted.
+            wanted: Number of checks found, as far as keys were followed.
+            what: Noun phrase for the things that the checks examine.
         """
         if checked == wanted and not self.curtailed:
             return []
@@ -177,7 +189,7 @@ class Tracking(ForwardAnalysis[State]):
 
     # ---- building
     def build(self) -> None:
-        """Makes all shadows that were demanded; insertions wait in the rewriter."""
+        """Build all demanded shadows; insertions wait in the rewriter."""
         blocks = _reverse_postorder(self._function.regions[0].blocks)
         passed: list[tuple[Value, Key]] = []
         for block in blocks[1:]:
@@ -197,7 +209,7 @@ class Tracking(ForwardAnalysis[State]):
                 (loop if op.has(LOOP) else self._if)(op)
                 continue
             wanted = [(value, key) for value in op.results for key in self._wanted(value)]
-            # Shadows that are made of others of the same operation come last.
+            # Shadows that are derived from others of the same operation come last.
             for value, key in sorted(wanted, key=lambda demand: self._is_derived(op, demand)):
                 b = self._rewriter.after(op)
                 self._shadows[value, key] = self._rules.build(b, op, value.index, key, self)
@@ -211,10 +223,10 @@ class Tracking(ForwardAnalysis[State]):
         self._shadows[argument, key] = add_argument(block, self._rules.shadow_type(argument, key))
 
     def _passed(self, at: Operation, value: Value, key: Key) -> Value:
-        """The shadow of a value that control flow passes on at `at`."""
-        known = self._shadows.get((value, key))
-        if known is not None:
-            return known
+        """Return the shadow of a value that control flow passes on at `at`."""
+        shadow = self._shadows.get((value, key))
+        if shadow is not None:
+            return shadow
         return self._rules.default(self._rewriter.before(at), value, key)
 
     def _forward(self, argument: Value, key: Key) -> None:
@@ -230,7 +242,7 @@ class Tracking(ForwardAnalysis[State]):
 
     def _for(self, op: Operation) -> None:
         body, carried = op.regions[0].entry, carried_values(op)
-        wanted = [self._wanted(each.argument, each.result) for each in carried]
+        wanted = [self._wanted(value.argument, value.result) for value in carried]
         for (initial, argument, _, _), keys in zip(carried, wanted, strict=True):
             for key in keys:
                 add_operand(op, self._passed(op, initial, key))
@@ -283,19 +295,19 @@ class Tracking(ForwardAnalysis[State]):
 
 
 def _reverse_postorder(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks of a function, each after those that dominate it."""
+    """Return the blocks of a function, each after those that dominate it."""
     order: list[Block] = []
-    seen: set[Block] = {blocks[0]}
+    visited: set[Block] = {blocks[0]}
     stack: list[tuple[Block, Iterator[tuple[Block, list[Value]]]]] = [
         (blocks[0], iter(blocks[0].terminator.successors))
     ]
     while stack:
         block, successors = stack[-1]
-        target = next((t for t, _ in successors if t not in seen), None)
+        target = next((t for t, _ in successors if t not in visited), None)
         if target is None:
             order.append(block)
             stack.pop()
         else:
-            seen.add(target)
+            visited.add(target)
             stack.append((target, iter(target.terminator.successors)))
-    return [*reversed(order), *(block for block in blocks if block not in seen)]
+    return [*reversed(order), *(block for block in blocks if block not in visited)]

@@ -1,12 +1,13 @@
-"""initcheck in the kernel: where undefined lanes of a value matter.
+"""The pass behind `initcheck`: checks where undefined lanes of a value matter.
 
-A lane computed from an undefined one is undefined until something discards it; a defect is one
-that decides a branch, an address, a mask, an assert, or what is stored. Values that cannot be
-undefined get no code: masks that imply each other are seen here, not at run time.
+A lane computed from an undefined lane is undefined until an operation discards it (see
+`undefined_lanes`); it is a defect if it determines a branch, an address, a mask, an assertion or a
+stored value. Values that cannot be undefined get no code: implications between masks are found
+here, not at run time.
 
-Storages with undefined bytes are *tracked*: for each such parameter the kernel gets hidden ones
-(`shadow_memory.hidden_parameters`) through which it reads and writes a shadow of the storage. What
-is behind pointers of unknown origin is looked up by its address in a table of such storages.
+Storages with undefined bytes are *tracked*: for each such parameter the kernel gets hidden
+parameters (`shadow_memory.hidden_parameters`) through which it reads and writes a shadow of the
+storage. Memory behind other pointers is looked up by address in a table of such storages.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ from ttools.sanitizer.passes.undefined_lanes import (
     Source,
     SourceKind,
     UndefinedLanes,
+    leaves_lanes_undefined,
     mask_of,
     may_leave_axis,
 )
 from ttools.sanitizer.passes.witnesses import CheckSite, address_shown, values_shown
 
-#: More checks than this in a kernel cost more than they are worth.
+#: Maximum number of checks in a kernel; more would take too long to compile.
 _MOST_CHECKS = 96
-#: What findings of memory say, whose elements can be named.
+#: Part of the message of findings about memory, to which unwritten elements can be added.
 UNWRITTEN = "elements that were never written"
 _ORIGINS = {
     "masked": "lanes that the mask of this access leaves out are undefined",
@@ -49,50 +51,37 @@ _ORIGINS = {
     "memory": f"{UNWRITTEN} are read",
     "behind": f"{UNWRITTEN} are read through a computed pointer",
 }
-#: What to do about undefined lanes that a load, or an atomic, leaves.
+#: Help for undefined lanes of a load and of an atomic.
 _FILL = "give the load an `other` (or a `padding_option`)"
 _CHOOSE = "use the result only where the mask holds, for example with tl.where"
-#: GPUs give zeros there today, which much code relies on.
+#: Only a warning: GPUs give zeros there today, which much code relies on.
 _PAD = 'give the load `padding_option="zero"`; without one the lanes need not be zero'
 
 
 def reads(module: Module) -> frozenset[int]:
-    """Indices of the parameters through which a kernel may read memory: what may be tracked."""
+    """Return the indices of the parameters through which a kernel may read memory."""
     kernel = module.kernel
     provenance = Provenance(kernel)
-    found: set[int] = set()
+    parameters: set[int] = set()
     for op in kernel.walk():
         if is_read(op):
             roots = provenance.of(op.operands[0])
-            found |= _pointers(kernel) if None in roots else {r for r in roots if r is not None}
-    return frozenset(found)
+            parameters |= (
+                _pointers(kernel) if None in roots else {r for r in roots if r is not None}
+            )
+    return frozenset(parameters)
 
 
 def follows_addresses(module: Module) -> bool:
-    """Whether a kernel accesses memory by pointers that derive from none of its parameters."""
+    """Return whether a kernel accesses memory by pointers that derive from no parameter."""
     kernel = module.kernel
     provenance = Provenance(kernel)
     return any(None in provenance.of(op.operands[0]) for op in kernel.walk() if is_access(op))
 
 
 def may_report(module: Module) -> bool:
-    """Whether a kernel has undefined lanes whatever its arguments hold."""
-    return any(may_leave_axis(op) or _leaves_lanes_out(op) for op in module.kernel.walk())
-
-
-def _leaves_lanes_out(op: Operation) -> bool:
-    """Whether lanes of what an operation reads are undefined because its mask leaves them out."""
-    return (
-        is_read(op)
-        and mask_of(op) is not None
-        and bool(op.results)
-        and not (op.has(LOADS) and _fills(op))
-    )
-
-
-def _fills(load: Operation) -> bool:
-    """Whether a load says what lanes get that its mask leaves out."""
-    return len(load.operands) > 2
+    """Return whether a kernel may have undefined lanes whatever its arguments hold."""
+    return any(may_leave_axis(op) or leaves_lanes_undefined(op) for op in module.kernel.walk())
 
 
 def _pointers(kernel: Operation) -> set[int]:
@@ -106,17 +95,16 @@ def apply(
     by_address: bool = False,
     unpadded: frozenset[Position] = frozenset(),
 ) -> list[Note]:
-    """Adds the checks of uninitialised values to a kernel.
+    """Insert the checks of uninitialised values into a kernel without calls.
 
     Args:
-        module: a module without calls; rewritten in place.
-        tracked: pointer parameters whose storages have undefined bytes and are read by the kernel,
-            together with all others of the same storages, and those whose storages may hold
-            undefined elements without harm: what is only copied there is not reported. Each gets
-            hidden parameters.
-        by_address: whether further storages with undefined bytes are found by address, where
-            pointers come from no parameter.
-        unpadded: where loads through block pointers were that have no padding.
+        module: The module to rewrite.
+        tracked: Pointer parameters that get hidden parameters for shadow memory: those whose
+            storages have undefined bytes and are read by the kernel, all others of the same
+            storages, and those to whose storages undefined elements may be copied without harm.
+        by_address: If True, further storages with undefined bytes are found by address, for
+            pointers that derive from no parameter.
+        unpadded: Positions of loads through block pointers without padding.
 
     Returns:
         What could not be checked.
@@ -136,7 +124,7 @@ class _Instrument:
         self.unpadded = unpadded
         self.provenance = Provenance(kernel)
         self.ops = list(operations(kernel))
-        # What the pass itself adds must not be asked for.
+        # Collected before the pass adds operations of its own.
         accesses = [op for op in self.ops if is_access(op)]
         self.roots = {op: self.provenance.of(op.operands[0]) for op in accesses}
         hidden = add_hidden_parameters(kernel, tracked)
@@ -150,7 +138,7 @@ class _Instrument:
             for op in accesses
         }
         self.rewriter = Rewriter()
-        sources = {op: found for op in accesses if (found := list(self._sources(op)))}
+        sources = {op: own for op in accesses if (own := list(self._sources(op)))}
         sources |= {op: [Source(op, "gathered", -1)] for op in self.ops if may_leave_axis(op)}
         self.tracking = Tracking(kernel, UndefinedLanes(sources, self.memories), self.rewriter)
 
@@ -159,38 +147,36 @@ class _Instrument:
         return [r for r in sorted(self.tracked) if r in roots or None in roots]
 
     def _argument(self, op: Operation) -> int:
-        """The parameter that an access reads through, or the one that its pointer comes from."""
+        """Return the parameter that an access reads through or loads its pointer from, else -1."""
         if self.roots[op] == {None}:
             entry = self.kernel.regions[0].entry
             tables = tables_of(op.operands[0], self.provenance, entry)
             return tables.pop() if len(tables) == 1 else -1
-        known = self.roots[op] if len(self.roots[op]) == 1 else self._tracked_roots(op)
-        return next((root for root in known if root is not None), -1)
+        roots = self.roots[op] if len(self.roots[op]) == 1 else self._tracked_roots(op)
+        return next((root for root in roots if root is not None), -1)
 
     def _sources(self, op: Operation) -> Iterator[Source]:
-        mask = mask_of(op)
         argument = self._argument(op)
-        fills = op.has(LOADS) and _fills(op)
-        if mask is not None and op.results and not fills:
+        if leaves_lanes_undefined(op):
             is_block = position_of(op.location) in self.unpadded
-            yield Source(op, "unpadded" if is_block else "masked", argument, mask)
+            yield Source(op, "unpadded" if is_block else "masked", argument, mask_of(op))
         if op.has(LOADS) and self.memories[op]:
             kind: SourceKind = "behind" if self.roots[op] == {None} else "memory"
             yield Source(op, kind, argument)
 
     def run(self) -> list[Note]:
-        wanted = [
+        uses = [
             (sink, source, keys)
             for op in self.ops
             for sink in sinks(op)
             for source, keys in self._keys(sink).items()
         ]
         count = self.tracking.affordable(
-            [(sink.value, key) for key in keys] for sink, _, keys in wanted[:_MOST_CHECKS]
+            [(sink.value, key) for key in keys] for sink, _, keys in uses[:_MOST_CHECKS]
         )
         what = "uses of values that may be undefined"
-        notes = self.tracking.left_out(f"only the first {count}", count, len(wanted), what)
-        checked = wanted[:count]
+        notes = self.tracking.left_out(f"only the first {count}", count, len(uses), what)
+        checked = uses[:count]
         carried = {op: self._carried(op) for op in self.ops if op.name == "tt.store"}
         for op, sources in carried.items():
             for source in sources:
@@ -207,14 +193,14 @@ class _Instrument:
 
     def _unknown(self) -> Iterator[Note]:
         for op in self.ops:
-            known = is_read(op) or op.has(STRUCTURED) or lane_builder(op) is not None
-            if op.results and not known and any(self.tracking.state(v) for v in op.operands):
+            is_followed = is_read(op) or op.has(STRUCTURED) or lane_builder(op) is not None
+            if op.results and not is_followed and any(self.tracking.state(v) for v in op.operands):
                 text = f"{op.name} of values that may be undefined is not followed"
                 yield Note(op.location, text)
 
     # ---- checks
     def _keys(self, sink: Sink) -> dict[Source, list[Key]]:
-        """The sources whose undefined lanes, or what those decide, may reach a sink."""
+        """Return the sources whose undefined lanes, or values chosen by them, may reach a sink."""
         keys: dict[Source, list[Key]] = {}
         for key, mark in self.tracking.state(sink.value).items():
             assert isinstance(key, Source | Decided)
@@ -244,7 +230,7 @@ class _Instrument:
         insert_check(b, condition, _defect(source, sink.use, sink.op.location), shown)
 
     def _mattering(self, b: Builder, sink: Sink, key: Key) -> Value | None:
-        """The undefined lanes of a sink, less copies to where their shadows follow."""
+        """Return the undefined lanes of a sink, except copies to memory that has shadows."""
         shadow = self.tracking.shadow(sink.value, key)
         mark = self.tracking.state(sink.value)[key]
         assert isinstance(mark, Mark)
@@ -260,16 +246,16 @@ class _Instrument:
         return None not in self.roots[op] and self._may_be_carried(op, source, mark)
 
     def _may_be_carried(self, op: Operation, source: Source, mark: Mark) -> bool:
-        """Whether a store copies elements to where their shadows may follow, by its address."""
-        known = self.tracked
+        """Return whether a store copies elements to memory that may have shadows."""
+        tracked = self.tracked
         return (
             source.kind not in LEFT_OUT
             and mark.copied
-            and all(self.by_address if r is None else r in known for r in self.roots[op])
+            and all(self.by_address if r is None else r in tracked for r in self.roots[op])
         )
 
     def _carried(self, op: Operation) -> list[Source]:
-        """The sources whose undefined lanes a store carries into shadow memory."""
+        """Return the sources whose undefined lanes a store carries into shadow memory."""
         if not self.memories.get(op):
             return []
         state = self.tracking.state(op.operands[1])
@@ -282,7 +268,7 @@ class _Instrument:
         ]
 
     def _write(self, op: Operation, carried: Sequence[Source]) -> None:
-        """What an access does to the shadow of the memory that it writes."""
+        """Update the shadow of the memory that an access writes."""
         if op.has(LOADS):
             return
         b, mask, undefined = self.rewriter.before(op), mask_of(op), None
@@ -295,7 +281,7 @@ class _Instrument:
             if not exchanges or any(result.uses for result in op.results):
                 self._check_atomic(b, op, mask)
             if not exchanges:
-                return  # still undefined, so that every program that adds to it is counted
+                return  # memory stays undefined, so that every program that adds to it is counted
         for memory in self.memories[op]:
             memory.store(b, op.operands[0], mask, undefined)
 

@@ -1,10 +1,19 @@
-"""How undefined lanes come into being and spread: the rules behind `undefined`.
+"""Rules by which undefined lanes arise and propagate, behind the pass `undefined`.
 
 A source is a masked load without `other`, a masked atomic, or memory that may never have been
-written. Each has a shadow of its own for every value that it reaches, so that a finding can name
-it. What an undefined lane only chooses, as `tl.where` does, is one of several defined values: that
-has a shadow apart, because such an index is no wild one. Must not know where undefined lanes
-matter.
+written. Each source has its own shadow in every value that it reaches, so that a finding can name
+it. A worked example:
+
+    m = i < n
+    x = tl.load(p + i, mask=m)     # source S: lanes outside of m are undefined
+    y = x * 2                      # S: the same lanes; no longer a copy of memory
+    z = tl.where(m, y, 0)          # nothing: the condition implies m, so y is taken where defined
+    c = x > 0                      # S: undefined condition
+    j = tl.where(c, 3, 4)          # Decided(S): defined, 3 or 4, but which is undefined
+    tl.store(q + i, y)             # a defect: the store has no mask that implies m
+
+`Decided` is a key of its own because its lanes hold one of several defined values: an index such as
+`j` cannot point anywhere, and loading through it does no harm by itself.
 """
 
 from __future__ import annotations
@@ -40,28 +49,28 @@ from ttools.sanitizer.passes.lanes import (
     within,
 )
 from ttools.sanitizer.passes.shadow_memory import Shadows
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
+from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State
 
-#: Operand positions whose lanes decide rather than flow.
+#: Position of the operand that only chooses among the others.
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
 
 SourceKind: TypeAlias = Literal["masked", "unpadded", "memory", "behind", "gathered"]
-#: Of lanes that an access does not make.
+#: Kinds of lanes that an access leaves out.
 LEFT_OUT: frozenset[SourceKind] = frozenset({"masked", "unpadded"})
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where undefined lanes come from.
+    """An origin of undefined lanes.
 
     Attributes:
-        op: the load, atomic or gather.
-        kind: `masked` lanes, or `unpadded` ones of a block pointer, or `memory` that was never
-            written, also `behind` a pointer that derives from no parameter; or lanes `gathered`
-            from beyond an axis.
-        argument: index of the parameter it reads, -1 if unknown.
-        mask: of lanes that are left out: those with it are defined.
+        op: The load, atomic or gather.
+        kind: `masked` lanes; `unpadded` lanes of a block pointer; `memory` that was never written,
+            or such memory `behind` a pointer that derives from no parameter; lanes `gathered` from
+            beyond an axis.
+        argument: Index of the parameter that is read, or -1.
+        mask: For lanes that are left out, the mask inside of which lanes are defined.
     """
 
     op: Operation
@@ -72,10 +81,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Decided:
-    """Lanes that hold one of several values, which of them an undefined lane decides.
+    """The key of lanes that hold one of several defined values, chosen by an undefined lane.
 
     Attributes:
-        source: where the undefined lane comes from.
+        source: The origin of the undefined lane.
     """
 
     source: Source
@@ -83,11 +92,11 @@ class Decided:
 
 @dataclass(frozen=True)
 class Mark:
-    """What is known of a source's undefined lanes in a value.
+    """Facts about a source's undefined lanes in a value.
 
     Attributes:
-        mask: lanes with this mask are defined; None if that is not known.
-        copied: the lanes hold what memory held, not something computed from it.
+        mask: Lanes inside of this mask are defined; None if no mask is known.
+        copied: True if the lanes hold what memory held, unchanged.
     """
 
     mask: MovedMask | None
@@ -98,14 +107,20 @@ UNMARKED = Mark(None, False)
 
 
 def mask_of(op: Operation) -> Value | None:
-    """The mask of an access, None if it has none or one that is always true."""
+    """Return the mask of an access, or None if it has none or one that is always true."""
     mask = op.mask if is_access(op) else None
     data = None if mask is None else constant_of(mask)
     return None if data is not None and data.is_splat and data.bits[0] else mask
 
 
+def leaves_lanes_undefined(op: Operation) -> bool:
+    """Return whether the mask of a load or atomic leaves lanes of its result undefined."""
+    fills = op.has(LOADS) and len(op.operands) > 2
+    return is_read(op) and mask_of(op) is not None and bool(op.results) and not fills
+
+
 def may_leave_axis(op: Operation) -> bool:
-    """Whether an operation gathers, and its indices have bits enough to leave the axis."""
+    """Return whether an operation gathers with indices wide enough to leave the axis."""
     if not op.has(GATHERS):
         return False
     source, indices = op.operands
@@ -115,18 +130,18 @@ def may_leave_axis(op: Operation) -> bool:
 
 
 def _beyond_axis(b: Builder, op: Operation) -> Value:
-    """Where an index is negative or beyond the axis of what is gathered from."""
+    """Build the condition that an index is negative or beyond the axis that is gathered from."""
     source, indices = op.operands
     extent = shape_of(source.type)[op.axis]
     return b.compare("uge", indices, b.constant(indices.type, extent))
 
 
 class UndefinedLanes:
-    """The rules of tracking undefined lanes.
+    """The rules by which undefined lanes propagate.
 
     Args:
-        sources: of each access that is one.
-        memories: of each access, the shadow memories that it may read.
+        sources: The sources at each access or gather.
+        memories: The shadow memories that each access may read or write.
     """
 
     def __init__(
@@ -137,23 +152,23 @@ class UndefinedLanes:
         self._sources, self._memories = sources, memories
 
     # ---- what may reach a value
-    def transfer(self, op: Operation, index: int, known: Known) -> State:
-        found: dict[Key, Mark] = {}
+    def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
+        state: dict[Key, Mark] = {}
         for source in self._sources.get(op, ()):
             mask = MovedMask(source.mask) if source.mask is not None else None
-            found[source] = Mark(mask, copied=source.kind != "gathered")
+            state[source] = Mark(mask, copied=source.kind != "gathered")
         swaps = swapped_lanes(op) is not None
         for position, value in self._flowing(op):
-            for key, mark in known.state(value).items():
+            for key, mark in lookup.state(value).items():
                 assert isinstance(mark, Mark)
                 after = _key_after(op, position, key)
                 if after is not None and not self._is_discarded(op, value, mark):
                     new = self._weakened(op, position, mark, swaps)
-                    found[after] = self.join(found[after], new) if after in found else new
-        return found
+                    state[after] = self.join(state[after], new) if after in state else new
+        return state
 
     def _flowing(self, op: Operation) -> list[tuple[int, Value]]:
-        """The operands whose lanes reach the results, each with its position."""
+        """Return the operands whose lanes reach the results, with their positions."""
         operands = list(enumerate(op.operands))
         if op.has(LOADS):
             return operands
@@ -163,7 +178,7 @@ class UndefinedLanes:
         return operands if swap is None else [(0, swap[0])]
 
     def _is_discarded(self, op: Operation, value: Value, mark: Mark) -> bool:
-        """Whether no undefined lane of an operand can reach the result, by the masks alone."""
+        """Return whether masks show that no undefined lane of an operand reaches the result."""
         if mark.mask is None:
             return False
         if op.has(SELECTS) and value is op.operands[1]:
@@ -193,7 +208,7 @@ class UndefinedLanes:
         return Mark(mask, first.copied and second.copied)
 
     def moved(self, target: Value, state: State) -> State:
-        """A mask says nothing of the lanes of another iteration."""
+        """Drop masks that may differ in another iteration."""
         moved: dict[Key, Mark] = {}
         for key, mark in state.items():
             assert isinstance(mark, Mark)
@@ -202,24 +217,24 @@ class UndefinedLanes:
         return moved
 
     # ---- shadows
-    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+    def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
         flowing = self._flowing(op)
         for position, value in flowing:
-            for before in _keys_before(op, position, key, known.state(value)):
+            for before in _keys_before(op, position, key, lookup.state(value)):
                 yield value, before
                 if _is_absorbing(op):
                     others = [v for _, v in flowing if v is not value]
-                    yield from ((v, k) for v in others for k in known.state(v))
+                    yield from ((v, k) for v in others for k in lookup.state(v))
 
-    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+    def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         if is_read(op):
-            return self._build_access(b, op, key, known)
-        parts = [self._part(b, op, position, key, known) for position in range(len(op.operands))]
+            return self._build_access(b, op, key, lookup)
+        parts = [self._part(b, op, position, key, lookup) for position in range(len(op.operands))]
         if _is_absorbing(op):
-            return self._build_logic(b, op, parts, known)
+            return self._build_logic(b, op, parts, lookup)
         swap = swapped_lanes(op)
         if swap is not None:
-            return swapped(b, known.shadow(swap[0], key), swap[1])
+            return swapped(b, lookup.shadow(swap[0], key), swap[1])
         make = lane_builder(op)
         assert make is not None
         if isinstance(key, Source) and key.op is op:
@@ -231,33 +246,33 @@ class UndefinedLanes:
             )
         return make(b, op, index, parts)
 
-    def _build_access(self, b: Builder, op: Operation, key: Key, known: Known) -> Value:
+    def _build_access(self, b: Builder, op: Operation, key: Key, lookup: Lookup) -> Value:
         mask = mask_of(op)
-        found: list[Value] = []
+        lanes: list[Value] = []
         if op.has(LOADS):
-            found += self._chosen(b, op, mask, key, known)
+            lanes += self._chosen(b, op, mask, key, lookup)
         if not isinstance(key, Source):
-            return b.any_of(found)
+            return b.any_of(lanes)
         if key.op is op and key.kind in LEFT_OUT:
             assert mask is not None
-            found.append(b.negate(mask))
+            lanes.append(b.negate(mask))
         elif key.op is op:
-            found += [m.load(b, op.operands[0], mask) for m in self._memories[op]]
-        return b.any_of(found)
+            lanes += [m.load(b, op.operands[0], mask) for m in self._memories[op]]
+        return b.any_of(lanes)
 
-    def _comes_through(self, op: Operation, key: Key, known: Known) -> bool:
-        """Whether an operand has a shadow that the results inherit."""
+    def _comes_through(self, op: Operation, key: Key, lookup: Lookup) -> bool:
+        """Return whether an operand has a shadow that the results inherit."""
         return any(
-            known.shadow(value, before) is not None
+            lookup.shadow(value, before) is not None
             for position, value in self._flowing(op)
-            for before in _keys_before(op, position, key, known.state(value))
+            for before in _keys_before(op, position, key, lookup.state(value))
         )
 
     def _chosen(
-        self, b: Builder, op: Operation, mask: Value | None, key: Key, known: Known
+        self, b: Builder, op: Operation, mask: Value | None, key: Key, lookup: Lookup
     ) -> Iterator[Value]:
-        """Lanes of a load by those of its operands: the address, its mask, what fills the rest."""
-        parts = [self._part(b, op, position, key, known) for position in range(len(op.operands))]
+        """Yield the lanes of a load that its address, its mask and `other` make undefined."""
+        parts = [self._part(b, op, position, key, lookup) for position in range(len(op.operands))]
         address, decides, fills = [*parts, None, None][:3]
         if address is not None:
             yield within(b, address, mask)
@@ -267,27 +282,31 @@ class UndefinedLanes:
             yield outside(b, fills, mask)
 
     def _part(
-        self, b: Builder, op: Operation, position: int, key: Key, known: Known
+        self, b: Builder, op: Operation, position: int, key: Key, lookup: Lookup
     ) -> Value | None:
-        """The lanes of an operand that give its results this key."""
+        """Return the lanes of an operand that give the results `key`."""
         value = op.operands[position]
-        keys = _keys_before(op, position, key, known.state(value))
-        found = [s for k in keys if (s := known.shadow(value, k)) is not None]
-        return b.any_of(found) if found else None
+        keys = _keys_before(op, position, key, lookup.state(value))
+        shadows = [s for k in keys if (s := lookup.shadow(value, k)) is not None]
+        return b.any_of(shadows) if shadows else None
 
     def _build_logic(
-        self, b: Builder, op: Operation, parts: list[Value | None], known: Known
+        self, b: Builder, op: Operation, parts: list[Value | None], lookup: Lookup
     ) -> Value:
-        """`x & y` and `x * y` are defined where either is defined and zero, `x | y` where true."""
-        found = []
+        """Build the lanes of an operation that one defined operand may determine.
+
+        `x & y` and `x * y` are defined where either operand is defined and zero, `x | y` where
+        either is defined and true.
+        """
+        lanes = []
         for part, other in zip(parts, reversed(op.operands), strict=True):
             if part is None:
                 continue
             undecided = [b.negate(other) if _is_disjunction(op) else _is_set(b, other)]
-            marks = (known.shadow(other, key) for key in known.state(other))
+            marks = (lookup.shadow(other, key) for key in lookup.state(other))
             undecided += [marked for marked in marks if marked is not None]
-            found.append(b.binary("andi", part, b.any_of(undecided)))
-        return b.any_of(found)
+            lanes.append(b.binary("andi", part, b.any_of(undecided)))
+        return b.any_of(lanes)
 
     def shadow_type(self, value: Value, key: Key) -> Type:
         return lane_type(value)
@@ -297,7 +316,7 @@ class UndefinedLanes:
 
 
 def _key_after(op: Operation, position: int, key: Key) -> Key | None:
-    """What becomes of a key of an operand: what follows it in the results; None if nothing."""
+    """Return what a key of an operand becomes in the results, or None if it ends here."""
     if op.has(LOADS) and position < 2:
         return key if isinstance(key, Decided) else None
     if isinstance(key, Source) and _DECIDING.get(op.name) == position:
@@ -306,13 +325,13 @@ def _key_after(op: Operation, position: int, key: Key) -> Key | None:
 
 
 def _keys_before(op: Operation, position: int, key: Key, state: State) -> list[Key]:
-    """The keys of an operand that become `key`; not looked for among all, which may be many."""
+    """Return the keys of an operand that become `key`, without searching all of them."""
     candidates = (key, key.source) if isinstance(key, Decided) else (key,)
     return [k for k in candidates if k in state and _key_after(op, position, k) == key]
 
 
 def _is_absorbing(op: Operation) -> bool:
-    """Whether one operand may decide the result, whatever the other one is."""
+    """Return whether one operand may determine the result regardless of the other."""
     if op.name == "arith.andi" or _is_disjunction(op):
         return True
     # A float times zero may be NaN.
@@ -321,7 +340,7 @@ def _is_absorbing(op: Operation) -> bool:
 
 
 def _is_set(b: Builder, value: Value) -> Value:
-    """Where an integer is not zero."""
+    """Build the condition that an integer is not zero."""
     if element_type(value.type) == BOOLEAN:
         return value
     return b.compare("ne", value, b.constant(value.type, 0))
@@ -333,7 +352,7 @@ def _is_disjunction(op: Operation) -> bool:
 
 
 def _outlives(target: Value, mask: MovedMask) -> bool:
-    """Whether a mask has one value for as long as control flow moves something to `target`."""
+    """Return whether a mask keeps its value while control flow moves a value to `target`."""
     parent = holder_of(target.owner) if isinstance(target.owner, Block) else target.owner
     if parent is None or parent.has(FUNCTION):
         return False
@@ -352,5 +371,5 @@ def _is_inside(value: Value, op: Operation) -> bool:
 
 
 def _copies(op: Operation) -> bool:
-    """Return whether an operation hands on a value, at most in another type."""
+    """Return whether an operation hands on a value unchanged, except for its type."""
     return is_view(op) or op.has(CAST, GATHERS, SELECTS)

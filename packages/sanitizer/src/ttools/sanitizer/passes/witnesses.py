@@ -1,4 +1,4 @@
-"""Values that explain a defect, where they can still be seen at the check."""
+"""Values that explain a defect, if they are available at the check."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from ttools.sanitizer.passes.lanes import is_lanewise
 _FALLBACK = ("left", "right")
 _MOST_SHOWN = 4
 _EXTENDING = ("arith.extsi", "arith.extui")
-#: More operations than this between a value and what is checked are not looked through.
+#: Maximum number of operations searched between a value and the checked one.
 _FAR = 200
-#: The operations, first one first, that move lanes.
+#: Operations that move lanes, in order.
 _Path: TypeAlias = "tuple[Operation, ...]"
 
 
 @dataclass(frozen=True)
 class CheckSite:
-    """A check to be inserted, and the value it is about.
+    """The place of a check, and the value that it is about.
 
     Attributes:
-        b: makes operations right before it.
-        at: the operation before which it is inserted.
-        checked: the value whose lanes the condition is about.
+        b: Builder right before `at`.
+        at: The operation before which the check is inserted.
+        checked: The value whose lanes the condition is about.
+        condition: The condition of the check.
     """
 
     b: Builder
@@ -40,7 +41,7 @@ class CheckSite:
 
 
 def operands_shown(culprit: Operation, site: CheckSite) -> Iterator[tuple[str, Value]]:
-    """The operands of an operation at fault."""
+    """Yield the operands of the operation that is reported."""
     names = _FALLBACK if len(culprit.operands) > 1 else ("value",)
     named = list(zip(names, culprit.operands, strict=False))
     yield from values_shown(named, culprit, site)
@@ -49,13 +50,14 @@ def operands_shown(culprit: Operation, site: CheckSite) -> Iterator[tuple[str, V
 def address_shown(
     access: Operation, at: Operation, condition: Value
 ) -> Iterator[tuple[str, Value]]:
-    """The scalars that the address of an access is computed from, a few of them.
+    """Yield a few scalars from which the address of an access is computed.
 
-    No tiles: its lanes need not be those of the check.
+    Tiles are left out because their lanes need not correspond to those of the check.
 
     Args:
-        access: the load or atomic.
-        at: before which the check is inserted.
+        access: The load or atomic.
+        at: The operation before which the check is inserted.
+        condition: The condition of the check.
     """
     offsets = []
     pointer = access.operands[0].defining_op
@@ -70,27 +72,28 @@ def address_shown(
 
 
 def _named(value: Value) -> Iterator[Value]:
-    """The values with a name that one without is computed from."""
-    pending, seen = [value], {value}
+    """Yield the named values from which an unnamed one is computed."""
+    pending, visited = [value], {value}
     while pending:
         part = pending.pop()
         definition = part.defining_op
         if variable_name(part):
             yield part
         elif definition is not None and definition.has(SPREADS, LINEAR):
-            new = [v for v in reversed(dict.fromkeys(definition.operands)) if v not in seen]
-            seen.update(new)
+            new = [v for v in reversed(dict.fromkeys(definition.operands)) if v not in visited]
+            visited.update(new)
             pending += new
 
 
 def values_shown(
     values: Sequence[tuple[str, Value]], culprit: Operation, site: CheckSite
 ) -> Iterator[tuple[str, Value]]:
-    """Those of some values that a check can show, under the names they have in the source.
+    """Yield those values that a check can show, under their names in the source.
 
     Args:
-        values: each with a name for want of a better.
-        culprit: the operation that makes or uses them all; it has a result.
+        values: Values, each with a name for the case that the source has none.
+        culprit: The operation that makes or uses all of them; it has a result.
+        site: The check that is about to be inserted.
     """
     if not _is_visible(culprit, site.at):
         return
@@ -101,32 +104,35 @@ def values_shown(
     for fallback, repeated in values:
         value = _unspread(repeated)
         if _is_constant(value):
-            continue  # it would go by the name of what is computed from it
+            continue  # a constant takes the name of the variable that is computed from it
         if isinstance(element_type(value.type), PointerType):
             continue
         if shape_of(value.type) not in ((), shape):
-            continue  # what a reduction takes has no lane for each of its results
-        known = _name(value)
-        for name, part in [(known or fallback, value), *(() if known else _inputs(value))]:
+            continue  # the operand of a reduction has other lanes than its result
+        source_name = _name(value)
+        for name, part in [
+            (source_name or fallback, value),
+            *(() if source_name else _inputs(value)),
+        ]:
             shown = _moved(site.b, part, path, site.condition)
             if shown is not None:
                 yield name, shown
 
 
 def _inputs(value: Value) -> list[tuple[str, Value]]:
-    """The variables that one without a name is computed from lane by lane, a few of them."""
-    found: dict[str, Value] = {}
+    """Return a few variables from which an unnamed value is computed lane by lane."""
+    inputs: dict[str, Value] = {}
     pending = [value]
     for _ in range(_FAR):
-        if not pending or len(found) == _MOST_SHOWN:
+        if not pending or len(inputs) == _MOST_SHOWN:
             break
         part = _unspread(pending.pop(0))
         definition = part.defining_op
         if part is not value and (name := _name(part)) and not _is_constant(part):
-            found.setdefault(name, part)
+            inputs.setdefault(name, part)
         elif definition is not None and is_lanewise(definition):
             pending += definition.operands
-    return list(found.items())
+    return list(inputs.items())
 
 
 def _is_constant(value: Value) -> bool:
@@ -134,13 +140,13 @@ def _is_constant(value: Value) -> bool:
 
 
 def _unspread(value: Value) -> Value:
-    """The scalar that a tensor repeats, or the value."""
+    """Return the scalar that a tensor repeats, or the value itself."""
     definition = value.defining_op
     return definition.operands[0] if definition and definition.name == "tt.splat" else value
 
 
 def _name(value: Value) -> str:
-    """The variable that holds a value, or what it was moved and extended from."""
+    """Return the variable that holds a value, or the one that it was moved or extended from."""
     definition = value.defining_op
     while (
         not variable_name(value)
@@ -153,7 +159,7 @@ def _name(value: Value) -> str:
 
 
 def _returned_name(value: Value) -> str:
-    """The variable that holds what a function returned, which was inlined."""
+    """Return the variable that holds the result of an inlined function."""
     calls = chain_of(value.location)[1:] if value.location is not None else ()
     if not calls:
         return ""
@@ -161,7 +167,7 @@ def _returned_name(value: Value) -> str:
     around = {(p.file, p.name, p.callers) for user in users for p in chain_of(user)}
     for call in calls:
         if (call.file, call.name, call.callers) in around:
-            return ""  # only a part of what is assigned there
+            return ""  # the value is only a part of what is assigned there
         if call.name:
             return call.name
     return ""
@@ -171,7 +177,7 @@ def _returned_name(value: Value) -> str:
 
 
 def _moved(b: Builder, value: Value, path: _Path | None, condition: Value) -> Value | None:
-    """A value with one element for each lane of a check; None where it is not known which."""
+    """Return a value with one element per lane of a check, or None if lanes do not correspond."""
     for op in path or ():
         shape = shape_of(op.operands[0].type)
         if shape_of(value.type) == shape:
@@ -186,7 +192,7 @@ def _moved(b: Builder, value: Value, path: _Path | None, condition: Value) -> Va
 
 
 def _path(end: Value, start: Value) -> _Path | None:
-    """The only path by which lanes of `start` become lanes of `end`; None if there are several."""
+    """Return the only path by which lanes of `start` become lanes of `end`; None if ambiguous."""
     paths: dict[Value, set[_Path]] = {start: {()}}
     left = _FAR
 
@@ -196,26 +202,26 @@ def _path(end: Value, start: Value) -> _Path | None:
         if value in paths or op is None or left == 0:
             return paths.get(value, set())
         left -= 1
-        found: set[_Path] = set()
+        result: set[_Path] = set()
         if _renumbers_lanes(op):
-            found = {(*path, op) for path in find(op.operands[0])}
+            result = {(*path, op) for path in find(op.operands[0])}
         elif is_lanewise(op):
-            found = {path for operand in op.operands for path in find(operand)}
-        paths[value] = found
-        return found
+            result = {path for operand in op.operands for path in find(operand)}
+        paths[value] = result
+        return result
 
-    found = find(end)
-    return next(iter(found)) if len(found) == 1 else None
+    result = find(end)
+    return next(iter(result)) if len(result) == 1 else None
 
 
 def _renumbers_lanes(op: Operation) -> bool:
-    """Whether it only moves the lanes of one tensor to where another has them."""
+    """Return whether an operation only moves the lanes of one tensor."""
     values = (*op.operands, *op.results)
     return op.has(VIEW) and len(values) == 2 and all(value.is_tensor for value in values)
 
 
 def _is_visible(definition: Operation, use: Operation) -> bool:
-    """Whether `use` comes after `definition` in its block, or within an operation that does."""
+    """Return whether `use` follows `definition` in its block, or is nested in such an operation."""
     current: Operation | None = use
     while current is not None and current.parent is not None:
         if current.parent is definition.parent:

@@ -1,9 +1,15 @@
-"""bad_hint: hints of alignment and contiguity that the data contradict, and false assumptions.
+"""The pass for `bad_hint`: hints of alignment and contiguity that the data contradict.
 
-A wrong hint does harm where the compiler relies on it: at accesses whose address is made of
-the value. Lanes that break one are followed into addresses, and what is loaded there counts as
-undefined, since a GPU may load something else; a finding is made where that matters, or where such
-an address is written. Lanes that are not used, as in clamped tails of tiles, are no defect.
+A wrong hint does harm only where the compiler relies on it, which is at accesses whose address is
+computed from the value. Lanes that contradict a hint are followed into addresses (stage `index`);
+values loaded there count as undefined, since a GPU may load others (stage `data`). A finding is
+reported where such data matters, as for undefined lanes, or where such an address is written:
+
+    i = tl.multiple_of(start + tl.arange(0, 8), 8)  # start = 3: all lanes contradict the hint
+    x = tl.load(p + i)                              # x: lanes may be loaded from elsewhere
+    tl.store(q + i, x)                              # reported
+
+Lanes that are not used, as in the clamped tail of a tile, are no defect.
 """
 
 from __future__ import annotations
@@ -42,21 +48,23 @@ from ttools.sanitizer.passes.hints.conditions import HINTS, Hint, broken, hint_o
 from ttools.sanitizer.passes.hints.locations import location_of_hint
 from ttools.sanitizer.passes.lanes import lane_builder, outside, within
 from ttools.sanitizer.passes.sinks import sinks
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
+from ttools.sanitizer.passes.tracking import Demand, Key, Lookup, State, Tracking
 from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes, mask_of
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
 
 @dataclass(frozen=True)
 class _Broken:
-    """The lanes that contradict a hint: of an index made of the value, or of data loaded there."""
+    """The lanes that contradict a hint: of indices computed from the value, or of data loaded
+    there.
+    """
 
     hint: Hint
     stage: Literal["index", "data"]
 
 
 def may_report(module: Module) -> bool:
-    """Whether a kernel has hints or assumptions that cannot be seen to hold."""
+    """Return whether a kernel has hints or assumptions that cannot be proved."""
     parameters = _divisors(module.kernel)
     for op in operations(module.kernel):
         if op.name == "llvm.intr.assume" or (
@@ -70,11 +78,7 @@ def may_report(module: Module) -> bool:
 
 
 def apply(module: Module) -> list[Note]:
-    """Adds the checks of hints to a kernel without calls; it is rewritten in place.
-
-    Returns:
-        What could not be checked: nothing so far.
-    """
+    """Insert the checks of hints into a kernel without calls; nothing is left unchecked."""
     kernel = module.kernel
     rewriter = Rewriter()
     _anchor_loops(kernel, rewriter)
@@ -107,7 +111,7 @@ def _check_assumption(b: Builder, op: Operation) -> None:
 
 
 def _scalars(value: Value) -> Iterator[Value]:
-    """The integer parameters that a value is computed from."""
+    """Yield the integer parameters from which a value is computed."""
     definition = value.defining_op
     if definition is not None:
         for operand in definition.operands:
@@ -122,36 +126,36 @@ def _is_parameter(value: Value) -> bool:
 
 
 def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
-    """Gives hints about what a loop carries or results in an operation of their own."""
+    """Move hints about values that a loop carries or returns to operations of their own."""
     for op in list(operations(kernel)):
         if not op.has(COUNTED):
             continue
         body = op.regions[0].entry
         for index, argument in enumerate(list(body.arguments)):
-            found = {name: op.attributes.get(f"{name}_arg{index}") for name in HINTS}
-            _anchor(rewriter.start(body, _carried_location(op, index)), argument, found)
-            _drop_repeated(op, index, found)
+            hints = {name: op.attributes.get(f"{name}_arg{index}") for name in HINTS}
+            _anchor(rewriter.start(body, _carried_location(op, index)), argument, hints)
+            _drop_repeated(op, index, hints)
         if len(op.results) == 1:
-            found = {name: op.attributes.get(name) for name in HINTS}
-            _anchor(rewriter.after(op), op.results[0], found)
+            hints = {name: op.attributes.get(name) for name in HINTS}
+            _anchor(rewriter.after(op), op.results[0], hints)
 
 
-def _drop_repeated(loop: Operation, index: int, found: Mapping[str, Attribute]) -> None:
-    """Takes a hint off a value that only begins what a loop carries, if that has the hint, too.
+def _drop_repeated(loop: Operation, index: int, hints: Mapping[str, Attribute]) -> None:
+    """Remove a hint from the initial value if the carried value has the same hint.
 
-    Triton's front end visits the body of a loop twice, and gives its hints to both.
+    Triton's front end visits the body of a loop twice and attaches the hint to both.
     """
     carried = loop.operands[index + 2] if index else None
     initial = carried.defining_op if carried else None
     if carried is None or initial is None or len(initial.results) > 1 or len(carried.uses) > 1:
         return
-    for name, hint in found.items():
+    for name, hint in hints.items():
         if hint is not None and initial.attributes.get(name) == hint:
             del initial.attributes[name]
 
 
 def _carried_location(loop: Operation, index: int) -> SourceLocation | None:
-    """Where a loop stands, with the name of the variable that it carries as an argument."""
+    """Return the location of a loop, with the name of the variable that an argument carries."""
     *_, end = loop.regions[0].entry.operations
     carried = end.operands[index - 1].defining_op if index else None
     if loop.location is None or carried is None or carried.location is None:
@@ -159,35 +163,41 @@ def _carried_location(loop: Operation, index: int) -> SourceLocation | None:
     return replace(loop.location, name=carried.location.name)
 
 
-def _anchor(b: Builder, value: Value, found: Mapping[str, Attribute]) -> None:
-    given = {name: hint for name, hint in found.items() if isinstance(hint, Constant)}
-    if not given:
+def _anchor(b: Builder, value: Value, hints: Mapping[str, Attribute]) -> None:
+    attributes = {name: hint for name, hint in hints.items() if isinstance(hint, Constant)}
+    if not attributes:
         return
     element = element_type(value.type)
     if isinstance(element, PointerType):
         zero = b.constant(with_element(value.type, IntegerType(32)), 0)
-        same = b.value("tt.addptr", [value, zero], value.type, given)
+        same = b.value("tt.addptr", [value, zero], value.type, attributes)
     elif isinstance(element, IntegerType):
-        same = b.value("arith.addi", [value, b.constant(value.type, 0)], value.type, given)
+        same = b.value("arith.addi", [value, b.constant(value.type, 0)], value.type, attributes)
     else:
         return
     replace_uses(value, same, keep=same.defining_op)
 
 
 def specialised(module: Module) -> dict[int, int]:
-    """What divides a kernel's arguments, as it was specialised: by index of the parameter."""
+    """Return the divisors for which a kernel was specialised, by index of the parameter."""
     return {argument.index: divisor for argument, divisor in _divisors(module.kernel).items()}
 
 
 def _divisors(kernel: Operation) -> dict[Value, int]:
     attributes = kernel.attributes["arg_attrs"]
     assert isinstance(attributes, tuple)
-    found = {}
-    for argument, given in zip(kernel.regions[0].entry.arguments, attributes, strict=False):
-        divisor = given.get("tt.divisibility") if isinstance(given, dict) else None
+    divisors = {}
+    for argument, argument_attributes in zip(
+        kernel.regions[0].entry.arguments, attributes, strict=False
+    ):
+        divisor = (
+            argument_attributes.get("tt.divisibility")
+            if isinstance(argument_attributes, dict)
+            else None
+        )
         if isinstance(divisor, int):
-            found[argument] = divisor
-    return found
+            divisors[argument] = divisor
+    return divisors
 
 
 def _follow(
@@ -199,7 +209,7 @@ def _follow(
     provenance = Provenance(kernel)
     tracking = Tracking(kernel, _Hints(hints), rewriter)
     accesses = _accesses(ops, tracking, provenance)
-    found = []
+    uses = []
     for op in ops:
         for sink in sinks(op):
             is_address = not op.has(LOADS) and sink.value is op.operands[0]
@@ -207,9 +217,9 @@ def _follow(
                 assert isinstance(key, _Broken)
                 if key.stage == "data" or (is_address and is_access(op)):
                     tracking.demand(sink.value, key)
-                    found.append((sink, key))
+                    uses.append((sink, key))
     tracking.build()
-    for sink, key in found:
+    for sink, key in uses:
         condition = tracking.shadow(sink.value, key)
         assert condition is not None
         b = rewriter.before(sink.op)
@@ -231,16 +241,16 @@ def _follow(
 def _accesses(
     ops: Sequence[Operation], tracking: Tracking, provenance: Provenance
 ) -> dict[Hint, tuple[Operation, int]]:
-    """For each hint the first access that may rely on it, and the parameter behind that."""
-    found: dict[Hint, tuple[Operation, int]] = {}
+    """Return, for each hint, the first access that may rely on it and the parameter behind it."""
+    accesses: dict[Hint, tuple[Operation, int]] = {}
     for op in ops:
         if not is_access(op):
             continue
         for key in tracking.state(op.operands[0]):
             assert isinstance(key, _Broken)
-            if key.stage == "index" and key.hint not in found:
-                found[key.hint] = op, parameter_of(op.operands[0], provenance)
-    return found
+            if key.stage == "index" and key.hint not in accesses:
+                accesses[key.hint] = op, parameter_of(op.operands[0], provenance)
+    return accesses
 
 
 def _defect(location: SourceLocation | None, message: str, argument: int) -> Defect:
@@ -254,57 +264,57 @@ def _defect(location: SourceLocation | None, message: str, argument: int) -> Def
 
 
 class _Hints(UndefinedLanes):
-    """Lanes that contradict hints, first in indices, then in what is loaded there."""
+    """Rules by which lanes that contradict hints propagate: through indices, then loaded data."""
 
     def __init__(self, hints: Mapping[Operation, Hint]) -> None:
         super().__init__()
         self._hints = hints
 
-    def transfer(self, op: Operation, index: int, known: Known) -> State:
-        found = {
+    def transfer(self, op: Operation, index: int, lookup: Lookup) -> State:
+        state = {
             key: mark
-            for key, mark in super().transfer(op, index, known).items()
+            for key, mark in super().transfer(op, index, lookup).items()
             if not isinstance(key, _Broken) or key.stage == "data" or _goes_on(op, key.hint)
         }
         if op in self._hints:
-            found[_Broken(self._hints[op], "index")] = UNMARKED
+            state[_Broken(self._hints[op], "index")] = UNMARKED
         if is_read(op):
-            for key in known.state(op.operands[0]):
+            for key in lookup.state(op.operands[0]):
                 if isinstance(key, _Broken) and key.stage == "index":
-                    found[_Broken(key.hint, "data")] = UNMARKED
-        return found
+                    state[_Broken(key.hint, "data")] = UNMARKED
+        return state
 
-    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+    def depends(self, op: Operation, index: int, key: Key, lookup: Lookup) -> Iterator[Demand]:
         assert isinstance(key, _Broken)
-        yield from super().depends(op, index, key, known)
+        yield from super().depends(op, index, key, lookup)
         if is_read(op) and key.stage == "data":
             yield op.operands[0], _Broken(key.hint, "index")
 
-    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+    def build(self, b: Builder, op: Operation, index: int, key: Key, lookup: Lookup) -> Value:
         assert isinstance(key, _Broken)
         if op in self._hints and self._hints[op] is key.hint and key.stage == "index":
             return broken(b, key.hint)
         if not is_read(op):
-            return super().build(b, op, index, key, known)
+            return super().build(b, op, index, key, lookup)
         mask = mask_of(op)
-        found = []
-        address = known.shadow(op.operands[0], _Broken(key.hint, "index"))
+        lanes = []
+        address = lookup.shadow(op.operands[0], _Broken(key.hint, "index"))
         if address is not None:
-            found.append(within(b, address, mask))
+            lanes.append(within(b, address, mask))
         if op.has(LOADS) and len(op.operands) > 2:
-            other = known.shadow(op.operands[2], key)
+            other = lookup.shadow(op.operands[2], key)
             if other is not None:
-                found.append(outside(b, other, mask))
-        return b.any_of(found)
+                lanes.append(outside(b, other, mask))
+        return b.any_of(lanes)
 
 
 def _goes_on(op: Operation, hint: Hint) -> bool:
-    """Whether a hint about an operand says something of the result."""
+    """Return whether a hint about an operand implies anything about the result."""
     if not (op.has(AXIS_INFO) or is_view(op)) or lane_builder(op) is None:
         return False
     if op.name in ("arith.muli", "arith.shli") and not any(
         n > 1 for n in (*hint.divisibility, *hint.constancy)
-    ):  # of neighbours a step apart products are further apart, of equal ones they are equal
+    ):  # scaling breaks contiguity, but keeps divisibility and constancy
         factors = (constant_of(v) for v in op.operands)
-        return any(each is not None and set(each.bits) == {1} for each in factors)
+        return any(factor is not None and set(factor.bits) == {1} for factor in factors)
     return True

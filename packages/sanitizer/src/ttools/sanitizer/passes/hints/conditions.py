@@ -1,13 +1,17 @@
-"""What `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` say, as conditions.
+"""`tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` as conditions.
 
-Triton keeps them as attributes of the operation that makes the value; its AxisInfo analysis
-(lib/Analysis/AxisInfo.cpp) reads them per axis: neighbours in each aligned group of `contiguity`
-grow by one, those in each group of `constancy` are equal, and `divisibility` is that of the first
-element of each contiguous group (in bytes for pointers). Accesses are made wide along the axis of
-the longest groups alone, so the divisors of the other axes concern the first elements of those
-groups, too: `tl.multiple_of(rows[:, None] * stride + columns[None, :], [16, 16])` is kept by
-strides of 16. Here are the conditions under which a lane contradicts a hint, and the proofs that
-none can.
+Triton keeps hints as attributes of the operation that makes the value; its AxisInfo analysis
+(lib/Analysis/AxisInfo.cpp) reads them per axis. In each aligned group of `contiguity` lanes,
+neighbours grow by one; in each group of `constancy` lanes, all are equal; `divisibility` divides
+the first element of each contiguous group (in bytes for pointers). Accesses are vectorised along
+the axis with the longest groups alone, so the divisors of other axes concern the first elements of
+those groups, too: `tl.multiple_of(rows[:, None] * stride + columns[None, :], [16, 16])` holds for
+strides of 16. This module builds the conditions under which a lane contradicts a hint, and proves
+that none can.
+
+For `tl.max_contiguous(x, 4)` and `x = [8, 9, 10, 11, 20, 21, 23, 24]`, the groups are `[8, 9, 10,
+11]` and `[20, 21, 23, 24]`; lanes 6 and 7 differ from the first lane of their group plus 2 and 3,
+so they contradict the hint.
 """
 
 from __future__ import annotations
@@ -32,9 +36,9 @@ from ttools.ir.domains.axis_info import AxisInfoAnalysis
 from ttools.ir.rewriting import Builder
 
 HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
-"""Names of the attributes; those of what a loop carries end in `_arg` and its position."""
-#: Alignment in bytes of torch's storages on the CPU; on a GPU it is 512. Whether larger numbers
-#: divide an address there cannot be known here, nor is any access that wide.
+"""Names of the attributes; for values that a loop carries, followed by `_arg` and the position."""
+#: Alignment in bytes of torch's storages on the CPU; on a GPU it is 512. Larger divisors cannot
+#: be checked here, and no access is that wide.
 _STORAGE_ALIGNMENT = 64
 
 
@@ -43,10 +47,11 @@ class Hint:
     """The hints of one value.
 
     Attributes:
-        value: what they are about.
-        divisibility: per axis; one number for a scalar. 1 says nothing, here and below.
-        contiguity: per axis.
-        constancy: per axis.
+        value: The value that the hints are about.
+        divisibility: A divisor per axis (one for a scalar); as below, 1 means that there is no
+            hint.
+        contiguity: Length of contiguous groups per axis.
+        constancy: Length of groups of equal elements per axis.
     """
 
     value: Value
@@ -55,7 +60,7 @@ class Hint:
     constancy: tuple[int, ...]
 
     def describe(self) -> str:
-        """The hint in Triton's words."""
+        """Return the hint as Triton source."""
         parts = []
         for name, numbers in (
             ("multiple_of", self.divisibility),
@@ -69,12 +74,12 @@ class Hint:
 
 
 def hint_of(op: Operation) -> Hint | None:
-    """The hints that an operation carries on its only result, None if there are none."""
-    found = {name: op.attributes.get(name) for name in HINTS}
-    if len(op.results) != 1 or not any(isinstance(v, Constant) for v in found.values()):
+    """Return the hints on the only result of an operation, or None."""
+    attributes = {name: op.attributes.get(name) for name in HINTS}
+    if len(op.results) != 1 or not any(isinstance(v, Constant) for v in attributes.values()):
         return None
     rank = max(1, len(shape_of(op.result.type)))
-    divisibility, contiguity, constancy = (_numbers(v, rank) for v in found.values())
+    divisibility, contiguity, constancy = (_numbers(v, rank) for v in attributes.values())
     return Hint(op.result, divisibility, contiguity, constancy)
 
 
@@ -89,14 +94,14 @@ def _numbers(data: object, rank: int) -> tuple[int, ...]:
 
 
 def broken(b: Builder, hint: Hint) -> Value:
-    """Which lanes contradict a hint: those whose value differs from what the hint implies."""
+    """Build the lanes that contradict a hint: those that differ from what the hint implies."""
     value, step = _number(b, hint.value)
     type, divisors = value.type, _checked_divisors(hint)
     if not isinstance(type, TensorType):
         return _indivisible(b, value, divisors[0])
-    # Elements are looked up in a copy, so that the value itself may stay an expression.
+    # Elements are gathered from a copy, so that the value itself need not be stored in memory.
     copy = b.binary("addi", value, b.constant(type, 0))
-    found, starts = [], []
+    wrong, starts = [], []
     for axis in range(len(type.shape)):
         position = _position(b, type, axis)
         contiguous, constant = hint.contiguity[axis], hint.constancy[axis]
@@ -104,17 +109,17 @@ def broken(b: Builder, hint: Hint) -> Value:
             inside = b.binary("remsi", position, b.constant(position.type, contiguous))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
             way = b.binary("muli", _like(b, inside, type), b.constant(type, step))
-            found.append(b.compare("ne", value, b.binary("addi", first, way)))
+            wrong.append(b.compare("ne", value, b.binary("addi", first, way)))
         if constant > 1:
             inside = b.binary("remsi", position, b.constant(position.type, constant))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
-            found.append(b.compare("ne", value, first))
+            wrong.append(b.compare("ne", value, first))
         if any(n > 1 for n in divisors):
             starts.append(_starts(b, copy, position, axis, contiguous, step))
     for divisor in sorted({n for n in divisors if n > 1}):
         indivisible = _indivisible(b, value, divisor)
-        found.append(reduce(lambda x, y: b.binary("andi", x, y), starts, indivisible))
-    return b.any_of(found)
+        wrong.append(reduce(lambda x, y: b.binary("andi", x, y), starts, indivisible))
+    return b.any_of(wrong)
 
 
 def _checked_divisors(hint: Hint) -> tuple[int, ...]:
@@ -126,7 +131,9 @@ def _checked_divisors(hint: Hint) -> tuple[int, ...]:
 def _starts(
     b: Builder, value: Value, position: Value, axis: int, contiguous: int, step: int
 ) -> Value:
-    """The first lanes of contiguous groups; as they happen to be where no hint says anything."""
+    """Build the first lanes of contiguous groups; found at run time if no hint gives their
+    length.
+    """
     zero = b.constant(position.type, 0)
     if contiguous > 1:
         inside = b.binary("remsi", position, b.constant(position.type, contiguous))
@@ -138,7 +145,7 @@ def _starts(
 
 
 def _number(b: Builder, value: Value) -> tuple[Value, int]:
-    """A value as an integer, and by how much neighbours differ in contiguous ones."""
+    """Return a value as an integer, and the difference of neighbours in contiguous ones."""
     element = element_type(value.type)
     if isinstance(element, PointerType):
         return b.cast(value, IntegerType(64), "tt.ptr_to_int"), byte_size(element.pointee)
@@ -151,7 +158,7 @@ def _indivisible(b: Builder, value: Value, divisor: int) -> Value:
 
 
 def _position(b: Builder, type: TensorType, axis: int) -> Value:
-    """Each lane's coordinate along an axis."""
+    """Build the coordinate of each lane along an axis."""
     number = IntegerType(32)
     extent = type.shape[axis]
     flat = TensorType((extent,), number)
@@ -167,7 +174,7 @@ def _element(b: Builder, value: Value, position: Value, axis: int) -> Value:
 
 
 def _like(b: Builder, value: Value, type: TensorType) -> Value:
-    """A small non-negative i32 as another integer type."""
+    """Convert a small non-negative i32 to another integer type."""
     element = type.element
     assert isinstance(element, IntegerType)
     if element.width > 32:
@@ -179,11 +186,11 @@ def _like(b: Builder, value: Value, type: TensorType) -> Value:
 
 
 def is_kept(hint: Hint, parameters: Mapping[Value, int]) -> bool:
-    """Return whether a hint can be seen to hold for all programs and arguments.
+    """Return whether a hint is proved to hold for all programs and arguments.
 
     Args:
-        hint: Of a scalar or a row.
-        parameters: What divides the kernel's parameters.
+        hint: The hints of a scalar or a row.
+        parameters: Divisors of the kernel's parameters.
     """
     info, shape = AxisInfoAnalysis(parameters).of(hint.value), shape_of(hint.value.type)
     if not shape:

@@ -1,8 +1,7 @@
-"""Where a hint is in the source: Triton keeps it on the operation that makes the value.
+"""Locations of hints in the source, which Triton attaches to the operation that makes the value.
 
-`off = r * stride` may get its hint lines later, by `off = tl.multiple_of(off, 16)`; the TTIR
-knows the first location only. Owns the search for the second in the text of the kernel. Must not
-know what a hint says.
+`off = r * stride` may get its hint lines later, by `off = tl.multiple_of(off, 16)`; the TTIR has
+only the first location. The second one is found in the text of the kernel.
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ _CALLS = {
 
 
 def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> SourceLocation | None:
-    """The call that gives a hint to a value; where the value is made if no call is seen to do so.
+    """Return the location of the call that gives a hint, or else where the value is made.
 
     Args:
-        made: where the value is made; its name is the variable that holds it.
-        hints: names of the attributes that the operation carries.
+        made: Location of the operation that makes the value; its name is the variable that holds
+            it.
+        hints: Names of the attributes that the operation carries.
     """
     if made is None or not made.name:
         return made
@@ -45,7 +45,7 @@ def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> Sour
 
 
 def variable_of(expression: ast.expr) -> str:
-    """The variable that an expression is, but for hints about it; `""` if it is none."""
+    """Return the variable that an expression is, apart from hints; `""` if it is none."""
     while isinstance(expression, ast.Call) and _is_hint(expression) and expression.args:
         expression = expression.args[0]
     return expression.id if isinstance(expression, ast.Name) else ""
@@ -56,17 +56,17 @@ def _is_hint(call: ast.Call) -> bool:
 
 
 def name_of(function: ast.expr) -> str | None:
-    """The last part of a function's name."""
+    """Return the last part of a function's name."""
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
 
 
 def functions_around(source: str, line: int) -> list[ast.FunctionDef]:
-    """The functions around a line, the outermost first; none in what is no Python."""
+    """Return the functions around a line, outermost first; none if the source is not Python."""
     return [f for f in _functions(source) if f.lineno <= line <= (f.end_lineno or 0)]
 
 
 def function_at(source: str, first: int) -> ast.FunctionDef | None:
-    """The function whose text, decorators included, begins at a line."""
+    """Return the function whose text, decorators included, begins at a line."""
     for function in _functions(source):
         lines = [function.lineno, *(decorator.lineno for decorator in function.decorator_list)]
         if min(lines) == first:
@@ -84,7 +84,7 @@ def _functions(source: str) -> tuple[ast.FunctionDef, ...]:
 
 
 def _hint_calls(source: str, line: int) -> Iterator[ast.Call]:
-    """The hints of the innermost function around a line."""
+    """Yield the hints in the innermost function around a line."""
     for function in functions_around(source, line)[-1:]:
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and _is_hint(node):
