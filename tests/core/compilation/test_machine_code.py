@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.compilation.machine_code import constant_turns, read_machine_code
+from ttools.core.compilation.machine_code import constant_trip_count, read_machine_code
 
 GOLDEN = """\
 kernel:
@@ -77,7 +77,7 @@ def test_loops_that_count_by_constants(
         before=f"{move} R1, {padding}{begin:#x}",
     )
     code = read_machine_code(text)
-    assert constant_turns(code, code.loops[0]) == turns
+    assert constant_trip_count(code, code.loops[0]) == turns
 
 
 @pytest.mark.parametrize("bound", ["R9", "c[0x0][0x228]"])
@@ -86,7 +86,7 @@ def test_other_loops_are_not_guessed(bound: str) -> None:
         "VIADD R1, R1, 0x1", f"ISETP.NE.AND P0, PT, R1, {bound}, PT", "@P0 BRA `(.L_x_1)"
     )
     code = read_machine_code(text)
-    assert constant_turns(code, code.loops[0]) is None
+    assert constant_trip_count(code, code.loops[0]) is None
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.core.compilation.machine_code import read_machine_code
-from ttools.core.compilation.shared_banks import bank_turns
+from ttools.core.compilation.shared_banks import shared_wavefronts
 
 
 def turns(*instructions: str) -> list[float]:
     text = "\n".join(f"        /*{16 * n:04x}*/   {e} ;" for n, e in enumerate(instructions))
-    return list(bank_turns(read_machine_code(text)).values())
+    return list(shared_wavefronts(read_machine_code(text)).values())
 
 
 def oracle(addresses: list[int], size: int) -> int:

@@ -49,7 +49,7 @@ def naive(prof: Profile, base: int, strides: tuple[int, int], extents: tuple[int
     layout = next(each for each in access_layouts(inspection.compilation) if each.kind == "load")
     (row,) = analysis.accesses[analysis.accesses["kind"] == "load"].to_dict("records")
     wide = row["bits"] // 32
-    (m, n), held = layout.shape, layout.held
+    (m, n), held = layout.shape, layout.elements
     requests = sectors = fewest = 0
     for block, start in product(range(-(-extents[0] // m)), range(0, extents[1], n)):
         for warp, first in product(range(held.warps), range(0, held.registers, wide)):

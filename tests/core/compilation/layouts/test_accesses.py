@@ -41,7 +41,7 @@ def test_slices_and_loops() -> None:
         assert table.location
         assert table.location.line - first in (3, 4)
         for each in (table, x, store):
-            held = each.held
+            held = each.elements
             threads = product(range(held.registers), range(held.lanes), range(held.warps))
             assert len({held.at(*where) for where in threads}) == prod(each.shape)
 

@@ -155,7 +155,7 @@ def places_agree(layout: Layout, oracle: Any, shape: tuple[int, int]) -> None:
 def test_padding() -> None:
     layout = Layout("#s", "padded_shared", "[128:+8] {order = [1, 0], shape = [64, 32]}")
     assert list(explain(layout, [(64, 32)], 64))[1:] == [
-        "of a tile of 64x32, elements lie in shared memory so:",
+        "of a tile of 64x32, elements lie in shared memory as follows:",
         "row 0: columns 0:32 at 0",
         "row 1: columns 0:32 at 32",
         "row 2: columns 0:32 at 64",

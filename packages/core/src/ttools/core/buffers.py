@@ -1,7 +1,7 @@
 """NumPy arrays as kernel arguments.
 
-Triton's launcher takes an argument for a pointer if it has `data_ptr()` and a `dtype` whose name it
-knows, which a bare array has not. Owns that wrapper; must not know how kernels are launched.
+Triton's launcher treats an argument as a pointer if it has `data_ptr()` and a `dtype` whose name
+Triton knows. A bare array has neither, so it is passed in a wrapper.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 
-# The names of NumPy and ml_dtypes types that Triton's `type_canonicalisation_dict` (_utils.py, the
-# same from 3.6 to 3.9) has too.
+# NumPy and ml_dtypes types whose names are in Triton's `type_canonicalisation_dict` (_utils.py, the
+# same from 3.6 to 3.9).
 _NAMES = frozenset(
     (
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -24,17 +24,14 @@ _NAMES = frozenset(
 
 
 class ArrayBuffer:
-    """An array that Triton takes for a pointer; the kernel reads and writes the array itself.
+    """A NumPy array that Triton accepts as a pointer; the kernel reads and writes the array itself.
 
     Args:
-        array: Of a type that Triton has, in this machine's byte order, writable, with strides that
-            are multiples of its item size; views are as good as whole arrays.
-
-    Attributes:
-        array: The array.
+        array: An array or view whose element type Triton has, in this machine's byte order,
+            writable, with strides that are multiples of its item size.
 
     Raises:
-        UsageError: The array is none of that.
+        UsageError: The array does not meet these conditions.
     """
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
@@ -45,7 +42,7 @@ class ArrayBuffer:
 
     @property
     def dtype(self) -> Any:
-        """The type of an element, as torch's: Triton confuses NumPy's of the same hash."""
+        """Return the matching torch dtype: Triton confuses NumPy dtypes whose hashes are equal."""
         import torch
 
         return getattr(torch, self.array.dtype.name)
@@ -56,7 +53,10 @@ class ArrayBuffer:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The distance of neighbours along each dimension, in elements as in torch."""
+        """Return the strides in elements, as torch does.
+        - ArrayBuffer.element_size
+        - ArrayBuffer.data_ptr
+        """
         return tuple(stride // self.array.itemsize for stride in self.array.strides)
 
     def stride(self, dimension: int | None = None) -> int | tuple[int, ...]:
@@ -74,11 +74,11 @@ class ArrayBuffer:
         return int(self.array.ctypes.data)
 
     def storage_extent(self) -> tuple[int, int]:
-        """The addresses, begin and end, of the whole memory that the array is a view of."""
+        """Return the first and the past-the-end address of the memory behind the array."""
         whole = self.array
         while isinstance(whole.base, np.ndarray):
             whole = whole.base
-        # Of a base with negative strides, too, this is its lowest byte and one past its highest.
+        # Where strides are negative, the data pointer is not the lowest address.
         begin = end = int(whole.ctypes.data)
         for size, stride in zip(whole.shape, whole.strides, strict=True):
             if stride < 0:
@@ -92,13 +92,13 @@ class ArrayBuffer:
 
 
 def as_argument(value: Any) -> Any:
-    """What to pass to a kernel for `value`: an array in a wrapper, anything else as it is.
+    """Return `value` in the form that a kernel accepts: arrays are wrapped, all else is unchanged.
 
-    Arrays in tuples are wrapped, too. Under `interpret()` and the commands this is done for you;
-    Triton by itself refuses arrays.
+    Arrays in tuples are wrapped, too. Within `interpret()` and in the commands this happens by
+    itself; Triton alone refuses arrays.
 
     Raises:
-        UsageError: An array that no kernel can take.
+        UsageError: Kernels cannot use an array, for example because it is read-only.
 
     Examples:
         `kernel[grid](as_argument(x), as_argument(out), x.size, BLOCK=64)` with NumPy arrays.

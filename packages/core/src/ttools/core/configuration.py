@@ -1,7 +1,6 @@
-"""The environment variables of ttools, and of Triton where they matter to us, and their meaning.
+"""The environment variables of ttools, and those of Triton that affect it.
 
-One table that every package reads and `ttools doctor` prints. Must not know what a package does
-with a value.
+Every package reads its variables through this table, and `ttools doctor` prints it.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ class Variable:
     """An environment variable that changes what ttools does.
 
     Attributes:
-        meaning: One sentence for `ttools doctor`.
-        choices: The values it may have; empty means any.
+        meaning: Effect of the variable in one phrase, shown by `ttools doctor`.
+        choices: The allowed values; if empty, any value is allowed.
     """
 
     name: str
@@ -73,7 +72,7 @@ _BY_NAME = {variable.name: variable for variable in VARIABLES}
 
 
 def read(name: str) -> str | None:
-    """The value of a variable of the table, or None when it is unset or empty.
+    """Return the value of a variable of the table, or None if it is unset or empty.
 
     Raises:
         UsageError: The value is not one of the variable's choices.
@@ -89,7 +88,7 @@ def read(name: str) -> str | None:
 
 
 def cache_directory() -> Path:
-    """Where ttools keeps compiled kernels: `TTOOLS_CACHE_DIR`, else the user's cache directory."""
+    """Return the folder of compiled kernels: `TTOOLS_CACHE_DIR`, else the user's cache folder."""
     chosen = read("TTOOLS_CACHE_DIR")
     if chosen is not None:
         return Path(chosen).expanduser()
@@ -99,7 +98,7 @@ def cache_directory() -> Path:
 
 
 def relevant_environment() -> dict[str, str]:
-    """Every `TTOOLS_*` and `TRITON_*` variable that is set, known to the table or not."""
+    """Return all `TTOOLS_*` and `TRITON_*` variables that are set, including unknown ones."""
     return {
         name: value
         for name, value in sorted(os.environ.items())
@@ -108,15 +107,16 @@ def relevant_environment() -> dict[str, str]:
 
 
 def meaning(name: str) -> str | None:
-    """What a variable does, or None when the table does not know it."""
+    """Return the effect of a variable, or None if it is not in the table."""
     variable = _BY_NAME.get(name)
     return variable.meaning if variable else None
 
 
 def is_unknown(name: str) -> bool:
-    """Whether a name claims to be ours and is not: a spelling mistake, most likely.
+    """Return whether a `TTOOLS_*` variable does not exist, which is usually a spelling mistake.
 
-    What sets an option of a command, `TTOOLS_SANITIZE_FAIL_ON`, is for the command line to check.
+    Variables that set an option of a command, such as `TTOOLS_SANITIZE_FAIL_ON`, are checked by the
+    command line.
     """
     if name.startswith(tuple(f"TTOOLS_{command}_" for command in _COMMANDS)):
         return False

@@ -1,4 +1,4 @@
-"""Values of context variables and of the environment that hold for a while."""
+"""Context managers that set context variables and environment variables temporarily."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @contextmanager
 def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Gives a context variable a value meanwhile."""
+    """Set a context variable to a value inside the `with` block."""
     token = variable.set(value)
     try:
         yield
@@ -23,13 +23,13 @@ def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 @contextmanager
 def in_environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Gives environment variables values meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
+    """Set environment variables inside the `with` block."""
+    previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 os.environ.pop(name, None)
             else:

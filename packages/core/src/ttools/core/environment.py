@@ -1,8 +1,7 @@
-"""What `ttools doctor` reports: versions, drivers, devices, caches and what stands in the way.
+"""The checks of `ttools doctor`: versions, drivers, devices, caches and settings.
 
-A table of small checks, each of which looks at one thing and says what it found and what to do.
-A broken installation is what this is for, so no check may fail: an exception becomes its result.
-Must not know how results are shown.
+Each check looks at one thing and says what it found and what to do about it. Doctor must work on a
+broken installation, so an exception in a check becomes its result.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ _COMMAND_TIMEOUT_S = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a check found.
+    """The outcome of one check.
 
     Attributes:
-        name: What was looked at.
-        status: `info` is a fact without a verdict.
-        detail: What was found, in a line.
-        help: What to do about it, if anything.
+        name: Subject of the check.
+        status: Severity; `info` states a fact without judging it.
+        detail: The outcome in one line.
+        help: The remedy, if there is one.
     """
 
     name: str
@@ -72,15 +71,15 @@ Finding = tuple[Status, str] | tuple[Status, str, str]
 
 
 class Examination(list[Result], ShowsItself):
-    """Results in their order; a notebook shows them as a table."""
+    """The results in order; a notebook displays them as a table."""
 
     def _shown(self) -> Iterator[Part]:
-        rows = [(each.status, each.name, each.detail, each.help or "") for each in self]
+        rows = [(result.status, result.name, result.detail, result.help or "") for result in self]
         yield Table("", ("", "what", "found", "help"), rows)
 
 
 def examine(checks: Sequence[tuple[str, Callable[[], Finding]]] | None = None) -> Examination:
-    """Runs the checks, all of them by default, in order."""
+    """Run the given checks, by default all of them, in order."""
     chosen = CHECKS if checks is None else checks
     return Examination(_run(name, check) for name, check in chosen)
 
@@ -95,14 +94,14 @@ def _run(name: str, check: Callable[[], Finding]) -> Result:
 
 
 def gpu_usable() -> bool:
-    """Whether a script could use a GPU through torch here; no driver is touched."""
+    """Return whether torch could use a GPU here, without initialising a driver."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1", "NoDevFiles")
     devices = any(any(_DEV.glob(name)) for name in _GPU_DEVICES)
     return devices and not hidden and "+cpu" not in (installed_version("torch") or "")
 
 
 def is_gpu_broken() -> bool:
-    """Whether a kernel has broken the context of the GPU that this process uses."""
+    """Return whether a kernel has corrupted the CUDA context of this process."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return False
@@ -114,7 +113,7 @@ def is_gpu_broken() -> bool:
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     try:
         return max(1, len(os.sched_getaffinity(0)))
     except AttributeError:  # not on macOS
@@ -122,7 +121,7 @@ def processors() -> int:
 
 
 def installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution; None for one that is not."""
+    """Return the version of an installed distribution, or None if it is not installed."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -138,9 +137,9 @@ def _python() -> Finding:
 
 def _members() -> Finding:
     versions = {name: installed_version(f"ttools-{name}") for name in _MEMBERS}
-    found = {name: version for name, version in versions.items() if version}
-    listed = ", ".join(f"{name} {version}" for name, version in found.items())
-    if len(set(found.values())) > 1:
+    installed = {name: version for name, version in versions.items() if version}
+    listed = ", ".join(f"{name} {version}" for name, version in installed.items())
+    if len(set(installed.values())) > 1:
         return "warning", listed, "install all ttools-* packages in one command, of one version"
     return "ok", listed or "running from sources that are not installed"
 
@@ -202,25 +201,25 @@ def _numpy() -> Finding:
 
 def _cpu() -> Finding:
     binding = importlib.import_module("llvmlite.binding")
-    known = _cpu_information("flags|Features").split()
-    features = " ".join(name for name in _VECTOR_FEATURES if name in known) or "no known vectors"
+    flags = _cpu_information("flags|Features").split()
+    features = " ".join(name for name in _VECTOR_FEATURES if name in flags) or "no known vectors"
     target = os.environ.get("TTOOLS_CPU") or binding.get_host_cpu_name()
     return "info", f"{cpu_model()}, {os.cpu_count()} processors, LLVM {target}: {features}"
 
 
 def cpu_model() -> str:
-    """What the CPU of this machine is called."""
+    """Return the model name of this machine's CPU."""
     return _cpu_information("model name") or platform.processor() or platform.machine()
 
 
 def _cpu_information(name: str) -> str:
-    """What Linux says of the first processor under a name; nothing if it does not."""
+    """Return an entry of the first processor in `/proc/cpuinfo`, or an empty string."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    found = re.search(rf"^(?:{name})\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1] if found else ""
+    entry = re.search(rf"^(?:{name})\s*:\s*(.+)$", text, re.MULTILINE)
+    return entry[1] if entry else ""
 
 
 def _gpu() -> Finding:
@@ -271,7 +270,7 @@ def _driver() -> Finding:
 def _activity(backend: Any) -> str:
     try:
         return "active" if backend.driver.is_active() else "inactive"
-    except Exception as error:  # noqa: BLE001 - somebody else's driver
+    except Exception as error:  # noqa: BLE001 - third-party drivers may raise anything
         return f"fails ({type(error).__name__})"
 
 
@@ -333,17 +332,17 @@ def _variables() -> Finding:
 
 
 def _settings() -> Finding:
-    found = read_settings()
-    if found is None:
+    settings = read_settings()
+    if settings is None:
         return "info", "no pyproject.toml with [tool.ttools] here or above"
-    said = [
+    listed = [
         f"{name}={value}"
         + ("" if os.environ.get(name) == value else f" (the environment has {os.environ[name]})")
-        for name, value in found.variables.items()
+        for name, value in settings.variables.items()
         if name in os.environ
     ]
-    said += [f"{name} {dict(table)}" for name, table in found.commands.items()]
-    return "info", f"{found.file}: " + ("; ".join(said) or "nothing is set")
+    listed += [f"{name} {dict(table)}" for name, table in settings.commands.items()]
+    return "info", f"{settings.file}: " + ("; ".join(listed) or "nothing is set")
 
 
 CHECKS: tuple[tuple[str, Callable[[], Finding]], ...] = (

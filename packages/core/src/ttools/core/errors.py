@@ -1,8 +1,7 @@
 """The exceptions that ttools raises for its users.
 
-A `TtoolsError` is a failure of the tool or a misuse of it, reported in plain text without colour; a
-defect in the user's kernel is a finding, not an exception. Rendering on a console and exit codes
-belong to the command line.
+A `TtoolsError` reports a failure of the tool or a misuse of it, in plain text without colour. A
+defect in the user's kernel is a finding, not an exception.
 """
 
 from __future__ import annotations
@@ -15,10 +14,12 @@ from ttools.core.location import SourceLocation, excerpt
 
 
 class TtoolsError(Exception):
-    """Base of everything ttools raises on purpose; says what is wrong and what to do.
+    """Base class of the exceptions that ttools raises deliberately.
 
     Attributes:
-        during_notes: What was being done, innermost first (see `during`).
+        message: Text that says what is wrong and what to do.
+        during_notes: What was in progress, innermost first (see `during`).
+        - TtoolsError.add_during
     """
 
     def __init__(self, message: str = "") -> None:
@@ -38,18 +39,19 @@ class TtoolsError(Exception):
 
 
 class UsageError(TtoolsError):
-    """The user asked for something that cannot be asked for: a wrong option, a missing file."""
+    """The user made an invalid request, such as a wrong option or a missing file."""
 
 
 @contextmanager
 def file_errors(doing: str) -> Iterator[None]:
-    """Reports what the system refuses meanwhile: "cannot read `x`: Permission denied".
+    """Turn an OSError in the `with` block into a message such as "cannot read `x`: Permission
+    denied".
 
     Args:
-        doing: what follows "cannot".
+        doing: The action that failed, with its object, such as "read `x`".
 
     Raises:
-        UsageError: a file could not be used.
+        UsageError: The operating system refused to use a file.
     """
     try:
         yield
@@ -58,11 +60,11 @@ def file_errors(doing: str) -> Iterator[None]:
 
 
 class StandInError(RuntimeError):
-    """An error that ttools raises in the place of torch or CUDA, about a line of the user's."""
+    """An error that ttools raises in place of torch or CUDA, about a line of the user's program."""
 
 
 class _LocatedError(TtoolsError):
-    """An error at a source location, reported as a compiler would."""
+    """An error at a source location, formatted like a compiler's diagnostic."""
 
     _kind = "error"
 
@@ -91,38 +93,38 @@ class UnsupportedError(_LocatedError):
     """The kernel uses something that ttools cannot run.
 
     Args:
-        message: The operation or feature, named as its source or dialect names it.
-        location: Where it is used.
-        help: What the user can do instead.
+        message: The operation or feature, as the source or dialect names it.
+        location: The position in the kernel where it is used.
+        help: A remedy or an alternative.
     """
 
     _kind = "unsupported"
 
     @property
     def what(self) -> str:
-        """The operation or feature."""
+        """Return the operation or feature."""
         return self.message
 
 
 class InvalidKernelError(_LocatedError, UsageError):
-    """A kernel that no Triton runs: it calls itself.
+    """A kernel that is invalid in every Triton implementation, such as a recursive one.
 
     Args:
-        message: What is wrong with it.
-        location: Where.
-        help: What the user can do instead.
+        message: The rule that the kernel violates.
+        location: The position of the error in the kernel.
+        help: A remedy or an alternative.
     """
 
 
 class KernelError(_LocatedError):
-    """A kernel failed while it ran: a failed `device_assert`, a deadlock.
+    """A kernel failed while it ran, for example in a `device_assert` or a deadlock.
 
     Args:
-        message: What happened, in which program.
+        message: What happened, and in which program.
         location: The operation that failed.
-        help: What the user can do about it.
-        kind: `deadlock` where it is one.
-        program: coordinates of the first program concerned, if there is one.
+        help: A remedy or an alternative.
+        kind: `deadlock` for a deadlock, else empty.
+        program: Coordinates of the first affected program, if the failure belongs to one.
     """
 
     def __init__(
@@ -140,17 +142,16 @@ class KernelError(_LocatedError):
 
 
 class LaunchRefusedError(KernelError, RuntimeError, ValueError):
-    """A GPU would refuse the launch, as the one does that the CPU stands in for.
+    """A launch that the emulated GPU would refuse, for example because it needs too much memory.
 
-    An error, which names the kernel and no more of the launch.
-
-    Triton raises RuntimeError or ValueError, which scripts may catch.
+    The message names the kernel but no other part of the launch. The class derives from
+    RuntimeError and ValueError because scripts may catch what Triton raises in such cases.
     """
 
 
 @contextmanager
 def during(note: str) -> Iterator[None]:
-    """Adds `note` to a `TtoolsError` that passes through.
+    """Add `note` to every `TtoolsError` that leaves the `with` block.
 
     Examples:
         `with during("lowering tt.reduce in softmax"): …` makes a failure end with the line
@@ -164,6 +165,6 @@ def during(note: str) -> Iterator[None]:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """`; did you mean `x`?` for a word that is mistyped, else nothing."""
-    near = get_close_matches(word, sorted(known), n=1)
-    return f"; did you mean `{near[0]}`?" if near else ""
+    """Return "; did you mean `x`?" for the most similar known word, or an empty string."""
+    matches = get_close_matches(word, sorted(known), n=1)
+    return f"; did you mean `{matches[0]}`?" if matches else ""

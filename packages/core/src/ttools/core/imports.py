@@ -1,7 +1,7 @@
-"""What is to be done with a module once it has been imported, if it ever is.
+"""Callbacks that run once a module has been imported.
 
-torch and parts of it take seconds to import, which programs that do without them should not pay
-for. Must not know what is done with a module.
+torch and some of its parts take seconds to import, so modules that depend on them wait until the
+user's program imports them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any
 Action = Callable[[ModuleType], object]
 
 _lock = threading.RLock()
-#: By name of the module: its finder, while anything is to be done with it.
+#: The finders of the modules that have callbacks, by module name.
 _waiting: dict[str, _Waiting] = {}
 
 
 def after_import(name: str, action: Action) -> Callable[[], None]:
-    """Calls a function with a module: now if it is there, else as soon as it has been imported.
+    """Call a function with a module: at once if it is loaded, else right after its import.
 
-    Several of one module are called in the order in which they were given.
+    Functions for the same module are called in the order of registration.
 
     Args:
-        action: what is called; the import waits for it, and raises what it raises.
+        action: The function. The import waits for it and raises what it raises.
 
     Returns:
-        A function that ends the wait.
+        A function that cancels the registration.
     """
     with _lock:
         module = sys.modules.get(name)
@@ -44,9 +44,9 @@ def after_import(name: str, action: Action) -> Callable[[], None]:
 
 
 def import_quickly(name: str) -> None:
-    """Has a module imported, if it ever is, without looking for garbage meanwhile.
+    """Disable garbage collection during the import of a module, if it is ever imported.
 
-    Of torch's import that takes an eighth, and finds none.
+    Collections take an eighth of the time of torch's import and free nothing.
     """
     with _lock:
         if name not in sys.modules or name in _waiting:
@@ -72,11 +72,11 @@ def _wait(name: str, action: Action) -> Callable[[], None]:
 
 
 class _Waiting(importlib.abc.MetaPathFinder):
-    """Waits for the import of a module.
+    """A finder that runs callbacks after the import of a module.
 
     Attributes:
-        actions: what is called with it.
-        is_quick: whether to look for no garbage while it is imported.
+        actions: Callbacks in the order of registration.
+        is_quick: If True, garbage collection is off during the import.
     """
 
     def __init__(self, name: str) -> None:
@@ -88,7 +88,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec that the other finders give, with a loader that calls the functions."""
+        """Return the spec that the other finders give, with a loader that runs the callbacks."""
         if fullname != self._name or getattr(self._asking, "others", False):
             return None
         self._asking.others = True
@@ -96,7 +96,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
             spec = importlib.util.find_spec(fullname)
         finally:
             self._asking.others = False
-        # Whoever only looks for the module does not import it: this goes on waiting.
+        # A caller of `find_spec` may not import the module, so this finder stays installed.
         if spec is not None and spec.loader is not None:
             self._wrap(spec.loader)
         return spec
@@ -107,7 +107,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
 
     def _wrap(self, loader: Any) -> None:
-        # On the loader's instance: a loader of another class would hide its other abilities.
+        # Patching the instance keeps the other methods of the loader's class available.
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:

@@ -1,11 +1,10 @@
-"""Every private name of TorchInductor that ttools relies on: how `torch.compile` launches kernels.
+"""The private interfaces of TorchInductor that ttools uses: how `torch.compile` launches kernels.
 
-Inductor writes each kernel to a file of its own, where a `CachingAutotuner` stands around the jit
-function. That compiles its configurations, for which it may have worker processes, chooses one, and
-has launchers made that leave Triton's own classes aside as far as they can: on a GPU a launcher of
-torch's takes the binary, and Triton is not asked any more. What is `launchable` is the same kernel
-with launchers that do ask. Works with torch 2.11 to 2.13. Must not know who wants to see launches,
-nor where kernels run.
+Inductor writes each kernel to a file of its own, in which a `CachingAutotuner` wraps the jit
+function. The autotuner compiles its configurations, possibly in worker processes, chooses one and
+makes launchers that bypass Triton's own classes where they can: on a GPU, torch's static launcher
+takes the binary and Triton is not involved again. `launchable` makes a copy of the autotuner whose
+launches go through Triton's `CompiledKernel`. All of this works with torch 2.11 to 2.13.
 """
 
 from __future__ import annotations
@@ -26,38 +25,39 @@ from ttools.core.triton_versions.functions import (
     locate_as,
 )
 
-#: Where the class of its autotuners is.
+#: The module that defines `CachingAutotuner`.
 MODULE = "torch._inductor.runtime.triton_heuristics"
 
 _config: ContextVar[Any] = ContextVar("ttools_inductor_config", default=None)
 
 
 def autotuner_class() -> Any:
-    """`CachingAutotuner`; None while Inductor was not imported."""
+    """Return `CachingAutotuner`, or None if Inductor has not been imported."""
     return getattr(sys.modules.get(MODULE), "CachingAutotuner", None)
 
 
 def kernel_name(autotuner: Any) -> str:
-    """The Python name of its kernel."""
+    """Return the Python name of the kernel."""
     return str(autotuner.fn.__name__)
 
 
 def configurations(autotuner: Any) -> Sequence[Any]:
-    """What it chooses from; once it has compiled and chosen, what it chose."""
+    """Return the configurations to choose from, or those that have been compiled or chosen."""
     if autotuner.configs:
         return list(autotuner.configs)
-    return [each.config for each in autotuner.launchers or autotuner.compile_results]
+    return [compiled.config for compiled in autotuner.launchers or autotuner.compile_results]
 
 
 def is_tuned_by_user(autotuner: Any) -> bool:
-    """Whether the configurations are those of a kernel that the script has under an autotuner."""
+    """Return whether the configurations come from an autotuner in the user's program."""
     return getattr(autotuner.heuristic_type, "name", "") == "USER_AUTOTUNE"
 
 
 def jit_function(autotuner: Any) -> Any:
-    """The jit function, of which worker processes send everything but the function.
+    """Return the jit function, reloaded if it came from a worker process without its source.
 
-    It and what it calls are where the script has them, if they are the script's.
+    If the kernel was written by the user, it and its callees get their locations in the user's
+    file.
     """
     if autotuner.fn.fn is None:
         autotuner.fn = autotuner._reload_kernel().fn
@@ -67,84 +67,89 @@ def jit_function(autotuner: Any) -> Any:
 
 
 def _locate_in_script(copied: Any) -> None:
-    """Gives a kernel that Inductor copied, and its helpers, their places in the script."""
+    """Give a kernel that Inductor copied, and its callees, their locations in the user's file."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     copied_file = copied.fn.__code__.co_filename
     if copied_file != copied.fn.__globals__.get("__file__"):
-        return  # it was given its place before
+        return  # done before
     of_script: dict[str, list[Any]] = {}
     for kernel in list(kernel_side_table.id_to_kernel.values()):
         for function in _with_callees(innermost_jit_function(kernel)):
             of_script.setdefault(_body(function), []).append(function)
     for copy in _with_callees(copied):
-        # The same text in two places: which of them it is cannot be known.
+        # If the same text occurs in two places, the copy belongs to either and stays as it is.
         places = {
-            (each.fn.__code__.co_filename, each.starting_line_number): each
-            for each in of_script.get(_body(copy), [])
+            (original.fn.__code__.co_filename, original.starting_line_number): original
+            for original in of_script.get(_body(copy), [])
         }
         if copy.fn.__code__.co_filename == copied_file and len(places) == 1:
             locate_as(copy, *places.values())
 
 
 def _with_callees(kernel: Any) -> list[Any]:
-    """A jit function and those it calls by name, directly or not."""
-    found, due = [], [kernel]
-    while due:
-        function = due.pop()
-        if function in found:
+    """Return a jit function and all jit functions that it calls by name, directly or indirectly."""
+    functions, pending = [], [kernel]
+    while pending:
+        function = pending.pop()
+        if function in functions:
             continue
-        found.append(function)
+        functions.append(function)
         named = map(function.fn.__globals__.get, function.fn.__code__.co_names)
-        due.extend(each for each in named if isinstance(each, jit_function_class()))
-    return found
+        pending.extend(callee for callee in named if isinstance(callee, jit_function_class()))
+    return functions
 
 
 def _body(function: Any) -> str:
-    """The text without the name, which Inductor changes where two kernels share it."""
+    """Return the source after the name, which Inductor changes where two kernels share it."""
     return str(function.src).partition("(")[2].strip()
 
 
 def named_arguments(autotuner: Any, args: Sequence[Any]) -> dict[str, Any]:
-    """What a launch passes, by parameter, with constants that are no configuration's.
+    """Return the arguments of a launch by parameter, including constants that no configuration
+    sets.
 
     Args:
-        args: of the call of its `run`; behind those of the kernel are numbers for the grid only.
+        args: Positional arguments of `CachingAutotuner.run`. Those beyond the kernel's parameters
+            are numbers for the grid.
     """
     function = jit_function(autotuner)
     constants = {p.name for p in function.params if p.is_constexpr}
     names = [name for name in function.arg_names if name not in constants]
-    given = autotuner.triton_meta.get("constants", {})
-    own = constants.difference(*(config.kwargs for config in configurations(autotuner)))
+    meta_constants = autotuner.triton_meta.get("constants", {})
+    unconfigured = constants.difference(*(config.kwargs for config in configurations(autotuner)))
     return {
-        **{name: value for name, value in given.items() if name in own},
+        **{name: value for name, value in meta_constants.items() if name in unconfigured},
         **dict(zip(names, args, strict=False)),
     }
 
 
 def grid_function(autotuner: Any, args: Sequence[Any]) -> Callable[[Mapping[str, Any]], Any]:
-    """The grid of a launch as Triton takes it: a function of the configuration's constants."""
+    """Return the grid of a launch as a function of the configuration's constants, as Triton
+    expects.
+    """
     from torch._inductor.runtime.triton_heuristics import GridExpr
 
-    # Not the autotuner itself: one with launchers cannot be sent to processes that time.
-    every, written = list(configurations(autotuner)), autotuner.inductor_meta
+    # The closure must not refer to the autotuner, which cannot be pickled once it has launchers.
+    configs, inductor_meta = list(configurations(autotuner)), autotuner.inductor_meta
     extra = autotuner.inductor_meta.get("extra_launcher_args", ())
     named = named_arguments(autotuner, args)
     named.update(zip(extra, args[len(args) - len(extra) :], strict=True))
 
     def grid(meta: Mapping[str, Any]) -> Any:
-        suits = (c for c in every if all(meta.get(k) == v for k, v in c.kwargs.items()))
-        expression = GridExpr.from_meta(written, next(suits, every[0]))
+        matching = (c for c in configs if all(meta.get(k) == v for k, v in c.kwargs.items()))
+        expression = GridExpr.from_meta(inductor_meta, next(matching, configs[0]))
         return expression.eval_slow({**meta, **named})
 
     return grid
 
 
 def compiled_for(autotuner: Any) -> dict[str, Any]:
-    """What a kernel is compiled for in its first configuration, or in the one that it chose.
+    """Return the compilation parameters of the first configuration, or of the chosen one.
 
     Returns:
-        As Triton's `jit_cache_hook` tells it: `signature`, `constants`, `configs`, and options.
+        The fields `signature`, `constants`, `configs` and options, as Triton passes them to
+        `jit_cache_hook`.
     """
     function, meta = jit_function(autotuner), autotuner.triton_meta
     config = configurations(autotuner)[0]
@@ -160,28 +165,28 @@ def compiled_for(autotuner: Any) -> dict[str, Any]:
 
 
 def triton_autotuner(autotuner: Any) -> Any:
-    """An autotuner of Triton's over the same configurations, one for each of Inductor's."""
+    """Return a Triton autotuner over the same configurations, created once per original."""
     from triton import autotune
 
-    made = vars(autotuner).get("_ttools_autotuner")
-    if made is None:
+    tuner = vars(autotuner).get("_ttools_autotuner")
+    if tuner is None:
         function = jit_function(autotuner)
         constants = {p.name for p in function.params if p.is_constexpr}
         signature = autotuner.triton_meta["signature"]
         key = [n for n, kind in signature.items() if n not in constants and kind[:1] != "*"]
         zeroed = list(autotuner.reset_to_zero_arg_names)
-        made = autotune(
+        tuner = autotune(
             list(configurations(autotuner)),
             key=key,
             reset_to_zero=zeroed,
             restore_value=[n for n in autotuner.mutated_arg_names if n not in zeroed],
         )(function)
-        autotuner._ttools_autotuner = made
-    return made
+        autotuner._ttools_autotuner = tuner
+    return tuner
 
 
 def forget_choices(patches: Patches) -> None:
-    """Has Inductor compile anew, with all configurations, what an earlier process has tuned."""
+    """Make Inductor recompile with all configurations kernels that an earlier process has tuned."""
 
     def install(config: Any) -> None:
         patches.enter(config.patch(force_disable_caches=True))
@@ -190,10 +195,10 @@ def forget_choices(patches: Patches) -> None:
 
 
 def launch_by_triton(autotuner: Any, args: Sequence[Any]) -> None:
-    """Launches as Triton does, by its own autotuner and jit function.
+    """Launch a kernel through a Triton autotuner and jit function.
 
     Args:
-        args: of the call of its `run`.
+        args: Positional arguments of `CachingAutotuner.run`.
     """
     named = named_arguments(autotuner, args)
     triton_autotuner(autotuner)[grid_function(autotuner, args)](**named)
@@ -201,7 +206,7 @@ def launch_by_triton(autotuner: Any, args: Sequence[Any]) -> None:
 
 @contextmanager
 def _asking_triton() -> Iterator[None]:
-    """Has kernels compiled here launched by Triton's launcher instead of torch's."""
+    """Make kernels compiled in the `with` block use Triton's launcher instead of torch's."""
     from torch._inductor import config
 
     with config.patch(use_static_cuda_launcher=False):
@@ -209,14 +214,15 @@ def _asking_triton() -> Iterator[None]:
 
 
 def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu: bool) -> Any:
-    """A copy of an autotuner whose launches are to go through Triton's `CompiledKernel`.
+    """Return a copy of an autotuner whose launches go through Triton's `CompiledKernel`.
 
-    It has nothing compiled yet: `asking` has its `precompile` do so as it should.
+    The copy has nothing compiled yet. `asking` wraps `precompile` so that it compiles as needed.
 
     Args:
-        autotuner: it stays as it is.
-        configs: to choose from; its own by default.
-        for_gpu: whether what is learnt by timing holds for the GPU that it is for.
+        autotuner: The original, which is not changed.
+        configs: Configurations to choose from; by default the original's.
+        for_gpu: If True, timings on this device are valid for the GPU the kernel is compiled for,
+            so that Inductor may search by time and cache the results.
     """
     jit_function(autotuner)
     tuner = object.__new__(type(autotuner))  # copying by `copy` would pickle it
@@ -226,7 +232,7 @@ def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu:
     tuner.compile_results, tuner.launchers = [], []
     tuner._cached_launcher = None
     if not for_gpu:
-        # Searches that take a GPU's time for the measure, and notes of their results.
+        # Disables searches by GPU time and the caching of their results.
         leave_out = ("coordinate_descent_tuning", "combo_tuning_groups", "dynamic_scale_rblock")
         tuner.inductor_meta = {**tuner.inductor_meta, **dict.fromkeys(leave_out, False)}
         tuner.save_cache_hook = None
@@ -234,18 +240,18 @@ def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu:
 
 
 def is_launchable(autotuner: Any) -> bool:
-    """Whether it is what `launchable` made."""
+    """Return whether `launchable` made this autotuner."""
     return "_ttools_original" in vars(autotuner)
 
 
 def original(autotuner: Any) -> Any:
-    """What it was copied from, if it is what `launchable` made; itself if it is not."""
+    """Return the autotuner that `launchable` copied, or the argument itself if it is not a copy."""
     copied_from = vars(autotuner).get("_ttools_original")
     return autotuner if copied_from is None else copied_from()
 
 
 def asking(precompile: Callable[..., None]) -> Callable[..., None]:
-    """`CachingAutotuner.precompile`, whose launchers of launchable kernels ask Triton each time."""
+    """Wrap `CachingAutotuner.precompile` so that launchers of copies ask Triton at each launch."""
 
     def compile_configs(tuner: Any, *args: Any, **kwargs: Any) -> None:
         if not is_launchable(tuner):
@@ -260,8 +266,8 @@ def asking(precompile: Callable[..., None]) -> Callable[..., None]:
 
 
 def _ask_each_time(launcher: Any) -> None:
-    """Has a launcher take from Triton what launches its kernel, which it had done once."""
-    scope = launcher.__globals__  # made for this launcher alone
+    """Make a launcher look up `kernel.run` at every launch, not once at its creation."""
+    scope = launcher.__globals__  # these globals belong to this launcher alone
     kernel, config = scope["bin"], launcher.config
 
     def launch(*words: Any) -> Any:
@@ -275,18 +281,18 @@ def _ask_each_time(launcher: Any) -> None:
 
 
 def launched_config() -> Any:
-    """The configuration of the launch that is being made; None if it is none of Inductor's."""
+    """Return the configuration of the current launch, or None outside launches by Inductor."""
     return _config.get()
 
 
 def trial(tuner: Any, launcher: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """A function that makes a launch of which nothing remains, for `CachingAutotuner.bench`."""
+    """Return a function for `CachingAutotuner.bench` that launches on copies of the arguments."""
     interface = tuner.get_device_interface()
     stream = interface.get_raw_stream(interface.current_device())
 
     def launch() -> None:
-        given, named = tuner.clone_args(*args, **kwargs)
+        cloned, named = tuner.clone_args(*args, **kwargs)
         tuner.reset_to_zero_args(*args, **kwargs)
-        launcher(*given, **named, stream=stream)
+        launcher(*cloned, **named, stream=stream)
 
     return launch

@@ -1,7 +1,7 @@
-"""Files that users hand in, as JSON or TOML: ours say in `schema` what they are, in which version.
+"""Readers of JSON and TOML files from users, with checks of schema, nesting and types.
 
-Owns what a user reads of such a file: that it does not read, nests too deeply, or
-lacks something or has it of another type. Must not know what any of them hold.
+Files of ttools state their kind and version in the field `schema`. Errors say what is wrong with
+the file: it cannot be read, nests too deeply, or has a missing or mistyped field.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: Lists and objects within each other; who walks a document may do so by recursion.
+#: The maximum nesting of lists and objects, so that code may walk documents recursively.
 DEEPEST = 100
-#: A time or size of a document, which NaN and infinity are not, though Python's JSON has them.
+#: A time or size in a document; excludes NaN and infinity, which Python's JSON parser accepts.
 Amount = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
 
 Content = TypeVar("Content")
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value that a text in JSON is.
+    """Parse a JSON text.
 
     Raises:
-        ValueError: it is none, or nests deeper than `DEEPEST`.
+        ValueError: The text is not JSON or nests deeper than `DEEPEST`.
     """
     try:
         return _bounded(json.loads(text))
@@ -42,10 +42,10 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The table that a text in TOML is.
+    """Parse a TOML text.
 
     Raises:
-        ValueError: it is none, or nests deeper than `DEEPEST`.
+        ValueError: The text is not TOML or nests deeper than `DEEPEST`.
     """
     try:
         return dict(_bounded(tomllib.loads(text)))
@@ -57,14 +57,14 @@ _TOO_DEEP = f"it nests deeper than {DEEPEST} levels"
 
 
 def _bounded(value: Any) -> Any:
-    """The value, if it nests no deeper than `DEEPEST`."""
+    """Return the value if it nests no deeper than `DEEPEST`, else raise a ValueError."""
     level = [value]
     for _ in range(DEEPEST + 1):
         level = [
             inner
-            for each in level
-            if isinstance(each, (dict, list))
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
         if not level:
             return value
@@ -80,27 +80,27 @@ def read_json_document(
     hook: Callable[[type, Any], Any] | None = None,
     advice: str = "another ttools wrote it",
 ) -> Content:
-    """Reads a file of a schema as an object.
+    """Read a JSON file with a given schema as an object.
 
     Args:
-        schema: what its `schema` must be, such as `ttools.profile/1`.
-        kind: what to call such files, such as `lock file`.
-        content: the type of what it holds; other fields are ignored.
-        hook: makes objects of types that msgspec does not know.
-        advice: what to say of another schema.
+        schema: The required value of the field `schema`, such as `ttools.profile/1`.
+        kind: The name of such files in messages, such as `lock file`.
+        content: The type to convert to; fields that it does not declare are ignored.
+        hook: Converts to types that msgspec does not know.
+        advice: The hint for a file with another schema.
 
     Raises:
-        UsageError: it is not there, is no JSON object, is of another schema, or is damaged; in
-            that case the sentence names the field.
+        UsageError: The file is missing, is not a JSON object, has another schema or is damaged. In
+            the last case the message names the field.
     """
     try:
         with file_errors(f"read the {kind} `{path}`"):
             data = parse_json(path.read_text("utf-8"))
     except ValueError as error:
         raise UsageError(f"`{path}` is no {kind}: {error}") from error
-    found = data.get("schema") if isinstance(data, dict) else None
-    if found != schema:
-        raise UsageError(f"`{path}` has schema {repr(found)[:DEEPEST]}, not {schema!r}; {advice}")
+    actual = data.get("schema") if isinstance(data, dict) else None
+    if actual != schema:
+        raise UsageError(f"`{path}` has schema {repr(actual)[:DEEPEST]}, not {schema!r}; {advice}")
     try:
         return msgspec.convert(data, content, dec_hook=hook)
     except ValueError as error:

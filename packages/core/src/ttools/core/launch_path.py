@@ -1,23 +1,22 @@
-"""The way of a launch through Triton, and how its steps are observed or taken over.
+"""The steps of a launch through Triton, and functions that observe or replace them.
 
-    kernel[grid]       SUBSCRIPT   `__getitem__` makes what is called with the arguments
+    kernel[grid]       SUBSCRIPT   `__getitem__` returns the function that takes the arguments
       Heuristics.run   HEURISTICS  computes constants from the arguments
       Autotuner.run    TUNED       chooses a configuration, trying each by `_bench` (TRIAL)
       JITFunction.run  CALL        specialises, compiles if need be (COMPILE), launches
-      CompiledKernel   METADATA    is asked with all arguments what hooks may want to know
-      CompiledKernel   LAUNCHER    `run` gives what is called with grid, stream and arguments
+      CompiledKernel   METADATA    `launch_metadata` gets all arguments, for launch hooks
+      CompiledKernel   LAUNCHER    `run` returns the function that takes grid, stream, arguments
 
-TorchInductor, which `torch.compile` writes kernels with, compiles and launches them without the
+TorchInductor, which writes the kernels of `torch.compile`, compiles and launches them without the
 classes above CompiledKernel:
 
     kernel.run(…, stream=…)  INDUCTOR        compiles (INDUCTOR_COMPILE), chooses, launches
       its launcher           INDUCTOR_TRIAL  `bench` tries a configuration
-      CompiledKernel         METADATA, LAUNCHER, which it leaves out unless they are taken over
+      CompiledKernel         METADATA, LAUNCHER: used only if a caller replaces one of them
 
-Triton 3.6 to 3.9 and torch 2.11 to 2.13 have these methods in common, and whoever wants to see or
-to make launches goes through this file, so that all who do so at once know of each other
-(`Patches`). A warm-up takes the same way as far as CALL, with the argument `warmup`. Must not know
-who observes.
+Triton 3.6 to 3.9 and torch 2.11 to 2.13 have these methods in common. All code that observes or
+makes launches goes through this file, so that several replacements of a step can coexist
+(`Patches`). A warm-up passes through the same steps as far as CALL, with the argument `warmup`.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from ttools.core.imports import after_import
 from ttools.core.patches import Patches
 
 Method = Callable[..., Any]
-#: Takes the object that the step belongs to, and its arguments.
+#: Receives the object whose method is called, and the positional and keyword arguments.
 Before = Callable[[Any, tuple[Any, ...], dict[str, Any]], object]
-#: The same with the result, None where the step raised.
+#: Receives the same and the result, which is None if the method raised an exception.
 After = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], object]
 
 
@@ -42,8 +41,8 @@ class Step:
     """A method that launches go through.
 
     Attributes:
-        owner: gives its class; None while Triton has not made that.
-        module: what has to be imported before that, if the program imports it at all.
+        owner: Returns the class; None if Triton or torch has not created it.
+        module: The module to wait for before `owner` can answer; None if it is always imported.
     """
 
     owner: Callable[[], Any]
@@ -54,7 +53,7 @@ class Step:
 CALL = Step(triton_versions.jit_function_class, "run")
 COMPILE = Step(triton_versions.jit_function_class, "_do_compile")
 SUBSCRIPT = Step(triton_versions.jit_function_class, "__getitem__")
-#: The same for kernels under an autotuner or heuristics.
+#: SUBSCRIPT for kernels under an autotuner or heuristics.
 OUTER_SUBSCRIPTS = (
     Step(triton_versions.autotuner_class, "__getitem__"),
     Step(triton_versions.heuristics_class, "__getitem__"),
@@ -64,7 +63,7 @@ TUNED = Step(triton_versions.autotuner_class, "run")
 TRIAL = Step(triton_versions.autotuner_class, "_bench")
 METADATA = Step(triton_versions.compiled_kernel_class, "launch_metadata")
 LAUNCHER = Step(triton_versions.compiled_kernel_class, "run")
-#: In the place of CALL for kernels that were decorated under TRITON_INTERPRET=1.
+#: Replaces CALL for kernels that were decorated under TRITON_INTERPRET=1.
 INTERPRETED = Step(triton_versions.interpreted_function_class, "run")
 INDUCTOR = Step(inductor.autotuner_class, "run", inductor.MODULE)
 INDUCTOR_TRIAL = Step(inductor.autotuner_class, "bench", inductor.MODULE)
@@ -72,12 +71,12 @@ INDUCTOR_COMPILE = Step(inductor.autotuner_class, "precompile", inductor.MODULE)
 
 
 def take_over(patches: Patches, step: Step, make: Callable[[Any], Any]) -> None:
-    """Puts something in the place of a step.
+    """Replace a step.
 
     Args:
-        patches: undo it.
-        step: what is replaced; left out where Triton has not made its class.
-        make: makes the replacement from what is there; calls cost what it costs, and no more.
+        patches: The collection that undoes the replacement.
+        step: The step; nothing happens if its class does not exist.
+        make: Makes the replacement from the present method.
     """
     if step in (METADATA, LAUNCHER):
         _have_inductor_ask(patches)
@@ -94,35 +93,35 @@ def take_over(patches: Patches, step: Step, make: Callable[[Any], Any]) -> None:
 
 
 def _have_inductor_ask(patches: Patches) -> None:
-    """Has Inductor's launches go through Triton, also of kernels that it has compiled before."""
-    known: dict[int, tuple[Any, Any]] = {}  # with the autotuner, which keeps its `id` its own
+    """Make Inductor's launches go through Triton, including kernels that are already compiled."""
+    copies: dict[int, tuple[Any, Any]] = {}  # holds the autotuner so that its `id` stays unique
 
     def launched(method: Method) -> Method:
         def run(autotuner: Any, *args: Any, **kwargs: Any) -> Any:
             if inductor.is_launchable(autotuner):
                 return method(autotuner, *args, **kwargs)
-            found = known.get(id(autotuner))
-            if found is None:
+            entry = copies.get(id(autotuner))
+            if entry is None:
                 tuner = inductor.launchable(autotuner, for_gpu=True)
-                found = known.setdefault(id(autotuner), (autotuner, tuner))
-            return method(found[1], *args, **kwargs)
+                entry = copies.setdefault(id(autotuner), (autotuner, tuner))
+            return method(entry[1], *args, **kwargs)
 
         return run
 
     take_over(patches, INDUCTOR, launched)
     take_over(patches, INDUCTOR_COMPILE, inductor.asking)
-    patches.callback(known.clear)
+    patches.callback(copies.clear)
 
 
 def observe(
     patches: Patches, step: Step, *, before: Before | None = None, after: After | None = None
 ) -> None:
-    """Has functions called around a step.
+    """Call functions before or after a step.
 
     Args:
-        patches: undo it.
-        before: called first; what it raises is raised instead.
-        after: called at the end, however that came about.
+        patches: The collection that ends the observation.
+        before: Called first. If it raises an exception, the step is not made.
+        after: Called at the end, also if the step raised an exception.
     """
     if before is not None:
         take_over(patches, step, lambda method: _preceded(method, before))

@@ -1,4 +1,4 @@
-"""Public names of packages that are imported when they are first asked for (PEP 562)."""
+"""Public names of packages that are imported on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def lazy_names(
     """Return the `__getattr__` of a package.
 
     Args:
-        package: The package's name.
-        modules: The module of the package that has each public name; `""` for a name that is a
-            module itself.
-        moved: The package that each name has moved to. Asking for one of them here gives a
+        package: Name of the package.
+        modules: Maps each public name to the submodule that defines it, or to `""` if the name is
+            itself a submodule.
+        moved: Maps names that have moved to their new packages. Access here gives a
             `DeprecationWarning` that names the new place.
     """
     moved = moved or {}

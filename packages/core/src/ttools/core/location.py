@@ -1,4 +1,4 @@
-"""Positions in the user's source, and the excerpt with carets that shows one."""
+"""Positions in the user's source, and excerpts that mark them with carets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ttools.core.ownership import is_triton_file
 
-#: Lines of files as they were where a record was made. Not in `linecache`: Triton and `inspect`
-#: read the source of the process's own kernels there.
+#: Lines of files as a record contains them. They are kept out of `linecache`, where Triton and
+#: `inspect` read the sources of this process's own kernels.
 _RECORDED_LINES: dict[str, list[str]] = {}
 
 
@@ -23,8 +23,8 @@ class SourceLocation:
         file: Path of the file as Triton recorded it, normally absolute.
         line: 1-based line; 0 if unknown.
         column: 1-based column of the first character; 0 if unknown.
-        name: The Python variable that holds the value made here, if Triton recorded one.
-        callers: Where the function around this position was inlined, innermost call first.
+        name: The Python variable that holds the result of the operation, if Triton recorded one.
+        callers: The calls through which the surrounding function was inlined, innermost first.
     """
 
     file: str
@@ -38,7 +38,7 @@ class SourceLocation:
 
 
 def location_of_line(text: str | None) -> SourceLocation | None:
-    """The location that a `file:line` names; None for any other text."""
+    """Parse `file:line`; return None for any other text."""
     file, _, line = (text or "").rpartition(":")
     return SourceLocation(file, int(line), 0) if file and line.isdigit() else None
 
@@ -62,35 +62,34 @@ def shown_line(location: str, root: Path | None = None) -> str:
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
-    """A location and those of the calls that led there, each with the calls that led to it."""
+    """Return a location followed by its callers, each with its own remaining callers."""
     bare = (location, *location.callers)
-    return [replace(each, callers=bare[n + 1 :]) for n, each in enumerate(bare)]
+    return [replace(link, callers=bare[n + 1 :]) for n, link in enumerate(bare)]
 
 
 def user_location(location: SourceLocation | None) -> SourceLocation | None:
     """Return the innermost location outside Triton's own functions; None if there is none."""
     chain = chain_of(location) if location is not None else []
-    return next((each for each in chain if each.line and not is_triton_file(each.file)), None)
+    return next((link for link in chain if link.line and not is_triton_file(link.file)), None)
 
 
 def excerpt(location: SourceLocation) -> str:
-    """The source line of `location` with carets under the expression that starts there.
+    """Return the source line of a location with carets under the expression that starts there.
 
-    Never raises: a file that cannot be read or has no such line gives `""`, an unknown column
-    gives the line without carets, an unknown extent one caret.
+    It never raises an exception. The result is empty if the line cannot be read, has no carets if
+    the column is unknown, and one caret if the end of the expression is unknown.
 
     Returns:
-        One or two lines without a trailing newline, in the style
-        `   12 |     x = tl.load(p)` / `      |         ^^^^^^^^^^`. Control characters other than
-        tabs are blanks.
+        One or two lines without a trailing newline, in the style `   12 |     x = tl.load(p)` / `
+        |         ^^^^^^^^^^`. Control characters other than tabs are shown as blanks.
     """
     line = source_line(location.file, location.line)
     text = "".join(char if char == "\t" or char.isprintable() else " " for char in line)
     if not text.strip():
         return ""
     lines = [f"{location.line:5} | {text}"]
-    if found := extent(location):
-        first, end = found
+    if columns := extent(location):
+        first, end = columns
         # Tabs are kept so that the carets line up whatever the terminal's tab width.
         pad = "".join("\t" if char == "\t" else " " for char in text[: first - 1])
         lines.append(f"{'':5} | {pad}{'^' * (end - first)}")
@@ -98,16 +97,16 @@ def excerpt(location: SourceLocation) -> str:
 
 
 def source_line(file: str, line: int) -> str:
-    """A line of a file without its end and trailing blanks; `""` if it cannot be read."""
+    """Return a line of a file without trailing white space; empty if it cannot be read."""
     lines = source_lines(file)
     return lines[line - 1].rstrip() if 1 <= line <= len(lines) else ""
 
 
 def source_lines(file: str) -> list[str]:
-    """The lines of a file, or what is shown for it; none if unreadable.
+    """Return the lines of a file, or an empty list if it cannot be read.
 
-    That is what `show_recorded_lines` was given, else what `linecache` has under its name, else the
-    file as it is now.
+    Lines given to `show_recorded_lines` come first, then what `linecache` has under this name, then
+    the present content of the file.
     """
     if file in _RECORDED_LINES:
         return _RECORDED_LINES[file]
@@ -119,22 +118,22 @@ def source_lines(file: str) -> list[str]:
 
 
 def show_recorded_lines(file: str, lines: list[str]) -> None:
-    """Makes lines what excerpts show for a file in place of what it holds now.
+    """Make excerpts of a file show the given lines instead of the file's present content.
 
     Args:
-        file: as locations name it.
-        lines: all of them from the first, with their ends; empty where nothing is to be shown.
+        file: The name that locations use.
+        lines: All lines with their line ends; if empty, excerpts show nothing.
     """
     _RECORDED_LINES[file] = lines
 
 
 def extent(location: SourceLocation) -> tuple[int, int] | None:
-    """The part of its line that `location` means, in 1-based columns of characters.
+    """Return the columns of the expression at `location`, as 1-based positions of characters.
 
     Returns:
-        The column of the first character and the one after the last; of an expression of several
-        lines the part on its first line, of an unknown extent one character. None if there is no
-        such column.
+        The first column and the one after the last. An expression of several lines ends with its
+        first line; if the end is unknown, the extent is one character. None if the line has no such
+        column.
     """
     text = source_line(location.file, location.line)
     # ast counts columns in UTF-8 bytes and Triton passes them on.
@@ -154,10 +153,10 @@ def _characters(text: bytes) -> int:
 
 @lru_cache(maxsize=8)
 def _expression_ends(source: str) -> dict[tuple[int, int], tuple[int, int]]:
-    """End (line, byte column) of the expression to underline, by its start.
+    """Return the end (line, byte column) of the expression to underline, by its start.
 
-    Several expressions can start at one position; the outermost call wins (a memory operation is a
-    call), else the outermost expression.
+    Several expressions can start at the same position. The outermost call is chosen, since a memory
+    operation is a call; without calls, the outermost expression.
     """
     try:
         tree = ast.parse(source)

@@ -1,7 +1,7 @@
-"""Values that are computed at their first use: one of a process, or one of an object.
+"""Values computed on first use, once per process or once per object.
 
-`functools.lru_cache` gives threads that call a function for the first time at once different
-results, and keeps one of them: the others end while somebody uses them.
+`functools.lru_cache` may compute different results for threads that make the first call at the same
+time, and keeps only one of them. The functions here give all callers the same result.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class computed_once(Generic[T]):  # noqa: N801 - a decorator, as `property` is
-    """A property that an object computes at its first use and keeps.
+    """A property that is computed on first use and kept.
 
-    `functools.cached_property` of Python before 3.12 holds one lock for all objects of a class
-    while it computes, so that threads which wait for other processes wait for each other. Here is
-    no lock: if threads ask one object at once, each may compute, and the first result is kept.
+    Before Python 3.12, `functools.cached_property` holds one lock for all objects of a class while
+    it computes, which blocks unrelated threads. This class has no lock: threads that read the same
+    object concurrently may each compute, and the first result is kept.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -37,17 +37,17 @@ class computed_once(Generic[T]):  # noqa: N801 - a decorator, as `property` is
     def __get__(self, instance: object | None, owner: type) -> Any:
         if instance is None:
             return self
-        known = vars(instance)
-        if self._name not in known:
-            known.setdefault(self._name, self._compute(instance))
-        return known[self._name]
+        values = vars(instance)
+        if self._name not in values:
+            values.setdefault(self._name, self._compute(instance))
+        return values[self._name]
 
 
 def once(function: Callable[[], T]) -> Callable[[], T]:
-    """A function that gives all callers the same result and keeps it.
+    """Decorate a function so that all callers get the same result.
 
-    There is no lock, so that nothing can wait for itself: several first calls may compute, and all
-    get the result that was there first.
+    There is no lock, so no deadlock is possible: concurrent first calls may each compute, and all
+    return the result that was stored first.
     """
     results: list[T] = []
 
@@ -56,5 +56,5 @@ def once(function: Callable[[], T]) -> Callable[[], T]:
             results.append(function())
         return results[0]
 
-    # Launches call such functions: from the second call on no code of Python's runs.
+    # Launches call such functions; after the first call, the cache answers in C.
     return functools.wraps(function)(functools.lru_cache(maxsize=1)(first_result))

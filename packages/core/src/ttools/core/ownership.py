@@ -1,4 +1,4 @@
-"""Whose code a file, a frame, a function or a module is.
+"""Determine whose code a file, a frame, a function or a module is.
 
 The answer comes from the folders in which packages are installed, as Python's import system and
 `sysconfig` report them, and never from the names of the folders above: a project of the user's may
@@ -133,7 +133,7 @@ def is_program_file(file: str) -> bool:
 def is_program_frame(frame: FrameType) -> bool:
     """Return whether a report may show a frame as part of the user's program.
 
-    Other than for `is_program_file`, text that the user runs counts, such as that of `python -c`.
+    Unlike with `is_program_file`, text that the user runs counts, such as that of `python -c`.
     """
     return owner_of_frame(frame) not in _NOT_PROGRAM
 
@@ -228,10 +228,10 @@ def _origin(name: str) -> str | None:
 
 def _installation_folders() -> Iterator[str]:
     """Yield the real folders into which packages are installed for this interpreter."""
-    found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     # Old versions of virtualenv replace `site` by one without these functions.
     for function in ("getsitepackages", "getusersitepackages"):
         with suppress(AttributeError, OSError):
             answer = getattr(site, function)()
-            found += [answer] if isinstance(answer, str) else answer
-    yield from map(os.path.realpath, found)
+            folders += [answer] if isinstance(answer, str) else answer
+    yield from map(os.path.realpath, folders)

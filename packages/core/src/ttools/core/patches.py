@@ -1,16 +1,14 @@
-"""Attributes of other people's classes and modules that are replaced for a while.
+"""Temporary replacements of attributes of third-party classes and modules.
 
-Whatever ttools puts in the place of something of Triton's, torch's or Python's is installed by
-`Patches`. Replacements of one attribute form a chain: each is made of what the one beneath it left
-there. They may be undone in any order, for those above an undone one are made anew, so that nothing
-is called after its end and nothing costs more per call than the replacement itself.
+All replacements of attributes of Triton, torch and Python go through `Patches`. Replacements of one
+attribute form a chain, in which each is made from the one beneath it. They may be undone in any
+order: those above an undone one are made anew, so that no function is called after its end and a
+call costs no more than the replacement itself.
 
-Code that is not ours may replace the same attributes. What it puts over ours is never taken away:
-undoing ours beneath it leaves the attribute alone, installing goes on top of it. A function of ours
-that was undone beneath a stranger's is still called by it. If the stranger then puts that function
-back, the next installation or undoing on the attribute removes it.
-
-Must not know what is replaced, nor why.
+Third-party code may replace the same attributes, and what it puts over ours is never removed:
+undoing ours beneath it leaves the attribute alone, and new replacements go on top. A function of
+ours that was undone beneath a third-party replacement is still called by it. If third-party code
+later puts that function back, the next change of the attribute removes it.
 """
 
 from __future__ import annotations
@@ -21,20 +19,20 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-#: Makes what is put in place of the attribute from what was there.
+#: Makes the replacement from the present value of the attribute.
 Make = Callable[[Any], Any]
 
 _ABSENT = object()
 
 
 class Patches:
-    """Replaced attributes that are undone together; a context manager.
+    """A set of replaced attributes that are undone together; a context manager.
 
-    Entering it again, also from other threads, only counts: the last exit undoes everything. A
-    failing installation undoes what was installed before it.
+    It may be entered several times, also by several threads: the last exit undoes everything. If
+    the installation fails, what it has installed is undone.
 
     Args:
-        install: called with the object when it is first entered, to fill it.
+        install: Called with this object on first entry, to add the replacements.
 
     Examples:
         >>> with Patches() as patches:
@@ -65,34 +63,36 @@ class Patches:
                 self.undo()
 
     def wrap(self, owner: Any, name: str, make: Make) -> None:
-        """Replaces an attribute by what `make` makes of it.
+        """Replace an attribute by `make(present value)`.
 
         Args:
-            owner: a class, module or other object.
-            name: of the attribute, which may be inherited.
-            make: called with what `getattr(owner, name)` gives without this replacement, again
-                whenever that changes because a replacement beneath is undone.
+            owner: A class, module or other object.
+            name: Name of the attribute, which may be inherited.
+            make: Called with the result of `getattr(owner, name)` without this replacement, and
+                again whenever a replacement beneath this one is undone.
 
         Raises:
-            AttributeError: there is no such attribute.
+            AttributeError: The object has no such attribute.
         """
         getattr(owner, name)
         self._add(owner, name, make)
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        """Sets an attribute, which need not exist, whatever is beneath."""
+        """Set an attribute to a value, whether or not it exists."""
         self._add(owner, name, lambda _: value)
 
     def callback(self, undo: Callable[[], object]) -> None:
-        """Has something that is no attribute undone with the rest, in turn."""
+        """Call a function when the replacements are undone, in reverse order with them."""
         self._installed.callback(undo)
 
     def enter(self, context: AbstractContextManager[object]) -> None:
-        """Enters a context, and leaves it with the rest, in turn."""
+        """Enter a context and leave it when the replacements are undone, in reverse order with
+        them.
+        """
         self._installed.enter_context(context)
 
     def undo(self) -> None:
-        """Undoes everything, latest first, however often it was entered."""
+        """Undo everything, latest first, regardless of how often the object was entered."""
         self._installed.pop_all().close()
 
     def _add(self, owner: Any, name: str, make: Make) -> None:
@@ -122,13 +122,13 @@ def _forget_unused(attribute: _Attribute) -> None:
 
 @dataclass(eq=False)
 class _Layer:
-    """A replacement of an attribute.
+    """One replacement of an attribute.
 
     Attributes:
-        make: makes it of what is beneath.
-        value: what it made, as the owner's dictionary holds it.
-        is_ours: whether it was installed here.
-        covers: of a stranger's, the value of ours that it was put over and that may come back.
+        make: Makes the replacement from the value beneath it.
+        value: The replacement as stored in the owner's dictionary.
+        is_ours: False if third-party code installed it.
+        covers: For a third-party replacement, the value of ours beneath it, which may come back.
     """
 
     make: Make
@@ -138,10 +138,10 @@ class _Layer:
 
 
 class _Attribute:
-    """An attribute that has replacements, ours and those of strangers.
+    """An attribute with its replacements, both ours and those of third-party code.
 
     Args:
-        owner: a class, module or other object; kept, so that its `id` stays its own.
+        owner: A class, module or other object. The reference keeps its `id` unique.
     """
 
     def __init__(self, owner: Any, name: str) -> None:
@@ -152,11 +152,11 @@ class _Attribute:
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing need be known of it any more."""
+        """Return whether the attribute needs no further tracking."""
         return not any(layer.is_ours or layer.covers is not _ABSENT for layer in self._layers)
 
     def add(self, layer: _Layer) -> None:
-        self._notice_strangers()
+        self._notice_foreign_changes()
         self._layers.append(layer)
         try:
             self._make_from(len(self._layers) - 1)
@@ -165,19 +165,19 @@ class _Attribute:
             raise
 
     def remove(self, layer: _Layer) -> None:
-        self._notice_strangers()
+        self._notice_foreign_changes()
         index = self._layers.index(layer)
         del self._layers[index]
         self._make_from(index)
 
-    def _notice_strangers(self) -> None:
+    def _notice_foreign_changes(self) -> None:
         present = self._present()
         if present is self._current:
             return
         for index, layer in enumerate(self._layers):
             if layer.covers is present is not _ABSENT:
-                # The stranger has put back what it found; those above it went before.
-                self._layers[index:] = [each for each in self._layers[index:] if each.is_ours]
+                # The other code has put the value beneath it back; all above it are gone.
+                self._layers[index:] = [upper for upper in self._layers[index:] if upper.is_ours]
                 self._make_from(index)
                 return
         covers = self._current if self._layers and self._layers[-1].is_ours else _ABSENT
@@ -185,10 +185,10 @@ class _Attribute:
         self._current = present
 
     def _make_from(self, index: int) -> None:
-        """Makes the layers from `index` on anew and puts the topmost in place."""
+        """Remake the layers from `index` on and install the topmost one."""
         value = self._layers[index - 1].value if index else self._base
         for layer in self._layers[index:]:
-            value = layer.value = layer.make(self._seen(value))
+            value = layer.value = layer.make(self._as_read(value))
         if value is not self._present():
             if value is _ABSENT:
                 delattr(self.owner, self.name)
@@ -202,8 +202,8 @@ class _Attribute:
         except TypeError:  # an object without a dictionary
             return getattr(self.owner, self.name, _ABSENT)
 
-    def _seen(self, value: Any) -> Any:
-        """What `getattr` gives where the owner's dictionary holds `value`."""
+    def _as_read(self, value: Any) -> Any:
+        """Return the result of `getattr` if the owner's dictionary holds `value`."""
         if value is _ABSENT:
             return self._inherited
         if isinstance(self.owner, type) and hasattr(type(value), "__get__"):
@@ -212,5 +212,5 @@ class _Attribute:
 
 
 _lock = threading.RLock()
-#: By `id` of the owner and name: those that have replacements now.
+#: Attributes that have replacements now, by `id` of the owner and name.
 _attributes: dict[tuple[int, str], _Attribute] = {}

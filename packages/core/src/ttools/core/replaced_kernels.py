@@ -1,17 +1,16 @@
-"""When kernels of torch's operators were last replaced, for those that keep some for speed.
+"""A counter that changes whenever kernels of torch operators are replaced or restored.
 
-A kernel that was looked up stays what it was: the one beneath a replacement, which then sees
-nothing, or a replacement, which torch refuses to call once it was taken back. Must not know who
-replaces what.
+Code that caches a looked-up kernel compares the counter: a cached kernel would bypass a later
+replacement, or be a replacement that torch refuses to call after its end.
 """
 
 from __future__ import annotations
 
-#: Differs from what it was whenever kernels were replaced, or put back, in between.
+#: Number of changes so far.
 turn = 0
 
 
 def have_changed() -> None:
-    """Says that kernels were replaced or put back."""
+    """Count a replacement or restoration of kernels."""
     global turn
     turn += 1

@@ -1,8 +1,7 @@
-"""Settings of a project: `[tool.ttools]` of the nearest pyproject.toml that has such a table.
+"""Settings of a project: the table `[tool.ttools]` of the nearest pyproject.toml that has one.
 
-Its keys are the `TTOOLS_*` variables in small letters (`cache-dir`), its tables the defaults of a
-command's options. Variables of the environment come before the file's; options of the command line
-before both. Owns finding and reading; must not know which options a command has.
+Its keys are `TTOOLS_*` variables in lower case (`cache-dir`); its subtables are defaults for the
+options of commands. The environment overrides the file, and the command line overrides both.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _FILE = "pyproject.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a project sets.
+    """The settings of a project.
 
     Attributes:
-        file: that says so.
-        variables: `TTOOLS_*` variables and their values; paths are relative to the file.
-        commands: options by the names of commands, as they are written.
+        file: The pyproject.toml that contains them.
+        variables: Values of `TTOOLS_*` variables; paths have been resolved relative to the file.
+        commands: Options by command, as written.
     """
 
     file: Path
@@ -35,17 +34,17 @@ class Settings:
     commands: Mapping[str, Mapping[str, Any]]
 
     def take_effect(self) -> None:
-        """Sets the variables that the environment does not have."""
+        """Set the environment variables that are not set yet."""
         for name, value in self.variables.items():
             if not os.environ.get(name, "").strip():
                 os.environ[name] = value
 
 
 def read_settings(start: Path | None = None) -> Settings | None:
-    """The settings of the project that a folder, by default the working one, belongs to.
+    """Return the settings of the project that contains a folder, by default the working directory.
 
     Raises:
-        UsageError: the table cannot be read, or sets what there is not.
+        UsageError: The table cannot be read or has an unknown key.
     """
     folder = (start or Path.cwd()).resolve()
     for parent in (folder, *folder.parents):
@@ -61,20 +60,20 @@ def _table(file: Path) -> dict[str, Any] | None:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    if "ttools" not in text:  # most files: what else is wrong with them is not for us to say
+    if "ttools" not in text:  # other errors in such files are not ours to report
         return None
     try:
-        found = parse_toml(text).get("tool")
+        tools = parse_toml(text).get("tool")
     except ValueError as error:
         raise UsageError(f"{file}: {error}") from error
-    table = found.get("ttools") if isinstance(found, dict) else None
+    table = tools.get("ttools") if isinstance(tools, dict) else None
     if table is not None and not isinstance(table, dict):
         raise UsageError(f"{file}: `tool.ttools` must be a table")
     return table
 
 
 def _checked(file: Path, table: Mapping[str, Any]) -> Settings:
-    known = {
+    names = {
         variable.name.removeprefix("TTOOLS_").lower().replace("_", "-"): variable.name
         for variable in configuration.VARIABLES
         if variable.name.startswith("TTOOLS_")
@@ -84,9 +83,9 @@ def _checked(file: Path, table: Mapping[str, Any]) -> Settings:
         if isinstance(value, dict):
             commands[key] = value
             continue
-        name = known.get(key.replace("_", "-"))
+        name = names.get(key.replace("_", "-"))
         if name is None:
-            raise UsageError(f"{file}: there is no setting `{key}`{did_you_mean(key, known)}")
+            raise UsageError(f"{file}: there is no setting `{key}`{did_you_mean(key, names)}")
         if not isinstance(value, (str, int)):
             raise UsageError(f"{file}: `{key}` must be a text, a number, true or false")
         variables[name] = _text(name, value, file)
@@ -94,7 +93,7 @@ def _checked(file: Path, table: Mapping[str, Any]) -> Settings:
 
 
 def _text(name: str, value: str | int, file: Path) -> str:
-    """A value as the environment would have it."""
+    """Return a value as it would be written in the environment."""
     if isinstance(value, bool):
         return "1" if value else "off"
     if name.endswith("_DIR"):

@@ -1,6 +1,6 @@
-"""A fingerprint of a package's files, for caches of what its code produces.
+"""A fingerprint of a package's source files, for caches of what its code produces.
 
-A version says too little: an edited or updated checkout keeps it.
+A version number is not enough: it stays the same when a checkout is edited or updated.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-#: What decides a package's results: Python, and the LLVM text that it fills in.
+#: The files that decide a package's results: Python code and templates of LLVM IR.
 _SUFFIXES = (".py", ".ll")
 
 
 @cache
 def fingerprint(package: str) -> str:
-    """A digest of names, sizes and times of all source files of a package, `ttools.sanitizer`.
+    """Return a digest of the names, sizes and times of all source files of a package.
 
-    It is computed once in a process, whose code does not change either.
+    It is computed once per process.
     """
     digest = hashlib.sha256()
     for root in import_module(package).__path__:
         for folder, _, names in sorted(os.walk(root)):
             for name in sorted(names):
                 if name.endswith(_SUFFIXES):
-                    found = Path(folder, name).stat()
-                    entry = f"{folder[len(root) :]}/{name} {found.st_size} {found.st_mtime_ns}\n"
+                    status = Path(folder, name).stat()
+                    entry = f"{folder[len(root) :]}/{name} {status.st_size} {status.st_mtime_ns}\n"
                     digest.update(entry.encode())
     return digest.hexdigest()[:16]

@@ -35,14 +35,15 @@ class TensorSpec(
     """A tensor as a strided view of a storage.
 
     Attributes:
-        storage: Number of the storage among those of a launch or of a file; its start address
-            where `memory_spec` made the description. Tensors with the same number share memory.
-        offset: Bytes from the begin of the storage to the first element.
-        shape: Extents.
-        strides: Distances of neighbours along each axis, in elements.
+        storage: Number of the storage among those of a launch or a file; its start address in
+            descriptions made by `memory_spec`. Tensors with the same number share memory.
+        offset: Bytes from the start of the storage to the first element.
+        shape: Extents of the axes.
+        strides: Distances between neighbours along each axis, in elements.
         dtype: Element type, as torch names it without the module: `float32`.
-        itemsize: Bytes of an element.
-        storage_bytes: Size of the storage; None if it is unknown, or in the file's list.
+        itemsize: Number of bytes per element.
+        storage_bytes: Size of the storage; None if it is unknown, or recorded elsewhere in the
+            file.
     """
 
     storage: _Natural
@@ -59,22 +60,24 @@ class TensorSpec(
 
     @property
     def address(self) -> int:
-        """Address of the first element, where `storage` is an address."""
+        """Return the address of the first element, where `storage` is an address."""
         return self.storage + self.offset
 
     @property
     def element_offset(self) -> int:
-        """Elements from the begin of the storage to the first element."""
+        """Return the number of elements from the start of the storage to the first element."""
         return self.offset // self.itemsize
 
     @property
     def extent(self) -> tuple[int, int]:
-        """First address of the storage and the one past its last, where `storage` is an address."""
+        """Return the first and the past-the-end address of the storage, where `storage` is an
+        address.
+        """
         return self.storage, self.storage + (self.storage_bytes or 0)
 
     @property
     def span(self) -> tuple[int, int]:
-        """First byte of the elements in the storage and the one past the last."""
+        """Return the first and the past-the-end byte of the elements in the storage."""
         if 0 in self.shape:
             return self.offset, self.offset
         steps = [
@@ -86,7 +89,7 @@ class TensorSpec(
 
     @property
     def is_dense(self) -> bool:
-        """Whether the strides are those of a C-contiguous tensor of this shape."""
+        """Return whether the strides are those of a C-contiguous tensor of this shape."""
         expected = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if extent != 1 and stride != expected and 0 not in self.shape:
@@ -96,7 +99,7 @@ class TensorSpec(
 
     @property
     def is_whole(self) -> bool:
-        """Whether the tensor is dense and fills its storage."""
+        """Return whether the tensor is dense and fills its storage."""
         return self.is_dense and math.prod(self.shape) * self.itemsize == self.storage_bytes
 
 
@@ -105,7 +108,7 @@ class ObjectSpec(Struct, frozen=True, kw_only=True, tag_field="kind", tag="objec
 
     Attributes:
         type: Name of its Python type.
-        address: Where it points, if it stands for a pointer.
+        address: Address that it represents, if it stands for a pointer.
     """
 
     type: str
@@ -122,7 +125,7 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
     Attributes:
         name: Name in the source; parts of tuples are `name[0]`.
         type: Triton's type, such as `*fp32` or `i32`; empty if it is unknown.
-        value: The argument.
+        value: Data of the argument; None is a null pointer.
     """
 
     name: str
@@ -131,12 +134,12 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def tensor(self) -> TensorSpec | None:
-        """The argument if it is a tensor."""
+        """Return the argument if it is a tensor, else None."""
         return self.value if isinstance(self.value, TensorSpec) else None
 
     @property
     def dtype(self) -> str:
-        """Element type of a tensor, else the name of the Python type; empty if it is unknown."""
+        """Return a tensor's element type, else the Python type's name; empty if it is unknown."""
         if isinstance(self.value, TensorSpec):
             return self.value.dtype
         if isinstance(self.value, ObjectSpec):
@@ -145,20 +148,20 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Extents of a tensor; None for anything else."""
+        """Return the extents of a tensor; None for anything else."""
         return self.value.shape if isinstance(self.value, TensorSpec) else None
 
 
 class CompileOptions(Struct, frozen=True, kw_only=True):
-    """The options of a launch that its kernel is compiled with.
+    """The options of a launch that affect compilation.
 
     Attributes:
-        warps: Warps of a program on a GPU, `num_warps`.
-        blocks: Thread blocks of a program on a GPU, `num_ctas`.
-        stages: Stages of the pipelined loops of a program on a GPU, `num_stages`.
-        fp_fusion: Whether a product and a sum may become one operation, `enable_fp_fusion`.
-        debug: Whether `device_assert` acts.
-        cooperative: Whether all programs run at once or not at all, `launch_cooperative_grid`.
+        warps: Warps per program on a GPU, `num_warps`.
+        blocks: Thread blocks per program on a GPU, `num_ctas`.
+        stages: Stages of pipelined loops on a GPU, `num_stages`.
+        fp_fusion: If True, a multiplication and an addition may be fused, `enable_fp_fusion`.
+        debug: If True, `device_assert` is compiled in.
+        cooperative: If True, all programs run at once or not at all, `launch_cooperative_grid`.
     """
 
     warps: int = 4
@@ -170,12 +173,12 @@ class CompileOptions(Struct, frozen=True, kw_only=True):
 
 
 class CallSite(Struct, frozen=True, kw_only=True):
-    """Where a program makes a launch, and in which of an autotuner's configurations.
+    """The position of a launch in the program, and the autotuner configuration it used.
 
     Attributes:
         line: `file:line` of the launch in host code; None if it is unknown.
-        config: Configuration of the autotuner, if one makes the launch.
-        choices: Configurations that the autotuner had after its own early pruning.
+        config: Configuration of the autotuner, if an autotuner makes the launch.
+        choices: Number of configurations that remained after the autotuner's early pruning.
     """
 
     line: str | None = None
@@ -190,9 +193,9 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
         kernel: Name of the kernel.
         grid: Programs along each axis.
         arguments: One per parameter of the compiled kernel, so without constants; empty where only
-            the kind of launch matters.
-        options: How the kernel is compiled.
-        site: Where the program makes the launch.
+            the launch signature matters.
+        options: Options that affect the compilation of the kernel.
+        site: Position of the launch in the program.
     """
 
     kernel: str
@@ -203,7 +206,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
+        """Return the names of the parameters."""
         return tuple(argument.name for argument in self.arguments)
 
     def argument(self, index: int) -> ArgumentSpec | None:
@@ -299,10 +302,8 @@ def argument_spec(
     """Describe an argument of a launch.
 
     Args:
-        name: Name of the parameter.
-        argument: The argument.
-        storages: Numbers of the storages of the launch by their addresses; new ones are added.
-        kind: Triton's type of the parameter.
+        storages: Numbers of the launch's storages by address; new ones are added.
+        kind: Triton's type of the parameter, such as `*fp32`.
     """
     value: Value
     if argument is None or isinstance(argument, bool):
@@ -318,7 +319,7 @@ def argument_spec(
 
 
 def object_spec(argument: Any) -> ObjectSpec:
-    """Describe an argument by its type, and its address if it says one."""
+    """Describe an argument by its type, and by its address if it has one."""
     pointer = getattr(argument, "data_ptr", None)
     address = int(pointer()) if callable(pointer) else None
     return ObjectSpec(type=type(argument).__name__, address=address)

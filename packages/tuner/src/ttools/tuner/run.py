@@ -506,7 +506,7 @@ def _make_launching_ready() -> None:
     """Has Triton do what it does before the first launch of a process."""
     triton_versions.import_argument_types()
     with suppress(Exception):  # the launch meets it, and says so
-        triton_versions.know_compiler()
+        triton_versions.load_compiler()
 
 
 def _is_on_gpu(on: Literal["cpu", "gpu"] | None, device: str | Device | None) -> bool:

@@ -1,5 +1,5 @@
-"""Compilation for a named GPU without having one: stages, static resources, and what they say.
+"""Compilation of kernels for GPUs that need not be present, and analysis of the results.
 
-Triton carries its compilers for NVIDIA's and AMD's GPUs with it, so everything short of running
-can be looked at anywhere. Nothing here executes a kernel.
+Triton includes its compilers for NVIDIA and AMD GPUs, so everything but execution is possible on
+any machine.
 """

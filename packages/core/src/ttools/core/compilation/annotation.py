@@ -1,4 +1,4 @@
-"""Finds the source line that each line of a stage comes from.
+"""Maps each line of a compilation stage to its source line.
 
 Each stage writes locations in its own way; the table at the end names the reader of each.
 """
@@ -18,9 +18,9 @@ class StageLine:
     """A line of a stage.
 
     Attributes:
-        number: in the stage's text, from 1.
-        text: without its locations.
-        location: in the source, None where there is none; column 0 if unknown.
+        number: Line number in the stage's text, from 1.
+        text: Content without location annotations.
+        location: The source position, or None if there is none; the column is 0 if unknown.
     """
 
     number: int
@@ -29,11 +29,11 @@ class StageLine:
 
     @property
     def source(self) -> SourceLocation | None:
-        """The line in the source, whatever the column."""
+        """Return the location without its column."""
         return replace(self.location, column=0) if self.location else None
 
 
-#: A string with its quotes, in any of the languages.
+#: A quoted string, in the syntax of any stage.
 _STRING = r'"(?:[^"\\]|\\.)*"'
 
 
@@ -42,7 +42,7 @@ def _text(string: str) -> str:
 
 
 def annotate(stage: str, text: str) -> list[StageLine]:
-    """The lines of a stage with their sources; lines that only hold locations are left out."""
+    """Return the lines of a stage with their sources, without lines that only define locations."""
     return list(_READERS[stage](text))
 
 
@@ -65,12 +65,12 @@ def _mlir(text: str) -> Iterator[StageLine]:
 
 
 def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
-    """The innermost location: of a call the callee, of several the first."""
+    """Return the innermost location: of a call the callee, of several the first."""
     for _ in range(_DEEPEST):
-        found = _FILE.search(text)
+        position = _FILE.search(text)
         alias = re.search(r"#loc\d*", text)
-        if found and (alias is None or found.start() < alias.start()):
-            return SourceLocation(_text(found[1]), int(found[2]), int(found[3]))
+        if position and (alias is None or position.start() < alias.start()):
+            return SourceLocation(_text(position[1]), int(position[2]), int(position[3]))
         if alias is None or alias[0] not in aliases:
             return None
         text = aliases[alias[0]]
@@ -119,7 +119,7 @@ def _column(location: dict[str, str]) -> int:
     return int(location.get("column", "0"))
 
 
-# ---- assembly: `.file 1 "folder" "name"`, then `.loc 1 4 0` before the instructions concerned
+# ---- assembly: `.file 1 "folder" "name"`, then `.loc 1 4 0` before its instructions
 
 _ASM_FILE = re.compile(rf"\s*\.file\s+(\d+) ({_STRING})(?: ({_STRING}))?")
 _ASM_LOC = re.compile(r"\s*\.loc\s+(\d+) (\d+) (\d+)")
@@ -129,14 +129,16 @@ _ASM_SILENT = re.compile(r"\s*(?:\.file|\.loc|\$L__tmp|\.Ltmp)")
 def _assembly(text: str) -> Iterator[StageLine]:
     files = {}
     for number, folder, name in _ASM_FILE.findall(text):
-        names = [unescape_assembly(each[1:-1]) for each in (folder, name) if each]
+        names = [unescape_assembly(part[1:-1]) for part in (folder, name) if part]
         files[number] = "/".join(names)
     location: SourceLocation | None = None
     for number, line in enumerate(text.splitlines(), 1):
-        if found := _ASM_LOC.match(line):
-            is_known = found[1] in files and found[2] != "0"
+        if position := _ASM_LOC.match(line):
+            has_source = position[1] in files and position[2] != "0"
             location = (
-                SourceLocation(files[found[1]], int(found[2]), int(found[3])) if is_known else None
+                SourceLocation(files[position[1]], int(position[2]), int(position[3]))
+                if has_source
+                else None
             )
         if re.match(r"\s*\.section|\s*// -- End function|\s*; -- End function", line):
             location = None
@@ -148,7 +150,7 @@ def _is_instruction(line: str) -> bool:
     return re.match(r"\s+(?:@!?%?\w+\s+)?[a-z][\w.:]*(?:\s|;|$)", line) is not None
 
 
-# ---- SASS: `//## File "…", line 4` before the instructions concerned
+# ---- SASS: `//## File "…", line 4` before its instructions
 
 _SASS_LINE = re.compile(rf"\s*//## File ({_STRING}), line (\d+)")
 
@@ -156,9 +158,9 @@ _SASS_LINE = re.compile(rf"\s*//## File ({_STRING}), line (\d+)")
 def _sass(text: str) -> Iterator[StageLine]:
     location: SourceLocation | None = None
     for number, line in enumerate(text.splitlines(), 1):
-        if found := _SASS_LINE.match(line):
-            file = unescape_assembly(found[1][1:-1])
-            location = SourceLocation(file, int(found[2]), 0) if found[2] != "0" else None
+        if position := _SASS_LINE.match(line):
+            file = unescape_assembly(position[1][1:-1])
+            location = SourceLocation(file, int(position[2]), 0) if position[2] != "0" else None
             continue
         is_code = re.match(r"\s+/\*[0-9a-f]+\*/", line) is not None
         yield StageLine(number, line, location if is_code else None)
@@ -169,9 +171,9 @@ def _sass(text: str) -> Iterator[StageLine]:
 
 def _tree(text: str) -> Iterator[StageLine]:
     for number, line in enumerate(text.splitlines(), 1):
-        found = re.search(r"  # line (\d+)$", line)
-        location = SourceLocation("", int(found[1]), 0) if found else None
-        yield StageLine(number, line[: found.start()] if found else line, location)
+        comment = re.search(r"  # line (\d+)$", line)
+        location = SourceLocation("", int(comment[1]), 0) if comment else None
+        yield StageLine(number, line[: comment.start()] if comment else line, location)
 
 
 _READERS: dict[str, Callable[[str], Iterator[StageLine]]] = {
@@ -184,5 +186,5 @@ _READERS: dict[str, Callable[[str], Iterator[StageLine]]] = {
     "sass": _sass,
 }
 
-#: How files of a stage end, where not in its name.
+#: File extensions of stages whose extension differs from the stage's name.
 SUFFIXES = {"ast": "ast.txt", "llir": "ll", "amdgcn": "s"}

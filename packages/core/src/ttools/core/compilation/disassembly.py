@@ -1,7 +1,4 @@
-"""NVIDIA's binary tools as Triton carries them: machine code as text, and what a binary needs.
-
-Owns the processes. Must not know what is read off their output.
-"""
+"""Runs NVIDIA's binary tools from Triton's wheel and reads cubin files."""
 
 from __future__ import annotations
 
@@ -17,25 +14,25 @@ _SECONDS = 120
 
 
 def disassemble(cubin: bytes) -> str:
-    """Machine code with the source lines it comes from, as nvdisasm prints it.
+    """Return machine code with source lines, as nvdisasm prints it.
 
     Raises:
-        TtoolsError: the tool is not there, or failed.
+        TtoolsError: The tool is missing or failed.
     """
     listing = _run("nvdisasm", ["-g", "-c"], cubin)
-    # Only the code: sections of data follow in the same format.
+    # Blank lines separate sections and are dropped.
     return "\n".join(line.rstrip() for line in listing.splitlines() if line.strip())
 
 
 def code_sections(cubin: bytes) -> dict[str, bytes]:
-    """Return the machine code of each function in a cubin, by the name of its section.
+    """Return the machine code of each function in a cubin, by section name.
 
-    A cubin is an ELF file of 64 bits. Reading it is a thousand times faster than starting
+    A cubin is a 64-bit ELF file. Reading it directly is a thousand times faster than starting
     nvdisasm, which takes half a second even for a small kernel.
     """
     (table,) = struct.unpack_from("<Q", cubin, 40)
     size, count, names = struct.unpack_from("<HHH", cubin, 58)
-    # Of each section: where its name begins, and where it begins and how long it is.
+    # For each section: offset of its name, offset of its content, and length.
     headers = [struct.unpack_from("<I20xQQ", cubin, table + n * size) for n in range(count)]
     texts = cubin[headers[names][1] :]
     named = {
@@ -46,10 +43,10 @@ def code_sections(cubin: bytes) -> dict[str, bytes]:
 
 
 def resource_usage(cubin: bytes) -> dict[str, int]:
-    """Registers of a thread (`REG`), bytes of its `STACK`, static `SHARED` bytes of a block, ….
+    """Return resources by name: registers per thread (`REG`), bytes of `STACK` and `SHARED`, ….
 
     Raises:
-        TtoolsError: the tool is not there, or failed.
+        TtoolsError: The tool is missing or failed.
     """
     listing = _run("cuobjdump", ["-res-usage"], cubin)
     usage = re.findall(r"\b([A-Z]+):(\d+)", listing.partition("Function")[2])

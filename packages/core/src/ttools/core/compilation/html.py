@@ -1,6 +1,6 @@
-"""Inspections as one page that needs no network: the source beside each stage, line by line.
+"""The HTML page of inspections: the source beside each stage, line by line, in one file.
 
-Owns what the page shows; `page/` owns its markup, style and script.
+Markup, style and script are in `page/`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ttools.core.location import source_lines
 from ttools.core.reports.page_template import page_template
 
 _PAGE = Path(__file__).parent / "page"
-#: The stage that is shown first, where there is one of these.
+#: The stage to show first, if the compilation has one of these.
 _FIRST = ("ptx", "amdgcn")
 
 
@@ -30,17 +30,19 @@ def write_page(
     stages: Sequence[str] = (),
     compared: tuple[Inspection, Inspection] | None = None,
 ) -> str:
-    """An HTML document.
+    """Return an HTML document.
 
     Args:
-        inspections: of kernels, in their order.
-        stages: that are wanted; all that there are by default.
-        compared: two whose figures stand beside each other.
+        inspections: Inspected kernels, in the order of display.
+        stages: Names of the stages to show; empty for all.
+        compared: Two inspections whose figures are shown side by side.
     """
     return page_template(_PAGE).render(
         heading=", ".join(dict.fromkeys(map(title, inspections))),
         comparison=comparison_rows(*compared) if compared else None,
-        kernels=[_kernel(each, index, stages) for index, each in enumerate(inspections)],
+        kernels=[
+            _kernel(inspection, index, stages) for index, inspection in enumerate(inspections)
+        ],
     )
 
 
@@ -57,9 +59,9 @@ def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[s
                 "id": f"kernel-{index}-{stage}",
                 "name": stage,
                 "first": stage in _FIRST,
-                "lines": [{"text": each.text, "at": _at(each, file)} for each in found],
+                "lines": [{"text": line.text, "at": _at(line, file)} for line in stage_lines],
             }
-            for stage, found in lines.items()
+            for stage, stage_lines in lines.items()
         ],
     }
 
@@ -67,16 +69,20 @@ def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[s
 def _source(
     inspection: Inspection, stages: dict[str, list[StageLine]]
 ) -> tuple[str, int, list[str]]:
-    """The kernel's file, the number of its first line, and its lines."""
+    """Return the kernel's file, the number of its first line, and its lines."""
     function = inspection.source.function
     if function is not None:
         text, first = inspect.getsourcelines(function.fn)
-        return inspect.getsourcefile(function.fn) or "", first, [line.rstrip() for line in text]
-    files = [each.location.file for lines in stages.values() for each in lines if each.location]
+        return (
+            inspect.getsourcefile(function.fn) or "",
+            first,
+            [text_line.rstrip() for text_line in text],
+        )
+    files = [line.location.file for lines in stages.values() for line in lines if line.location]
     if not files:
         return "", 1, []
     file = max(set(files), key=files.count)
-    return file, 1, [line.rstrip() for line in source_lines(file)]
+    return file, 1, [text_line.rstrip() for text_line in source_lines(file)]
 
 
 def _at(line: StageLine, file: str) -> int | None:

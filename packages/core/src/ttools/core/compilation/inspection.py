@@ -1,6 +1,6 @@
-"""What a compiled kernel takes and does: as data, as text and in a notebook.
+"""Inspections of compiled kernels: their resources and code, as data, as text and in notebooks.
 
-Two kernels can be compared figure by figure. Pages in HTML are made by `html.py`.
+Two kernels can be compared figure by figure. `html.py` makes HTML pages.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from ttools.core.once import computed_once
 from ttools.core.reports.report import counted
 from ttools.core.reports.shown import Code, Part, ShowsItself, Table, Text, place_cells
 
-#: Options that need no mention.
+#: Defaults of options, which are not printed.
 _USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
 _NARROW = "narrower than 128 bits"
 
 
 @dataclass(frozen=True)
 class Inspection(ShowsItself):
-    """A kernel compiled for a target, and what can be read off it.
+    """A kernel compiled for a target, with the facts derived from the compilation.
 
     Attributes:
-        recompiled: why it was compiled although the kernel had been before; empty the first time.
+        recompiled: The changes that made another compilation necessary; empty for the first one.
     """
 
     compilation: Compilation
@@ -92,13 +92,13 @@ class Inspection(ShowsItself):
 
     @cached_property
     def occupancy(self) -> Occupancy | None:
-        """None where the limits of the target are not known."""
+        """Return the occupancy, or None if the limits of the target are unknown."""
         limits = self.target.limits
         return occupancy(self.resources, limits) if limits else None
 
     @cached_property
     def broken_rules(self) -> list[Violation]:
-        """The launch rules of the target that every launch of the kernel breaks."""
+        """Return the launch rules of the target that every launch of the kernel breaks."""
         metadata = self.compilation.metadata
         needs = self.resources.needs(
             cluster=metadata.get("num_ctas"), tensor_memory=metadata.get("tmem_size")
@@ -107,10 +107,10 @@ class Inspection(ShowsItself):
 
     @cached_property
     def machine_code(self) -> MachineCode | None:
-        """What a GPU of NVIDIA's executes; None for others, whose code is not read.
+        """Return the instructions for an NVIDIA GPU; None for other targets.
 
         Raises:
-            TtoolsError: NVIDIA's binary tools are not there.
+            TtoolsError: NVIDIA's binary tools are missing.
         """
         return read_machine_code(self.compilation.sass) if self.target.backend == "cuda" else None
 
@@ -124,12 +124,12 @@ class Inspection(ShowsItself):
 
     @cached_property
     def plain_dots(self) -> list[SourceLocation | None]:
-        """Products that no matrix unit computes."""
+        """Return the locations of dot products that use no matrix units."""
         return dots_without_matrix_units(self.compilation)
 
     @cached_property
     def layouts(self) -> list[tuple[str, str, list[str]]]:
-        """Name, parameters and explanation of each layout of TTGIR."""
+        """Return name, parameters and explanation of each layout in TTGIR."""
         ttgir = self.compilation.texts["ttgir"]
         return [
             (
@@ -142,21 +142,21 @@ class Inspection(ShowsItself):
 
     @cached_property
     def specialisations(self) -> list[str]:
-        """What specialisation did for each parameter."""
+        """Describe the specialisation of each parameter."""
         return [f"{name}: {kind}" for name, kind in self.source.parameters().items()]
 
     def figures(self) -> dict[str, float | int | None]:
-        """The numbers that two compilations are compared by."""
-        held = self.occupancy
-        own = self.resources
+        """Return the numbers by which two compilations are compared."""
+        occupancy = self.occupancy
+        resources = self.resources
         return {
-            "registers": own.registers,
-            "spilled bytes": own.spilled,
-            "spill instructions": own.spill_instructions,
-            "shared memory": own.shared,
-            "threads": own.threads,
-            "blocks per multiprocessor": held.blocks if held else None,
-            "occupancy": held.share if held else None,
+            "registers": resources.registers,
+            "spilled bytes": resources.spilled,
+            "spill instructions": resources.spill_instructions,
+            "shared memory": resources.shared,
+            "threads": resources.threads,
+            "blocks per multiprocessor": occupancy.blocks if occupancy else None,
+            "occupancy": occupancy.share if occupancy else None,
             "narrow accesses": sum(a.count for a in self.accesses if 0 < a.bits < WIDEST),
             "wide accesses": sum(a.count for a in self.accesses if a.bits >= WIDEST or not a.bits),
             "matrix instructions": sum(m.count for m in self.matrix),
@@ -164,8 +164,8 @@ class Inspection(ShowsItself):
         }
 
     def as_dict(self, stages: Sequence[str] = ()) -> dict[str, Any]:
-        """As JSON can hold it: schema `ttools.inspection/1`."""
-        held = self.occupancy
+        """Return JSON-compatible data with schema `ttools.inspection/1`."""
+        occupancy = self.occupancy
         return {
             "kernel": self.source.name,
             "target": self.target.name,
@@ -174,13 +174,13 @@ class Inspection(ShowsItself):
             "launched": self.source.launched,
             "recompiled": [vars(change) for change in self.recompiled],
             "resources": vars(self.resources),
-            "occupancy": {**vars(held), "share": held.share} if held else None,
+            "occupancy": {**vars(occupancy), "share": occupancy.share} if occupancy else None,
             "accesses": [_placed(vars(access)) for access in self.accesses],
-            "matrix_instructions": [_placed(vars(each)) for each in self.matrix],
-            "dots_without_matrix_units": [_place(each) for each in self.plain_dots],
+            "matrix_instructions": [_placed(vars(item)) for item in self.matrix],
+            "dots_without_matrix_units": [_place(item) for item in self.plain_dots],
             "layouts": [
-                {"name": name, "parameters": text, "explanation": said}
-                for name, text, said in self.layouts
+                {"name": name, "parameters": text, "explanation": explanation}
+                for name, text, explanation in self.layouts
             ],
             "stages": {stage: self.compilation.text(stage) for stage in stages},
         }
@@ -188,23 +188,22 @@ class Inspection(ShowsItself):
 
 @contextmanager
 def disassembling(inspections: Sequence[Inspection]) -> Iterator[None]:
-    """Disassemble kernels of NVIDIA's in other processes while the context lasts.
+    """Disassemble NVIDIA kernels in parallel processes during the `with` block.
 
-    NVIDIA's disassembler takes half a second to start, so that one kernel after the other takes
-    longer than all else that is to be said of them. What cannot be disassembled raises its error
-    where the machine code is first used.
+    NVIDIA's disassembler takes half a second to start, so disassembling kernel by kernel would take
+    most of the time. If it fails, the error is raised where the machine code is first used.
     """
-    wanted = [each.compilation for each in inspections if each.target.backend == "cuda"]
+    compilations = [item.compilation for item in inspections if item.target.backend == "cuda"]
 
     def read(compilation: Compilation) -> None:
         with suppress(TtoolsError):
             _ = compilation.sass
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        waiting = [pool.submit(read, each) for each in wanted if "sass" not in vars(each)]
+        waiting = [pool.submit(read, item) for item in compilations if "sass" not in vars(item)]
         yield
-        for each in waiting:
-            each.result()
+        for item in waiting:
+            item.result()
 
 
 def _placed(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,27 +215,29 @@ def _place(location: SourceLocation | None) -> dict[str, Any] | None:
 
 
 def inspect_sources(
-    sources: Sequence[KernelSource], target: Target, found: list[Inspection] | None = None
+    sources: Sequence[KernelSource], target: Target, inspections: list[Inspection] | None = None
 ) -> list[Inspection]:
-    """Compiles kernels for a target, in order, and says why later ones were compiled at all.
+    """Compile kernels for a target, in order, with the reasons for repeated compilations.
 
     Args:
-        found: takes each as soon as it is compiled; a new list by default.
+        inspections: A list to which each result is added at once; a new list by default.
 
     Raises:
-        CompilationError: Triton's compiler refuses one.
+        CompilationError: Triton's compiler refuses a kernel.
     """
-    found = [] if found is None else found
+    inspections = [] if inspections is None else inspections
     for n, source in enumerate(sources):
-        found.append(Inspection(compile_for(source, target), tuple(reason(sources[:n], source))))
-    return found
+        inspections.append(
+            Inspection(compile_for(source, target), tuple(reason(sources[:n], source)))
+        )
+    return inspections
 
 
 # ---- as text
 
 
 def inspection_text(inspection: Inspection, stages: Sequence[str] = ()) -> str:
-    """Return one kernel as text: the given stages, or a summary if there are none."""
+    """Return the text of an inspection: the summary, or the given stages instead."""
     body = (
         [line for stage in stages for line in _stage(inspection, stage)]
         if stages
@@ -246,10 +247,10 @@ def inspection_text(inspection: Inspection, stages: Sequence[str] = ()) -> str:
 
 
 def title(inspection: Inspection) -> str:
-    """Return `softmax_kernel for sm_90, num_warps=4`."""
-    given = inspection.source.options.items()
-    options = "".join(f", {n}={v}" for n, v in given if _USUAL.get(n) != v)
-    return f"{inspection.source.name} for {inspection.target.name}{options}"
+    """Return, e.g., `softmax_kernel for sm_90, num_warps=4`."""
+    options = inspection.source.options.items()
+    text = "".join(f", {n}={v}" for n, v in options if _USUAL.get(n) != v)
+    return f"{inspection.source.name} for {inspection.target.name}{text}"
 
 
 def _summary(inspection: Inspection) -> Iterator[str]:
@@ -257,16 +258,16 @@ def _summary(inspection: Inspection) -> Iterator[str]:
     if source.launched:
         yield f"  launched from {shown_line(source.launched)}"
     if inspection.recompiled:
-        why = "; ".join(map(str, inspection.recompiled))
-        yield f"  compiled again because of {why}"
+        changes = "; ".join(map(str, inspection.recompiled))
+        yield f"  compiled again because of {changes}"
     yield from _listed("specialised as", inspection.specialisations)
     yield from _listed("takes", list(resource_lines(inspection)))
     yield from _listed("accesses global memory", list(access_lines(inspection)))
     yield from _listed("matrix units", list(matrix_lines(inspection)))
     layouts = [
         line
-        for name, parameters, said in inspection.layouts
-        for line in (f"{name} = {parameters}", *(f"  {sentence}" for sentence in said))
+        for name, parameters, sentences in inspection.layouts
+        for line in (f"{name} = {parameters}", *(f"  {sentence}" for sentence in sentences))
     ]
     yield from _listed("layouts", layouts)
 
@@ -278,34 +279,35 @@ def _listed(heading: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def resource_lines(inspection: Inspection) -> Iterator[str]:
-    """Yield a sentence each on registers, spills, shared memory and occupancy."""
-    own, held = inspection.resources, inspection.occupancy
+    """Yield sentences about registers, spills, shared memory and occupancy."""
+    resources, occupancy = inspection.resources, inspection.occupancy
     yield (
-        f"{counted(own.registers, 'register')} per thread, "
-        f"{counted(own.shared, 'byte')} of shared memory, "
-        f"{counted(own.threads, 'thread')} ({counted(own.warps, 'warp')}) per block"
+        f"{counted(resources.registers, 'register')} per thread, "
+        f"{counted(resources.shared, 'byte')} of shared memory, "
+        f"{counted(resources.threads, 'thread')} ({counted(resources.warps, 'warp')}) per block"
     )
-    if own.spilled:
+    if resources.spilled:
         yield (
-            f"spills {counted(own.spilled, 'byte')} per thread "
-            f"({counted(own.spill_instructions, 'instruction')})"
+            f"spills {counted(resources.spilled, 'byte')} per thread "
+            f"({counted(resources.spill_instructions, 'instruction')})"
         )
-    if own.local > own.spilled:
-        yield f"{counted(own.local - own.spilled, 'byte')} of arrays per thread in local memory"
-    if held is None:
+    if resources.local > resources.spilled:
+        arrays = counted(resources.local - resources.spilled, "byte")
+        yield f"{arrays} of arrays per thread in local memory"
+    if occupancy is None:
         yield f"occupancy: the limits of {inspection.target.name} are not known to ttools"
     elif broken := inspection.broken_rules:
         yield f"does not fit: {broken[0].message}"
     else:
         yield (
-            f"occupancy {held.share:.0%}: {counted(held.blocks, 'block')} "
-            f"({held.warps} of {held.most_warps} warps) per multiprocessor, "
-            f"limited by {held.limited_by}"
+            f"occupancy {occupancy.share:.0%}: {counted(occupancy.blocks, 'block')} "
+            f"({occupancy.warps} of {occupancy.most_warps} warps) per multiprocessor, "
+            f"limited by {occupancy.limited_by}"
         )
 
 
 def access_lines(inspection: Inspection) -> Iterator[str]:
-    """Yield a sentence per line of source and kind of access."""
+    """Yield one sentence per source line and kind of access."""
     for access in inspection.accesses:
         width = f"{access.bits} bits each" if access.bits else "by a whole block"
         narrow = f", {_NARROW}" if 0 < access.bits < WIDEST else ""
@@ -314,7 +316,7 @@ def access_lines(inspection: Inspection) -> Iterator[str]:
 
 
 def matrix_lines(inspection: Inspection) -> Iterator[str]:
-    """Yield a sentence per line of source with a product."""
+    """Yield one sentence per source line with a dot product."""
     for product in inspection.matrix:
         yield f"{_location_text(product.location)}: {product.count} x {product.name}"
     for location in inspection.plain_dots:
@@ -326,7 +328,7 @@ def _location_text(location: SourceLocation | None) -> str:
 
 
 def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
-    """Yield the lines of a stage under the lines of source that they come from."""
+    """Yield the lines of a stage below the source lines that they come from."""
     yield f"--- {stage}"
     lines = annotate(stage, inspection.compilation.text(stage))
     for location, group in groupby(lines, key=lambda line: line.source):
@@ -340,7 +342,7 @@ def _stage(inspection: Inspection, stage: str) -> Iterator[str]:
 
 
 def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:
-    """Return a heading, then each figure of two compilations with the factor between them."""
+    """Return a heading, then each figure of two compilations with their ratio."""
     second = other.figures()
     rows = [
         (name, _figure(value), _figure(second[name]), _change(value, second[name]))

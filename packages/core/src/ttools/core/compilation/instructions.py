@@ -1,7 +1,7 @@
-"""Accesses to global memory and matrix instructions, as the machine will make them.
+"""Accesses to global memory and matrix instructions in the compiled code.
 
-Read from PTX and AMD's assembly: how wide each access is that the compiler has made of a line of
-source, and which matrix unit a product uses. Must not know how they are shown.
+They are read from PTX and AMD assembly: the access width that the compiler chose for a source line,
+and the matrix unit that a dot product uses.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from ttools.core.compilation.annotation import StageLine, annotate
 from ttools.core.compilation.stages import Compilation
 from ttools.core.location import SourceLocation
 
-#: The widest access of one thread, in bits.
+#: The widest possible access of one thread, in bits.
 WIDEST = 128
 
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalAccess:
-    """Instructions of one kind and width that a line of source became.
+    """Global memory instructions of one kind and width that come from the same source line.
 
     Attributes:
         kind: `load`, `store`, `atomic`, `async copy` (to shared memory), `bulk copy` (by the TMA).
-        bits: one thread accesses at once; 0 for a bulk copy, which is a block's.
+        bits: Bits per thread and instruction; 0 for a bulk copy, which one thread issues for the
+            block.
     """
 
     kind: str
@@ -35,10 +36,11 @@ class GlobalAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixInstructions:
-    """Instructions of the matrix units that a line of source became.
+    """Matrix instructions of one kind that come from the same source line.
 
     Attributes:
-        name: `mma.sync.m16n8k16`, `wgmma`, `tcgen05.mma`, `v_mfma_f32_32x32x8_f16`.
+        name: Instruction name, such as `mma.sync.m16n8k16`, `wgmma`, `tcgen05.mma` or
+            `v_mfma_f32_32x32x8_f16`.
     """
 
     name: str
@@ -47,37 +49,37 @@ class MatrixInstructions:
 
 
 def global_accesses(compilation: Compilation) -> list[GlobalAccess]:
-    """The accesses to global memory by line, in the order of the source."""
+    """Return the accesses to global memory by line, in the order of the source."""
     read = _ptx_access if compilation.target.backend == "cuda" else _amd_access
-    found: Counter[tuple[SourceLocation | None, str, int]] = Counter()
+    counts: Counter[tuple[SourceLocation | None, str, int]] = Counter()
     for line in _assembly(compilation):
         access = read(line.text)
         if access is not None:
             kind, bits = access
-            found[line.source, kind, bits] += 1
+            counts[line.source, kind, bits] += 1
     rows = [
         GlobalAccess(kind=kind, bits=bits, location=location, count=count)
-        for (location, kind, bits), count in found.items()
+        for (location, kind, bits), count in counts.items()
     ]
     return sorted(rows, key=lambda row: (_order(row.location), row.kind, row.bits))
 
 
 def matrix_instructions(compilation: Compilation) -> list[MatrixInstructions]:
-    """The matrix instructions by line, in the order of the source."""
-    found: Counter[tuple[SourceLocation | None, str]] = Counter()
+    """Return the matrix instructions by line, in the order of the source."""
+    counts: Counter[tuple[SourceLocation | None, str]] = Counter()
     for line in _assembly(compilation):
         name = _MATRIX.search(line.text)
         if name:
-            found[line.source, _short(name[0])] += 1
+            counts[line.source, _short(name[0])] += 1
     rows = [
         MatrixInstructions(name=name, location=location, count=count)
-        for (location, name), count in found.items()
+        for (location, name), count in counts.items()
     ]
     return sorted(rows, key=lambda row: (_order(row.location), row.name))
 
 
 def dots_without_matrix_units(compilation: Compilation) -> list[SourceLocation | None]:
-    """Places of products that ordinary multiplications compute."""
+    """Return the locations of dot products that are computed without matrix units."""
     lines = annotate("ttgir", compilation.texts["ttgir"])
     return [line.location for line in lines if _PLAIN_DOT.search(line.text)]
 
@@ -100,21 +102,21 @@ _KINDS = {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 
 
 def _ptx_access(text: str) -> tuple[str, int] | None:
-    """Kind and bits."""
-    if found := _PTX_ASYNC.search(text):
-        return "async copy", 8 * int(found[1], 0)
+    """Return the kind and the bits of an access, or None."""
+    if match := _PTX_ASYNC.search(text):
+        return "async copy", 8 * int(match[1], 0)
     if _PTX_BULK.search(text):
         return "bulk copy", 0
-    found = _PTX_GLOBAL.search(text)
-    if not found:
+    match = _PTX_GLOBAL.search(text)
+    if not match:
         return None
-    words = found[3].split(".")
+    words = match[3].split(".")
     lanes = next((int(word[1:]) for word in words if re.fullmatch(r"v\d", word)), 1)
     sizes = (re.fullmatch(r"[bfsu](\d+)(?:x\d)?|bf16(?:x2)?", word) for word in words)
-    size = next((found for found in sizes if found), None)
+    size = next((match for match in sizes if match), None)
     if size is None:
         return None
-    return _KINDS[found[1]], lanes * (int(size[1] or 16) * (2 if size[0].endswith("x2") else 1))
+    return _KINDS[match[1]], lanes * (int(size[1] or 16) * (2 if size[0].endswith("x2") else 1))
 
 
 # ---- AMD's assembly
@@ -126,15 +128,15 @@ _AMD_BITS |= {"dword": 32, "dwordx2": 64, "dwordx3": 96, "dwordx4": 128}
 
 
 def _amd_access(text: str) -> tuple[str, int] | None:
-    found = _AMD_GLOBAL.search(text)
-    if not found:
+    access = _AMD_GLOBAL.search(text)
+    if not access:
         return None
-    for word in re.split(r"_(?!d16)", found[2]):
+    for word in re.split(r"_(?!d16)", access[2]):
         if word in _AMD_BITS:
-            return found[1], _AMD_BITS[word]
+            return access[1], _AMD_BITS[word]
         if bits := re.fullmatch(r"[bfiu](\d+)", word):
-            return found[1], int(bits[1])
-    return found[1], 64 if "x2" in found[2] else 32
+            return access[1], int(bits[1])
+    return access[1], 64 if "x2" in access[2] else 32
 
 
 # ---- matrix units
@@ -146,7 +148,7 @@ _PLAIN_DOT = re.compile(r"\btt\.dot\b.*-> tensor<[^>]*#blocked")
 
 
 def _short(name: str) -> str:
-    """Without the words that say nothing of speed."""
+    """Remove the parts of a name that do not affect speed."""
     if name.startswith("v_"):
         return name
     words = [w for w in name.split(".") if w not in ("sync", "aligned", "row", "col")]

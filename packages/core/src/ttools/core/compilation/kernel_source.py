@@ -1,4 +1,4 @@
-"""Kernels to compile: a function with a signature, a captured launch, or a file of TTIR."""
+"""Kernels to compile: a function with a signature, a captured launch, or a TTIR file."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ _TYPE = re.compile(
 )
 _TORCH_NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "B": "i1"}
 _MOST_DECORATORS = 8
-#: `:16` promises divisibility, `:1` that the value is 1.
+#: Suffixes of types in signatures: divisible by 16, and equal to 1.
 _DIVISIBLE, _ONE = "16", "1"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KernelSource:
-    """A kernel, specialised as one launch would have it.
+    """A kernel with the specialisation of one launch.
 
-    Sources are equal if a compiler makes the same of them: where they were launched is ignored,
-    and constants that compare equal in Python, as `1`, `1.0` and `True`, are different ones.
+    Sources are equal if a compiler produces the same code for them: the place of the launch is
+    ignored, while constants that are equal in Python, such as `1`, `1.0` and `True`, are
+    distinguished.
 
     Attributes:
-        function: the `JITFunction`; None for a file.
-        signature: Triton's type of each parameter, `constexpr` where it is a constant.
-        constants: values of constants by path of parameter indices.
+        function: The `JITFunction`; None for a file.
+        signature: Triton's type by parameter; `constexpr` for a constant.
+        constants: Values of constants by path of parameter indices.
         hints: Triton's attributes by path of parameter indices.
-        options: of the launch: num_warps, num_stages, …
-        path: of the TTIR file; None for a function.
-        described: what is known of the parameters of such a file, as text.
-        launched: where it was launched from, `file:line`.
-        compiled: Triton's `CompiledKernel` that a launch used, which need not be compiled again for
-            its own target; None where there is none.
+        options: Launch options: num_warps, num_stages, …
+        path: Path of the TTIR file; None for a function.
+        described: Descriptions of the parameters of a TTIR file.
+        launched: `file:line` of the launch.
+        compiled: Triton's `CompiledKernel` from a launch, which can be reused for its own target;
+            None if there is none.
     """
 
     name: str
@@ -56,8 +57,8 @@ class KernelSource:
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        own = (self.signature, self.constants, self.hints, self.options, self.described)
-        return (self.name, self.function, self.path, *map(_comparable, own))
+        fields = (self.signature, self.constants, self.hints, self.options, self.described)
+        return (self.name, self.function, self.path, *map(_comparable, fields))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KernelSource) and self._key == other._key
@@ -66,7 +67,7 @@ class KernelSource:
         return hash(self._key)
 
     def specialises_like(self, other: KernelSource) -> bool:
-        """Return whether both specialise a function alike, by the options that both name."""
+        """Return whether function, specialisation and the values of common options agree."""
         return (
             self.function is other.function
             and self.parameters() == other.parameters()
@@ -78,13 +79,13 @@ class KernelSource:
         )
 
     def compilable(self) -> Any:
-        """What `triton.compile` takes."""
+        """Return the argument for `triton.compile`."""
         if self.path is not None:
             return str(self.path)
         return kernel_ast_source(self.function, self.signature, self.constants, self.hints)
 
     def parameters(self) -> dict[str, str]:
-        """Each parameter as it is specialised: `*fp32, divisible by 16`, `constant 1024`."""
+        """Describe each parameter's specialisation: `*fp32, divisible by 16`, `constant 1024`."""
         if self.path is not None:
             return dict(self.described)
         return {
@@ -101,22 +102,22 @@ class KernelSource:
 
 
 def _comparable(value: Any) -> object:
-    """Return a hashable object that equals that of another value if Triton compiles both alike."""
+    """Return a hashable key that is equal for values which Triton compiles alike."""
     if isinstance(value, Mapping):
-        return tuple((name, _comparable(each)) for name, each in value.items())
+        return tuple((name, _comparable(item)) for name, item in value.items())
     if isinstance(value, (list, tuple)):
         return type(value), tuple(map(_comparable, value))
     if isinstance(value, float):
-        return float, value.hex()  # distinguishes zeros, and equals itself also if it is no number
+        return float, value.hex()  # distinguishes 0.0 and -0.0; NaN equals itself
     try:
         hash(value)
     except TypeError:
-        return type(value), id(value)  # the source holds the value
+        return type(value), id(value)  # the source keeps the object alive
     return type(value), value
 
 
 def kernel_within(value: Any) -> Any:
-    """The `JITFunction` that a value is, decorators taken off; None for everything else."""
+    """Return the `JITFunction` inside decorators; None if there is none."""
     from triton.runtime.jit import JITFunction
 
     for _ in range(_MOST_DECORATORS):
@@ -127,10 +128,10 @@ def kernel_within(value: Any) -> Any:
 
 
 def source_of_file(path: Path, options: Mapping[str, Any]) -> KernelSource:
-    """A `.ttir` file.
+    """Return the source for a `.ttir` file.
 
     Raises:
-        UsageError: there is no such file, or it is no TTIR.
+        UsageError: The file does not exist or is not TTIR.
     """
     if not path.is_file():
         raise UsageError(f"there is no file `{path}`")
@@ -139,15 +140,16 @@ def source_of_file(path: Path, options: Mapping[str, Any]) -> KernelSource:
 
 
 def source_of_signature(function: Any, signature: str, options: Mapping[str, Any]) -> KernelSource:
-    """A kernel with a signature as `triton.tools.compile` takes it.
+    """Return the source for a kernel with a signature, written as for `triton.tools.compile`.
 
     Args:
-        function: a `JITFunction`.
-        signature: one entry per parameter, separated by commas: a type as `*fp32` or `i32`, with
-            `:16` for values divisible by 16 or `:1` for the value 1; else the value of a constant.
+        function: The kernel as a `JITFunction`.
+        signature: One entry per parameter, separated by commas: a type such as `*fp32` or `i32`,
+            with `:16` for values divisible by 16 or `:1` for the value 1; or the value of a
+            constant.
 
     Raises:
-        UsageError: an entry cannot be read, or there are too few or too many.
+        UsageError: An entry is invalid, or the number of entries is wrong.
     """
     names = list(function.arg_names)
     entries = [part.strip() for part in _split(signature)]
@@ -185,7 +187,7 @@ def source_of_signature(function: Any, signature: str, options: Mapping[str, Any
 
 
 def _split(signature: str) -> Sequence[str]:
-    """At the commas that stand outside brackets and quotes."""
+    """Split at commas outside brackets and quotes."""
     return re.findall(r"(?:[^,(\[\"']|\([^)]*\)|\[[^\]]*\]|\"[^\"]*\"|'[^']*')+", signature)
 
 

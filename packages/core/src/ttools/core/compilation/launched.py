@@ -1,7 +1,4 @@
-"""Which specialisations of kernels a program launches, whoever compiled them and when.
-
-Owns reading them off the kernels that are asked about their launches. Must not know targets.
-"""
+"""The kernel specialisations that a program launches, regardless of how they were compiled."""
 
 from __future__ import annotations
 
@@ -18,26 +15,26 @@ from ttools.core.patches import Patches
 
 @contextmanager
 def launched() -> Iterator[list[Any]]:
-    """Collects the compiled kernels that are launched in its context, in order, each once."""
-    found: list[Any] = []
-    known: set[int] = set()  # `found` holds the kernels, which keeps their ids apart
+    """Collect the compiled kernels that are launched in the `with` block, in order, each once."""
+    kernels: list[Any] = []
+    kernel_ids: set[int] = set()  # `found` keeps the kernels alive, so ids stay unique
     lock = threading.Lock()
 
     def note(kernel: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
         with lock:
-            if id(kernel) not in known:
-                known.add(id(kernel))
-                found.append(kernel)
+            if id(kernel) not in kernel_ids:
+                kernel_ids.add(id(kernel))
+                kernels.append(kernel)
 
     with Patches() as patches:
         observe(patches, METADATA, before=note)
-        yield found
+        yield kernels
 
 
 def source_by_kernel(kernels: Iterable[Any]) -> dict[Any, KernelSource]:
     """Return the source of each compiled kernel, by its `src`; equal sources are one object.
 
-    Kernels that were compiled from no Python function are left out.
+    Kernels that were not compiled from a Python function are left out.
     """
     sources: dict[KernelSource, KernelSource] = {}
     by_kernel: dict[Any, KernelSource] = {}

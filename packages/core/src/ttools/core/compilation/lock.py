@@ -1,10 +1,10 @@
-"""A lock of what compiled kernels cost: a change that makes them dearer is seen without a GPU.
+"""The perf lock: a file of static costs of kernels, to find regressions without a GPU.
 
-An entry is a kernel as it was specialised, for one target, by one version of Triton: registers,
-spills, shared memory, instructions, accesses, and the instructions of each line by the line's text,
-which stays the same when lines above it change. Where launches of the kernel were counted, their
-bytes, operations and sectors are added, and the time that all of them are projected to take. Owns
-the file's format; what is compared with what is `lock_check.py`'s.
+An entry describes a kernel with one specialisation, for one target, compiled by one version of
+Triton: registers, spills, shared memory, instructions, accesses, and instructions per source line.
+Lines are identified by their text, which stays the same if lines above change. If launches of the
+kernel were counted, the entry also has their bytes, operations and sectors, and the projected time
+of all of them. `lock_check.py` does the comparison.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ttools.core.location import SourceLocation, source_line
 from ttools.core.triton_versions.version import installed_triton
 
 SCHEMA = "ttools.perf-lock/1"
-#: Microseconds of all launches of a specialisation. Where it is known and has a limit, it decides
-#: alone: on histories of libraries the others are worse at telling what is slower.
+#: Microseconds of all launches of a specialisation. If it is known and has a limit, it alone
+#: decides: on the histories of libraries, the other figures predicted regressions less well.
 PROJECTED = "projected time"
-#: By which share of the locked value a figure may become worse. All can be changed in
-#: the file. What no limit is for is kept for the reader.
+#: The allowed worsening of each figure, relative to the stored value. The file can override
+#: them. Figures without a limit are stored for information.
 LIMITS: dict[str, float] = {
     PROJECTED: 0.03,
     "registers": 0.1,
@@ -51,11 +51,11 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, kw_only=True)
 class RunCosts:
-    """What launches of a kernel do.
+    """Costs of a kernel's launches.
 
     Attributes:
-        figures: by name, see `LIMITS`.
-        lines: what each line has of a figure, by the figure's name.
+        figures: Values by name, see `LIMITS`.
+        lines: For each figure, the share of each source line.
     """
 
     figures: Mapping[str, float]
@@ -64,14 +64,14 @@ class RunCosts:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What a compiled kernel cost.
+    """Costs of a compiled kernel.
 
     Attributes:
-        triton: the version that compiled it.
-        parameters: how it was specialised.
-        figures: by name, see `LIMITS`.
-        lines: instructions by the text of the source line.
-        costs: the same of figures of launches, by the figure's name.
+        triton: Version of Triton that compiled it.
+        parameters: Specialisation of each parameter.
+        figures: Values by name, see `LIMITS`.
+        lines: Number of instructions by text of the source line.
+        costs: For each figure of launches, its share by text of the source line.
     """
 
     kernel: str
@@ -84,23 +84,23 @@ class Entry:
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def by_text(self, figure: str) -> Mapping[str, float]:
-        """What each line has of a figure: of static ones, its instructions."""
+        """Return a figure's share by line; for static figures, the number of instructions."""
         return self.costs.get(figure, self.lines)
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What the same kernel has in another compilation, by any Triton."""
+        """Return what identifies the same specialisation in compilations by other Tritons."""
         return (*self.place, str(self.parameters), str(self.options))
 
     @property
     def place(self) -> tuple[str, str]:
-        """What all specialisations of a kernel for a target have."""
+        """Return kernel and target, which all specialisations share."""
         return (self.kernel, self.target)
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A file of entries, and the limits that it sets."""
+    """The content of the file: entries and limits."""
 
     schema: str
     limits: dict[str, float]
@@ -108,7 +108,7 @@ class Lock:
 
 
 def entry_of(inspection: Inspection, costs: RunCosts | None = None) -> Entry:
-    """The entry of a compiled kernel, and of a launch of it where one was counted."""
+    """Return the entry of a compiled kernel, with costs of launches if they were counted."""
     figures = {name: float(n) for name, n in inspection.figures().items() if n is not None}
     if costs is not None:
         figures |= costs.figures
@@ -122,19 +122,19 @@ def entry_of(inspection: Inspection, costs: RunCosts | None = None) -> Entry:
         options={name: str(value) for name, value in sorted(inspection.source.options.items())},
         figures=figures,
         lines=by_text(by_line),
-        costs={} if costs is None else {n: by_text(own) for n, own in costs.lines.items()},
+        costs={} if costs is None else {n: by_text(shares) for n, shares in costs.lines.items()},
     )
 
 
 def instructions_by_line(inspection: Inspection) -> Counter[SourceLocation | None]:
-    """Instructions of the machine code by source line; None for those that belong to none."""
+    """Count the machine instructions by source line; None stands for instructions without one."""
     stage = inspection.compilation.stages[-1]
     listing = annotate(stage, inspection.compilation.text(stage))
     return Counter(line.source for line in listing if _is_code(stage, line.text))
 
 
 def _is_code(stage: str, text: str) -> bool:
-    """Whether a line of a listing is an instruction; those that only fill up are none."""
+    """Return whether a line of a listing is an instruction other than padding."""
     if stage == "sass":
         address, _, code = text.partition("*/")
         return "/*" in address and code.split()[:1] not in ([], ["NOP"])
@@ -143,24 +143,24 @@ def _is_code(stage: str, text: str) -> bool:
 
 
 def by_text(lines: Mapping[Any, _Number]) -> dict[str, _Number]:
-    """Sums over lines of equal text."""
-    found: dict[str, _Number] = {}
+    """Sum values over lines with equal text."""
+    sums: dict[str, _Number] = {}
     for location, number in lines.items():
         text = text_of(location)
-        found[text] = found[text] + number if text in found else number
-    return dict(sorted(found.items()))
+        sums[text] = sums[text] + number if text in sums else number
+    return dict(sorted(sums.items()))
 
 
 def text_of(location: SourceLocation | None) -> str:
-    """What a line says, without its indentation; nothing for none."""
+    """Return the text of a source line without indentation; empty for None."""
     return source_line(location.file, location.line).strip() if location else ""
 
 
 def read_lock(path: Path) -> Lock:
-    """The lock in a file.
+    """Read a perf lock.
 
     Raises:
-        UsageError: it cannot be read, is no lock, or sets a limit for what is not recorded.
+        UsageError: The file is unreadable, is not a perf lock, or limits an unknown figure.
     """
     lock = read_json_document(path, SCHEMA, "perf lock", Lock)
     unknown = sorted(set(lock.limits) - set(LIMITS))
@@ -170,23 +170,23 @@ def read_lock(path: Path) -> Lock:
 
 
 def write_lock(path: Path, entries: Iterable[Entry]) -> int:
-    """Puts entries into a file, in the place of those of the same kernels; returns how many it has.
+    """Add entries to a file, replacing those of the same kernels; return the number of entries.
 
-    Where launches of a kernel were projected, no other specialisations of it stay that were: the
-    script that made them makes others now.
+    If launches of a kernel have projected times, older projected entries of the same kernel are
+    removed, because the script now makes other specialisations.
 
     Raises:
-        UsageError: the file cannot be written, or is something else.
+        UsageError: The file cannot be written, or is not a perf lock.
     """
     lock = read_lock(path) if path.exists() else Lock(SCHEMA, dict(LIMITS), [])
     entries = list(entries)
-    projected = {(*each.place, each.triton) for each in entries if PROJECTED in each.figures}
+    projected = {(*entry.place, entry.triton) for entry in entries if PROJECTED in entry.figures}
     kept = {
-        (*each.key, each.triton): each
-        for each in lock.kernels
-        if PROJECTED not in each.figures or (*each.place, each.triton) not in projected
+        (*entry.key, entry.triton): entry
+        for entry in lock.kernels
+        if PROJECTED not in entry.figures or (*entry.place, entry.triton) not in projected
     }
-    kept |= {(*each.key, each.triton): each for each in entries}
+    kept |= {(*entry.key, entry.triton): entry for entry in entries}
     document = Lock(SCHEMA, lock.limits, [kept[key] for key in sorted(kept)])
     with file_errors(f"write `{path}`"):
         path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")

@@ -1,9 +1,8 @@
-"""What has become dearer than a lock of kernels' costs says.
+"""Finds kernels whose costs have grown since a perf lock was written.
 
-A specialisation is compared with itself. Where a commit changes how a kernel is specialised
-(another block size, one more parameter, other warps), the projected times of what is new are
-compared in sum with those of what is gone. Owns what is compared with what, and what a regression
-is. Must not know how figures are found.
+A specialisation is compared with itself. If a commit changes how a kernel is specialised (another
+block size, another parameter or number of warps), the sum of the projected times of new
+specialisations is compared with that of those which no longer exist.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ttools.core.compilation.lock import (
 from ttools.core.location import SourceLocation
 from ttools.core.triton_versions.version import installed_triton
 
-#: Figures of which less is worse.
+#: Figures for which a smaller value is worse.
 _LESS_IS_WORSE = frozenset({"occupancy", "matrix instructions"})
 _UNITS = {PROJECTED: " us"}
 Lines = Mapping[SourceLocation, float]
@@ -35,14 +34,14 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, kw_only=True)
 class Regression:
-    """A figure that grew, or fell, beyond its limit.
+    """A figure that has become worse than its limit allows.
 
     Attributes:
-        kernel: its name; several where others were in their place.
-        before: as locked.
-        now: as compiled.
-        beside: figures that do not decide and are beyond their limits, too, as text.
-        location: the line that is to blame, as far as instructions tell.
+        kernel: Name of the kernel; lists both if one kernel replaces another.
+        before: Value in the perf lock.
+        now: Value of the present compilation.
+        beside: Descriptions of other figures beyond their limits.
+        location: The source line that probably causes it, according to instruction counts.
     """
 
     kernel: str
@@ -62,12 +61,12 @@ class Regression:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A compilation as it is now.
+    """The present costs of a kernel.
 
     Attributes:
-        entry: what it costs.
-        lines: what each line has of a figure, by the figure's name.
-        instructions: of each line.
+        entry: Costs in the form of the file.
+        lines: For each figure of launches, its share by source line.
+        instructions: Number of instructions by source line.
     """
 
     entry: Entry
@@ -77,12 +76,12 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        regressions: what has become dearer.
-        compared: how many compilations were compared.
-        unknown: those of which the lock has nothing to compare them with.
+        regressions: Figures that have become worse.
+        compared: Number of compilations that were compared.
+        unknown: Compilations without a counterpart in the perf lock.
     """
 
     regressions: list[Regression]
@@ -92,14 +91,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Locked entries and compilations that are compared in sum; mostly one of each."""
+    """Stored entries and compilations that are compared in sum; usually one of each."""
 
     before: Sequence[Entry]
     now: Sequence[Found]
 
 
 def found(inspection: Inspection, costs: RunCosts | None = None) -> Found:
-    """A compiled kernel as it is compared, with its launches where they were counted."""
+    """Return the present costs of a kernel, with those of its launches if they were counted."""
     by_line = instructions_by_line(inspection)
     return Found(
         entry=entry_of(inspection, costs),
@@ -108,58 +107,58 @@ def found(inspection: Inspection, costs: RunCosts | None = None) -> Found:
     )
 
 
-def compare(lock: Lock, now: Iterable[Found]) -> Comparison:
-    """What has become dearer than locked, by entries of the installed Triton."""
+def compare(lock: Lock, current: Iterable[Found]) -> Comparison:
+    """Compare present costs with the entries that the installed Triton wrote."""
     triton = installed_triton()
-    before = [each for each in lock.kernels if each.triton == triton]
+    before = [entry for entry in lock.kernels if entry.triton == triton]
     regressions: list[Regression] = []
     unknown: list[Entry] = []
     compared = 0
-    for pair in _pairs(before, list(now)):
+    for pair in _pairs(before, list(current)):
         same = pair.before and pair.before[0].key == pair.now[0].entry.key
         timed = PROJECTED in lock.limits and _is_timed(pair)
         if timed or same:
             compared += len(pair.now)
             regressions += _regressions(pair, lock.limits, timed)
         else:
-            unknown += [each.entry for each in pair.now]
+            unknown += [costs.entry for costs in pair.now]
     return Comparison(regressions=regressions, compared=compared, unknown=unknown)
 
 
 def _pairs(before: Sequence[Entry], now: Sequence[Found]) -> Iterator[_Pair]:
-    """By specialisation; of what is left, by kernel; of what is left then, by target."""
-    ways: tuple[Callable[[Entry], Hashable], ...] = (
+    """Pair by specialisation, then the rest by kernel, and finally by target."""
+    keys: tuple[Callable[[Entry], Hashable], ...] = (
         lambda entry: entry.key,
         lambda entry: entry.place,
         lambda entry: entry.target,
     )
-    for way in ways:
-        old = _grouped((way(each), each) for each in before)
-        new = _grouped((way(each.entry), each) for each in now)
+    for key_of in keys:
+        old = _grouped((key_of(item), item) for item in before)
+        new = _grouped((key_of(item.entry), item) for item in now)
         yield from (_Pair(old[key], new[key]) for key in new if key in old)
-        before = [each for each in before if way(each) not in new]
-        now = [each for each in now if way(each.entry) not in old]
-    yield from (_Pair((), (each,)) for each in now)
+        before = [item for item in before if key_of(item) not in new]
+        now = [item for item in now if key_of(item.entry) not in old]
+    yield from (_Pair((), (item,)) for item in now)
 
 
 def _grouped(items: Iterable[tuple[Hashable, _Item]]) -> dict[Hashable, list[_Item]]:
     groups: dict[Hashable, list[_Item]] = {}
-    for key, each in items:
-        groups.setdefault(key, []).append(each)
+    for key, item in items:
+        groups.setdefault(key, []).append(item)
     return groups
 
 
 def _is_timed(pair: _Pair) -> bool:
-    entries = [*pair.before, *(each.entry for each in pair.now)]
-    return bool(pair.before) and all(PROJECTED in each.figures for each in entries)
+    entries = [*pair.before, *(item.entry for item in pair.now)]
+    return bool(pair.before) and all(PROJECTED in item.figures for item in entries)
 
 
 def _regressions(pair: _Pair, limits: Mapping[str, float], timed: bool) -> Iterator[Regression]:
-    """Of the projected time, with the other figures beside it; without a time, of each figure."""
+    """Yield a regression of the projected time, or without times one of each worse figure."""
     worse = list(_worse(pair, limits))
-    shown = [each for each in worse if not timed or each[0] == PROJECTED]
-    beside = tuple(_change(*each) for each in worse if each not in shown)
-    for figure, before, now in shown:
+    decisive = [change for change in worse if not timed or change[0] == PROJECTED]
+    beside = tuple(_change(*change) for change in worse if change not in decisive)
+    for figure, before, now in decisive:
         yield Regression(
             kernel=_names(pair),
             target=pair.now[0].entry.target,
@@ -172,11 +171,11 @@ def _regressions(pair: _Pair, limits: Mapping[str, float], timed: bool) -> Itera
 
 
 def _worse(pair: _Pair, limits: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Figures beyond their limits; of several compilations only times can be added up."""
+    """Yield figures beyond their limits; in a sum of several compilations only times count."""
     alone = len(pair.before) == len(pair.now) == 1
     for name, limit in limits.items():
-        olds = [each.figures.get(name) for each in pair.before]
-        news = [each.entry.figures.get(name) for each in pair.now]
+        olds = [item.figures.get(name) for item in pair.before]
+        news = [item.entry.figures.get(name) for item in pair.now]
         if None in olds or None in news or not (alone or name == PROJECTED):
             continue
         old, new = sum(filter(None, olds)), sum(filter(None, news))
@@ -190,32 +189,33 @@ def _change(figure: str, before: float, now: float) -> str:
 
 
 def _names(pair: _Pair) -> str:
-    new = dict.fromkeys(each.entry.kernel for each in pair.now)
-    old = dict.fromkeys(each.kernel for each in pair.before)
+    new = dict.fromkeys(item.entry.kernel for item in pair.now)
+    old = dict.fromkeys(item.kernel for item in pair.before)
     named = ", ".join(new)
     return named if new.keys() == old.keys() else f"{named} in the place of {', '.join(old)}"
 
 
 def _cause(pair: _Pair, figure: str) -> SourceLocation | None:
-    """The changed line that has most of a figure; where none has changed, the one that grew most.
+    """Return the changed line with the largest share of a figure, else the line that grew most.
 
-    A changed line goes first: the assembler gives branches of inlined functions to later lines.
+    Changed lines have priority because the assembler attributes branches of inlined functions to
+    later lines.
     """
-    before = _sums(each.by_text(figure) for each in pair.before)
-    now = _sums(each.entry.by_text(figure) for each in pair.now)
-    at = _sums(each.lines.get(figure, each.instructions) for each in pair.now)
+    before = _sums(item.by_text(figure) for item in pair.before)
+    now = _sums(item.entry.by_text(figure) for item in pair.now)
+    shares = _sums(item.lines.get(figure, item.instructions) for item in pair.now)
 
     def weight(place: SourceLocation) -> tuple[bool, float, int]:
         text = text_of(place)
         changed = text not in before and now[text] > 0
         return changed, now[text] - before.get(text, 0), -place.line
 
-    return max(at, key=weight, default=None)
+    return max(shares, key=weight, default=None)
 
 
 def _sums(maps: Iterable[Mapping[_Item, float]]) -> dict[_Item, float]:
-    found: dict[_Item, float] = {}
-    for each in maps:
-        for key, value in each.items():
-            found[key] = found.get(key, 0) + value
-    return found
+    sums: dict[_Item, float] = {}
+    for values in maps:
+        for key, value in values.items():
+            sums[key] = sums.get(key, 0) + value
+    return sums

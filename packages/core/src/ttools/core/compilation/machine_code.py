@@ -1,7 +1,6 @@
-"""Instructions of NVIDIA's machine code, and its loops, read from a listing.
+"""Instructions and loops of NVIDIA machine code, read from a listing.
 
-A loop ends in a branch back. Where it counts by constants, the code says how often it runs. Must
-not know how long anything takes, nor what a launch does.
+A loop ends in a backward branch. If its counter has constant bounds, the trip count is known.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-#: Name of a file without folders, and number.
+#: File name without folders, and line number.
 from ttools.core.compilation.quoted import unescape_assembly
 
 Line = tuple[str, int]
@@ -24,20 +23,20 @@ _TARGET = re.compile(r"\((\.L_\w+)\)|(\.L_x_\d+)")
 _COMPARISON = re.compile(r"(U?P\d+), U?PT, ([-\w.]+), ([-\w.]+), U?PT")
 _NUMBER = re.compile(r"-?0x[0-9a-f]+")
 _BYTES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
-_MOST_TURNS = 1 << 24
-#: What sets a predicate by a value in floating point.
+_MOST_ITERATIONS = 1 << 24
+#: Instructions that set a predicate by a floating-point comparison.
 _FLOAT_TESTS = ("FSETP", "DSETP", "HSETP2", "FCHK")
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One of them.
+    """One machine instruction.
 
     Attributes:
-        opcode: with its modifiers, `LDG.E.128`.
-        operands: as they are printed.
-        guard: the predicate that it depends on, `!P0`; empty if there is none.
-        rare: whether it is of a detour that a function of a library makes for extreme values.
+        opcode: Mnemonic with modifiers, such as `LDG.E.128`.
+        operands: Text of the operands, as printed.
+        guard: The predicate that controls execution, such as `!P0`; empty if there is none.
+        rare: True on the slow path of a library function for extreme values.
     """
 
     opcode: str
@@ -48,12 +47,12 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """The opcode without modifiers."""
+        """Return the opcode without modifiers."""
         return self.opcode.partition(".")[0]
 
     @property
     def bytes(self) -> int:
-        """That a thread moves by it, if it moves any."""
+        """Return the bytes that the instruction moves per thread, if it moves any."""
         if self.name in ("LDSM", "STSM"):
             return 4 * int(self.opcode[-1]) if self.opcode[-2] == "." else 4
         sizes = (_BYTES[part] for part in self.opcode.split(".")[1:] if part in _BYTES)
@@ -62,10 +61,10 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """Instructions `first` to `last`, the branch back.
+    """The instructions `first` to `last`, where the last one is the backward branch.
 
     Attributes:
-        parent: the loop around it, by number.
+        parent: Index of the enclosing loop.
     """
 
     first: int
@@ -75,10 +74,10 @@ class Loop:
 
 @dataclass(frozen=True)
 class MachineCode:
-    """A kernel's instructions, and their loops, inner ones first.
+    """A kernel's instructions and loops, inner loops first.
 
     Attributes:
-        inner: the innermost loop of each instruction, by number.
+        inner: Index of the innermost loop of each instruction.
     """
 
     instructions: Sequence[Instruction]
@@ -86,22 +85,26 @@ class MachineCode:
     inner: Sequence[int | None] = field(default=())
 
     def body(self, number: int | None) -> Iterator[tuple[int, Instruction]]:
-        """Places and instructions of a loop without its inner loops; of no loop by None."""
+        """Yield indices and instructions of a loop without its inner loops; None means outside
+        loops.
+        """
         for at, instruction in enumerate(self.instructions):
             if self.inner[at] == number:
                 yield at, instruction
 
 
 def read_machine_code(listing: str) -> MachineCode:
-    """The machine code in a listing of `nvdisasm` with lines."""
+    """Parse a listing of `nvdisasm` with source lines."""
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
     line: Line | None = None
     for text in listing.splitlines():
-        if found := _INSTRUCTION.match(text):
-            # `@!PT` pads: it is never executed.
-            if found[1] != "!PT" and found[2] != "NOP":
-                instructions.append(Instruction(found[2], found[3], found[1] or "", line))
+        if instruction := _INSTRUCTION.match(text):
+            # Instructions with `@!PT` never execute; they are padding.
+            if instruction[1] != "!PT" and instruction[2] != "NOP":
+                instructions.append(
+                    Instruction(instruction[2], instruction[3], instruction[1] or "", line)
+                )
         elif place := _PLACE.search(text):
             line = unescape_assembly(place[1]).rpartition("/")[2], int(place[2])
         elif label := _LABEL.match(text):
@@ -118,30 +121,30 @@ def read_machine_code(listing: str) -> MachineCode:
 
 
 def _target(instruction: Instruction, labels: Mapping[str, int]) -> int | None:
-    """Where a branch goes."""
-    found = _TARGET.search(instruction.operands) if instruction.name == "BRA" else None
-    return labels.get(found[1] or found[2]) if found else None
+    """Return the index that a branch jumps to, or None."""
+    label = _TARGET.search(instruction.operands) if instruction.name == "BRA" else None
+    return labels.get(label[1] or label[2]) if label else None
 
 
 def _detours(
     instructions: Sequence[Instruction], labels: Mapping[str, int]
 ) -> Iterator[tuple[int, int]]:
-    """What a branch skips by a value in floating point, if it calls, loops or uses local memory."""
+    """Yield slow paths: code that a floating-point test skips and that calls, loops or spills."""
     for at, instruction in enumerate(instructions):
         target = _target(instruction, labels)
         if not instruction.guard or target is None or target <= at + 1:
             continue
-        tested = instruction.guard.lstrip("!")
-        setter = next((e for e in reversed(instructions[:at]) if _sets(e, tested)), None)
+        predicate = instruction.guard.lstrip("!")
+        setter = next((e for e in reversed(instructions[:at]) if _sets(e, predicate)), None)
         if setter is None or setter.name not in _FLOAT_TESTS:
             continue
         skipped = range(at + 1, target)
-        if any(_is_odd(instructions[each], each, labels) for each in skipped):
+        if any(_is_odd(instructions[index], index, labels) for index in skipped):
             yield at + 1, target
 
 
 def _sets(instruction: Instruction, predicate: str) -> bool:
-    return predicate in [each.strip() for each in instruction.operands.split(",")[:2]]
+    return predicate in [operand.strip() for operand in instruction.operands.split(",")[:2]]
 
 
 def _is_odd(instruction: Instruction, at: int, labels: Mapping[str, int]) -> bool:
@@ -156,23 +159,23 @@ def _loops(instructions: Sequence[Instruction], labels: Mapping[str, int]) -> li
         first = _target(instruction, labels)
         if first is not None and first < at:
             ends[first] = max(at, ends.get(first, 0))
-    spans = sorted(ends.items(), key=lambda each: each[1] - each[0])
-    found = []
+    spans = sorted(ends.items(), key=lambda span: span[1] - span[0])
+    loops = []
     for number, (first, last) in enumerate(spans):
-        around = (
+        enclosing = (
             other
             for other in range(number + 1, len(spans))
             if spans[other][0] <= first and last <= spans[other][1]
         )
-        found.append(Loop(first, last, next(around, None)))
-    return found
+        loops.append(Loop(first, last, next(enclosing, None)))
+    return loops
 
 
 _UNIFORM = re.compile(r"\bUP\d\b")
 
 
-def constant_turns(code: MachineCode, loop: Loop) -> float | None:
-    """How often a loop runs whose counter begins, steps and ends at numbers in the code."""
+def constant_trip_count(code: MachineCode, loop: Loop) -> float | None:
+    """Return the trip count of a loop whose counter has constant start, step and end, else None."""
     body = code.instructions[loop.first : loop.last + 1]
     guard = body[-1].guard.lstrip("!")
     for compared in reversed(body):
@@ -181,27 +184,27 @@ def constant_turns(code: MachineCode, loop: Loop) -> float | None:
         if compared.name == "PLOP3" and (uniform := _UNIFORM.search(compared.operands)):
             guard = uniform[0]  # is handed on
             continue
-        found = _COMPARISON.match(compared.operands)
-        if not compared.opcode.startswith(("ISETP", "UISETP")) or not found:
+        comparison = _COMPARISON.match(compared.operands)
+        if not compared.opcode.startswith(("ISETP", "UISETP")) or not comparison:
             if guard:
                 return None
             continue
-        if guard and found[1] != guard:
+        if guard and comparison[1] != guard:
             return None
-        counter, bound = (operand.replace(".reuse", "") for operand in found.groups()[1:])
+        counter, bound = (operand.replace(".reuse", "") for operand in comparison.groups()[1:])
         if _number(counter) is not None:
             counter, bound = bound, counter
         end, step = _number(bound), _step(body, counter)
         begin = _begin(code.instructions[: loop.first], counter)
         if end is None or not step or begin is None:
             return None
-        turns = (end - begin) / step
-        return turns if 1 <= turns < _MOST_TURNS else None
+        trip_count = (end - begin) / step
+        return trip_count if 1 <= trip_count < _MOST_ITERATIONS else None
     return None
 
 
 def _predicates(instruction: Instruction) -> tuple[str, ...]:
-    """Those that it may write: of its first two operands."""
+    """Return the predicates that an instruction may write: among its first two operands."""
     return tuple(operand.strip() for operand in instruction.operands.split(",")[:2])
 
 
@@ -213,18 +216,21 @@ def _number(text: str) -> int | None:
 
 def _step(body: Sequence[Instruction], counter: str) -> int | None:
     pattern = re.compile(rf"{counter}, {counter}(?:\.reuse)?, (-?0x[0-9a-f]+)")
-    for each in body:
-        found = pattern.match(each.operands)
-        if found and each.name in ("IADD3", "UIADD3", "VIADD"):
-            return int(found[1], 16)
+    for instruction in body:
+        match = pattern.match(instruction.operands)
+        if match and instruction.name in ("IADD3", "UIADD3", "VIADD"):
+            return int(match[1], 16)
     return None
 
 
 def _begin(before: Sequence[Instruction], counter: str) -> int | None:
-    for each in reversed(before):
-        operands = [operand.strip() for operand in each.operands.split(",")]
+    for instruction in reversed(before):
+        operands = [operand.strip() for operand in instruction.operands.split(",")]
         if operands[0] == counter:
-            move = each.name in ("MOV", "UMOV", "MOV32I", "CS2R") or each.opcode == "IMAD.MOV.U32"
+            move = (
+                instruction.name in ("MOV", "UMOV", "MOV32I", "CS2R")
+                or instruction.opcode == "IMAD.MOV.U32"
+            )
             value = operands[1].replace("SRZ", "RZ") if len(operands) == 2 else operands[-1]
             return _number(value) if move else None
     return None

@@ -1,4 +1,4 @@
-"""Decodes the strings of MLIR, LLVM IR and PTX, whose printers escape every byte beyond ASCII."""
+"""Decodes strings of MLIR, LLVM IR and PTX, whose printers escape every non-ASCII byte."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _NAMED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 
 
 def unescape(text: str) -> str:
-    r"""Decode what stands between the quotes of a string of MLIR or LLVM IR.
+    r"""Decode the content of a quoted string of MLIR or LLVM IR.
 
     Resolves `\0A`, `\C3\B6`, `\n`, `\t`, `\"` and `\\`. Bytes that are not UTF-8 become surrogates,
-    as in the names of files.
+    as in file names.
     """
     return _decoded(text, _HEXADECIMAL, 16)
 
 
 def unescape_assembly(text: str) -> str:
-    r"""Decode what stands between the quotes of a string of PTX or SASS: `\303\266`, `\"`."""
+    r"""Decode the content of a quoted string of PTX or SASS: `\303\266`, `\"`."""
     return _decoded(text, _OCTAL, 8)
 
 

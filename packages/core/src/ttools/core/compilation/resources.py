@@ -1,7 +1,7 @@
-"""What a compiled kernel takes of a multiprocessor, and how many blocks fit on one.
+"""Resources that a compiled kernel needs, and the resulting occupancy.
 
-Registers and stacks are the assembler's word, shared memory Triton's. Occupancy follows from the
-limits of the target. Must not know how any of it is shown.
+Registers and stacks are reported by the assembler, shared memory by Triton. Occupancy follows from
+the limits of the target.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Resources:
     """Static resources of a kernel.
 
     Attributes:
-        registers: of a thread; vector registers on AMD's.
-        spilled: Bytes of each thread that did not fit into registers.
-        spill_instructions: Instructions that move those; 0 where nothing is spilled.
-        local: Bytes of local memory of each thread: what is spilled, and arrays that the code
-            indexes, such as the one in the argument reduction of `sin` and `cos`.
-        shared: bytes of shared memory of a block.
-        warps: of a block.
-        threads: of a block.
+        registers: Registers per thread; on AMD, vector registers.
+        spilled: Bytes per thread that did not fit into registers.
+        spill_instructions: Number of instructions that move spilled values.
+        local: Bytes of local memory per thread: spilled values, and arrays that the code indexes,
+            such as the one in the argument reduction of `sin` and `cos`.
+        shared: Bytes of shared memory per block.
+        warps: Number of warps per block.
+        threads: Number of threads per block.
     """
 
     registers: int
@@ -41,11 +41,11 @@ class Resources:
     threads: int
 
     def needs(self, *, cluster: int | None = None, tensor_memory: int | None = None) -> GpuNeeds:
-        """Return what a launch of the kernel needs, for the table of launch rules.
+        """Return the requirements of a launch, for the table of launch rules.
 
         Args:
-            cluster: Blocks of a cluster.
-            tensor_memory: Columns of tensor memory.
+            cluster: Number of blocks in a cluster.
+            tensor_memory: Number of tensor memory columns.
         """
         return GpuNeeds(
             threads=self.threads,
@@ -58,14 +58,14 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class Occupancy:
-    """How full a multiprocessor can be with a kernel's blocks.
+    """The number of a kernel's blocks and warps that fit on a multiprocessor.
 
     Attributes:
-        blocks: resident at once; 0 if not even one fits.
-        warps: resident at once.
-        most_warps: that a multiprocessor holds.
-        limited_by: what allows the fewest blocks: `registers`, `shared memory`, `warps`, `blocks`.
-        allowed: blocks that each of these allows.
+        blocks: Resident blocks; 0 if not even one fits.
+        warps: Number of resident warps.
+        most_warps: The maximum number of resident warps for any kernel.
+        limited_by: The limiting resource: `registers`, `shared memory`, `warps` or `blocks`.
+        allowed: Number of blocks that each of these resources allows.
     """
 
     blocks: int
@@ -76,15 +76,15 @@ class Occupancy:
 
     @property
     def share(self) -> float:
-        """Share of the warps that a multiprocessor holds, 0 to 1."""
+        """Return the share of the multiprocessor's warps that are resident, 0 to 1."""
         return self.warps / self.most_warps
 
 
 def resources_of(compilation: Compilation) -> Resources:
-    """The resources of a compiled kernel.
+    """Return the resources of a compiled kernel.
 
     Raises:
-        TtoolsError: NVIDIA's binary tools are not there.
+        TtoolsError: NVIDIA's binary tools are missing.
     """
     metadata = compilation.metadata
     read = _nvidia if compilation.target.backend == "cuda" else _amd
@@ -103,7 +103,7 @@ def resources_of(compilation: Compilation) -> Resources:
 
 
 def threads_of(ptx: str, warps: int, target: Target) -> int:
-    """Threads of a block: warps that a specialised kernel adds for loads or products count too."""
+    """Return the threads per block, including warps that warp specialisation adds."""
     asked = re.search(r"\.(?:reqntid|maxntid) (\d+)", ptx)
     return int(asked[1]) if asked else warps * target.threads
 
@@ -114,24 +114,24 @@ def local_memory(usage: Mapping[str, int]) -> int:
 
 
 def spilled_bytes(local: int, ptx: str, moved: int | None = None) -> int:
-    """Return how much of a thread's local memory holds spilled registers.
+    """Return the bytes of a thread's local memory that hold spilled registers.
 
     The rest are arrays that the PTX declares. Triton 3.6 compiles the argument reduction of `sin`
     with such an array of 28 bytes, for which ptxas reserves 32.
 
     Args:
-        local: Bytes of local memory of a thread.
-        ptx: What was assembled.
-        moved: Bytes that spill stores and loads move, as ptxas says; None if that is unknown.
+        local: Bytes of local memory per thread.
+        ptx: The assembled PTX text.
+        moved: Bytes that spill stores and loads move according to ptxas; None if unknown.
     """
     if not local or moved == 0:
         return 0
     arrays = sum(-(-int(size) // _FRAME_UNIT) * _FRAME_UNIT for size in _LOCAL_ARRAY.findall(ptx))
-    # ptxas keeps some arrays in registers; then all of the frame is spilled.
+    # If ptxas keeps the arrays in registers, the whole frame holds spilled values.
     return local if moved and local <= arrays else max(0, local - arrays)
 
 
-#: ptxas reserves local memory in multiples of so many bytes.
+#: ptxas reserves local memory in multiples of this number of bytes.
 _FRAME_UNIT = 16
 _LOCAL_ARRAY = re.compile(r"^\s*\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+\S+\[(\d+)\]", re.MULTILINE)
 
@@ -139,11 +139,11 @@ _LOCAL_ARRAY = re.compile(r"^\s*\.local\s+(?:\.align\s+\d+\s+)?\.b8\s+\S+\[(\d+)
 def _nvidia(compilation: Compilation) -> tuple[int, int, int, int]:
     usage = resource_usage(compilation.binary)
     local, ptx = local_memory(usage), compilation.texts["ptx"]
-    # Without local memory nothing is spilled, and the assembler and the disassembler take a second.
+    # Without local memory nothing is spilled, and the tools, which take a second, are not needed.
     moved = spill_traffic(compilation.assembled.output) if local else 0
     spilled = spilled_bytes(local, ptx, moved)
     moves = len(re.findall(r"\b(?:STL|LDL)\b", compilation.sass)) if spilled else 0
-    if moved:  # accesses to arrays are such instructions, too; one moves at least four bytes
+    if moved:  # STL and LDL also access arrays; each moves at least four bytes
         moves = min(moves, moved // 4)
     return usage.get("REG", 0), local, spilled, moves
 
@@ -152,18 +152,18 @@ def _amd(compilation: Compilation) -> tuple[int, int, int, int]:
     text = compilation.texts["amdgcn"]
 
     def number(name: str) -> int:
-        found = re.search(rf"\.{name}:\s+(\d+)", text)
-        return int(found[1]) if found else 0
+        match = re.search(rf"\.{name}:\s+(\d+)", text)
+        return int(match[1]) if match else 0
 
     local = number("private_segment_fixed_size")
-    # The compiler says how many registers it spilled; its local memory holds arrays, too.
+    # Local memory may hold only arrays; the spill counts tell whether registers were spilled.
     spilled = local if number("vgpr_spill_count") or number("sgpr_spill_count") else 0
     moves = len(re.findall(r"\bscratch_(?:load|store)", text)) if spilled else 0
     return number("vgpr_count"), local, spilled, moves
 
 
 def occupancy(resources: Resources, limits: Limits) -> Occupancy:
-    """How many blocks of a kernel fit on one multiprocessor."""
+    """Compute how many blocks of a kernel fit on one multiprocessor."""
     warps = resources.warps
     per_warp = resources.registers * resources.threads // max(1, warps)
     per_warp = -(-per_warp // limits.register_unit) * limits.register_unit
@@ -179,7 +179,7 @@ def occupancy(resources: Resources, limits: Limits) -> Occupancy:
     if resources.shared > limits.shared_per_block:
         allowed["shared memory"] = 0
     blocks = min(allowed.values())
-    # Of equals the one named last: warps and blocks are no fault of the kernel's.
+    # Among equal limits, prefer warps and blocks, which the kernel cannot improve.
     limited_by = [name for name, count in allowed.items() if count == blocks][-1]
     return Occupancy(
         blocks=blocks,

@@ -1,10 +1,10 @@
-"""How many turns shared memory needs for each access of a warp, by the addresses of its lanes.
+"""Wavefronts of shared-memory accesses, from the addresses of a warp's lanes.
 
-Shared memory has 32 banks of four bytes; lanes that access different words of one bank wait for
-each other. Addresses follow from the thread's number, so the integer instructions of the machine
-code are carried out for the lanes of the first warp, each once, in their order. What comes from
-memory, parameters or the program's place is unknown, and so is what follows from it; a program
-adds no more to all lanes than a multiple of the banks. Must not know how long a turn takes.
+Shared memory has 32 banks of four bytes; lanes that access different words in one bank are served
+in successive wavefronts. Addresses depend on the thread's number, so the integer instructions of
+the machine code are evaluated for the lanes of the first warp, each once, in order. Values from
+memory, parameters or the program id are unknown, as is everything derived from them; they are
+assumed to add the same multiple of the banks' width to all lanes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ttools.core.compilation.machine_code import Instruction, MachineCode
 
-#: A value of each lane, modulo 2^32; None where it is unknown.
+#: A value per lane, modulo 2^32; None if it is unknown.
 Lanes = NDArray[np.int64] | None
 
 _LANES = np.arange(32, dtype=np.int64)
@@ -30,67 +30,71 @@ _SPECIAL = {"SR_TID.X": _LANES, "SR_LANEID": _LANES, "SRZ": _ZERO, "SR_CgaCtaId"
 _SPECIAL |= {"SR_TID.Y": _ZERO, "SR_TID.Z": _ZERO}
 
 
-def bank_turns(code: MachineCode) -> dict[int, float]:
-    """Turns of the accesses to shared memory, by the place of the instruction."""
+def shared_wavefronts(code: MachineCode) -> dict[int, float]:
+    """Return the wavefronts of each access to shared memory, by index of the instruction."""
     machine = _Machine()
-    found = {}
+    wavefronts = {}
     for at, instruction in enumerate(code.instructions):
         if instruction.name in _ACCESSES:
-            found[at] = _turns(instruction, machine)
+            wavefronts[at] = _wavefronts_of(instruction, machine)
         machine.step(instruction)
-    return found
+    return wavefronts
 
 
-def least_turns(instruction: Instruction) -> float:
-    """Turns of an access of all lanes that lets no lane wait for another."""
+def least_wavefronts(instruction: Instruction) -> float:
+    """Return the wavefronts of an access by all lanes without bank conflicts."""
     if instruction.name in ("LDSM", "STSM"):
         return float(instruction.bytes // 4)
     return max(1.0, instruction.bytes / _BANK)
 
 
-def _turns(instruction: Instruction, machine: _Machine) -> float:
+def _wavefronts_of(instruction: Instruction, machine: _Machine) -> float:
     match = _ADDRESS.search(instruction.operands)
     size = instruction.bytes
     if instruction.name in ("LDSM", "STSM"):
-        return _matrix_turns(machine.address(match[1]) if match else None, size // 4)
+        return _matrix_wavefronts(machine.address(match[1]) if match else None, size // 4)
     addresses = machine.address(match[1]) if match else None
     active = machine.active(instruction)
     if addresses is None:
-        return least_turns(instruction)
+        return least_wavefronts(instruction)
     lanes = 8 if size == 16 else 32
     groups = addresses.reshape(-1, lanes), active.reshape(-1, lanes)
-    return max(1.0, sum(_waits(*each, size) for each in zip(*groups, strict=True)))
+    return max(1.0, sum(_bank_conflicts(*group, size) for group in zip(*groups, strict=True)))
 
 
-def _matrix_turns(addresses: Lanes, matrices: int) -> float:
-    """Eight lanes give the addresses of a matrix's rows, of 16 bytes each."""
+def _matrix_wavefronts(addresses: Lanes, matrices: int) -> float:
+    """Return the wavefronts of LDSM or STSM, where eight lanes address 16-byte rows of a matrix."""
     if addresses is None:
         return float(matrices)
     rows = addresses[: 8 * matrices].reshape(-1, 8)
-    return sum(_waits(each, np.ones(8, bool), 16) for each in rows)
+    return sum(
+        _bank_conflicts(addresses_of_rows, np.ones(8, bool), 16) for addresses_of_rows in rows
+    )
 
 
-def _waits(addresses: NDArray[np.int64], active: NDArray[np.bool_], size: int) -> float:
-    """The most distinct words that any bank is asked for."""
+def _bank_conflicts(addresses: NDArray[np.int64], active: NDArray[np.bool_], size: int) -> float:
+    """Return the largest number of distinct words requested from one bank."""
     first = addresses[active] // _BANK
     words = np.unique(first[:, None] + np.arange(max(1, size // _BANK)))
     return float(np.bincount(words % _BANKS).max()) if len(words) else 0.0
 
 
 class _Machine:
-    """Registers and predicates of a warp."""
+    """The known registers and predicates of a warp."""
 
     def __init__(self) -> None:
         self._registers: dict[str, Lanes] = {}
         self._predicates: dict[str, NDArray[np.bool_] | None] = {}
 
     def active(self, instruction: Instruction) -> NDArray[np.bool_]:
-        """The lanes that execute an instruction; all where that is unknown."""
-        found = self.predicate(instruction.guard) if instruction.guard else None
-        return np.ones(32, bool) if found is None else found
+        """Return the lanes that execute an instruction; all lanes if that is unknown."""
+        lanes = self.predicate(instruction.guard) if instruction.guard else None
+        return np.ones(32, bool) if lanes is None else lanes
 
     def address(self, text: str) -> Lanes:
-        """The sum in brackets: `R3+UR4+0x10`, `R3.X4`; what is unknown and uniform counts as 0."""
+        """Return the sum in brackets, such as `R3+UR4+0x10` or `R3.X4`; unknown uniform terms count
+        as 0.
+        """
         total = _ZERO
         for term in text.replace("+-", "+~").split("+"):
             register, _, scale = term.partition(".X")
@@ -108,11 +112,11 @@ class _Machine:
     def value(self, text: str) -> Lanes:
         text = text.strip().removesuffix(".reuse")
         if text.startswith("-"):
-            own = self.value(text[1:])
-            return None if own is None else -own & _WORD
+            value = self.value(text[1:])
+            return None if value is None else -value & _WORD
         if text.startswith("~"):
-            own = self.value(text[1:])
-            return None if own is None else ~own & _WORD
+            value = self.value(text[1:])
+            return None if value is None else ~value & _WORD
         if text in ("RZ", "URZ"):
             return _ZERO
         if text.startswith("0x"):
@@ -120,13 +124,13 @@ class _Machine:
         return self._registers.get(text)
 
     def predicate(self, text: str) -> NDArray[np.bool_] | None:
-        """A predicate's value; None where it is unknown."""
+        """Return a predicate's value; None if it is unknown."""
         name = text.strip().removeprefix("!")
-        own = np.ones(32, bool) if name in ("PT", "UPT") else self._predicates.get(name)
-        return own if own is None or not text.strip().startswith("!") else ~own
+        value = np.ones(32, bool) if name in ("PT", "UPT") else self._predicates.get(name)
+        return value if value is None or not text.strip().startswith("!") else ~value
 
     def step(self, instruction: Instruction) -> None:
-        operands = [each.strip() for each in instruction.operands.split(",")]
+        operands = [operand.strip() for operand in instruction.operands.split(",")]
         kind = instruction.opcode.removeprefix("U").split(".")
         if kind[0] == "ISETP":
             self._compare(kind, operands)
@@ -134,47 +138,55 @@ class _Machine:
         if kind[0] == "R2P":
             self._spread(operands)
             return
-        places = [n for n, each in enumerate(operands) if re.fullmatch(r"U?R\d+|U?P\d|U?PT", each)]
+        places = [
+            n for n, operand in enumerate(operands) if re.fullmatch(r"U?R\d+|U?P\d|U?PT", operand)
+        ]
         for name in operands[:2]:
             if re.fullmatch(r"U?P\d", name):
                 self._predicates[name] = None
-        at = next((n for n in places if operands[n][-1].isdigit() and "P" not in operands[n]), None)
-        if at is None or at > 1 or kind[0] in _STORES:
+        target = next(
+            (n for n in places if operands[n][-1].isdigit() and "P" not in operands[n]), None
+        )
+        if target is None or target > 1 or kind[0] in _STORES:
             return
-        sources = [each for each in operands[at + 1 :] if not re.fullmatch(r"!?U?P(T|\d)", each)]
+        sources = [
+            operand
+            for operand in operands[target + 1 :]
+            if not re.fullmatch(r"!?U?P(T|\d)", operand)
+        ]
         rule = _RULES.get(kind[0])
         result = rule(self, kind, sources, operands) if rule else None
         guard = self.predicate(instruction.guard) if instruction.guard else None
-        before = self._registers.get(operands[at])
-        if guard is not None and before is not None and result is not None:
-            result = np.where(guard, result, before)
-        self._registers[operands[at]] = None if result is None else result & _WORD
-        number = re.search(r"\d+", operands[at])
+        old = self._registers.get(operands[target])
+        if guard is not None and old is not None and result is not None:
+            result = np.where(guard, result, old)
+        self._registers[operands[target]] = None if result is None else result & _WORD
+        number = re.search(r"\d+", operands[target])
         assert number is not None
         for more in range(1, _width(instruction)):
-            name = f"{operands[at][: number.start()]}{int(number[0]) + more}"
+            name = f"{operands[target][: number.start()]}{int(number[0]) + more}"
             self._registers[name] = _ZERO if kind[0] == "CS2R" else None
 
     def _compare(self, kind: list[str], operands: list[str]) -> None:
         one, other = self.value(operands[2]), self.value(operands[3])
         third = self.predicate(operands[4])
-        found = None
+        result = None
         if one is not None and other is not None and third is not None and "EX" not in kind:
             if "U32" not in kind:
                 one, other = _signed(one), _signed(other)
             compared = _COMPARISONS[kind[1]](one, other)
-            join = next((each for each in kind if each in _JOINS), "AND")
-            found = _JOINS[join](compared, third)
-        self._predicates[operands[0]] = found
+            join = next((part for part in kind if part in _JOINS), "AND")
+            result = _JOINS[join](compared, third)
+        self._predicates[operands[0]] = result
         if operands[1] not in ("PT", "UPT"):
-            self._predicates[operands[1]] = None if found is None else ~found
+            self._predicates[operands[1]] = None if result is None else ~result
 
     def _spread(self, operands: list[str]) -> None:
         value, mask = self.value(operands[1]), int(operands[2], 16)
         for bit in range(7):
             if mask >> bit & 1:
-                own = None if value is None else (value >> bit & 1).astype(bool)
-                self._predicates[f"P{bit}"] = own
+                bits = None if value is None else (value >> bit & 1).astype(bool)
+                self._predicates[f"P{bit}"] = bits
 
 
 def _signed(value: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -199,15 +211,15 @@ _Rule = Callable[[_Machine, list[str], list[str], list[str]], Lanes]
 
 
 def _width(instruction: Instruction) -> int:
-    """Registers that an instruction writes."""
+    """Return the number of registers that an instruction writes."""
     if instruction.opcode.startswith(("IMAD.WIDE", "CS2R", "UIMAD.WIDE")):
         return 1 if ".32" in instruction.opcode else 2
     return max(1, instruction.bytes // 4) if instruction.name in ("LDG", "LDS", "LDSM") else 1
 
 
-def _known(values: list[Lanes]) -> list[NDArray[np.int64]] | None:
-    found = [each for each in values if each is not None]
-    return found if len(found) == len(values) else None
+def _all_known(values: list[Lanes]) -> list[NDArray[np.int64]] | None:
+    lanes = [value for value in values if value is not None]
+    return lanes if len(lanes) == len(values) else None
 
 
 def _move(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
@@ -219,12 +231,12 @@ def _special(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> 
 
 
 def _sum(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
-    values = _known([m.value(each) for each in sources])
+    values = _all_known([m.value(source) for source in sources])
     return None if values is None or "X" in kind else np.sum(values, axis=0)
 
 
 def _product(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
-    values = _known([m.value(each) for each in sources])
+    values = _all_known([m.value(source) for source in sources])
     if values is None or "HI" in kind or "X" in kind:
         return None
     return values[0] * values[1] + values[2]
@@ -233,7 +245,7 @@ def _product(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> 
 def _shifted_sum(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
     if "X" in kind:
         return None
-    values, shift = _known([m.value(each) for each in sources[:-1]]), int(sources[-1], 16)
+    values, shift = _all_known([m.value(source) for source in sources[:-1]]), int(sources[-1], 16)
     if values is None:
         return None
     if "HI" in kind:
@@ -242,27 +254,27 @@ def _shifted_sum(m: _Machine, kind: list[str], sources: list[str], _: list[str])
 
 
 def _shift(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
-    values = _known([m.value(each) for each in sources])
+    values = _all_known([m.value(source) for source in sources])
     if values is None or "W" in kind or "U64" in kind or "S64" in kind:
         return None
     if kind[1] == "L":
         return values[0] << np.minimum(values[1], 32) if "HI" not in kind else None
-    own = values[2] if "HI" in kind else values[0]
-    return (_signed(own) if "S32" in kind else own) >> np.minimum(values[1], 32)
+    value = values[2] if "HI" in kind else values[0]
+    return (_signed(value) if "S32" in kind else value) >> np.minimum(values[1], 32)
 
 
 def _logic(m: _Machine, kind: list[str], sources: list[str], operands: list[str]) -> Lanes:
-    values = [m.value(each) for each in sources[:3]]
+    values = [m.value(source) for source in sources[:3]]
     table = int(sources[3], 16)
     result = _ZERO
     for row in range(8):
         if not table >> row & 1:
             continue
         part = _ZERO + _WORD
-        for own, bit in zip(values, (4, 2, 1), strict=True):
-            if own is None:
+        for value, bit in zip(values, (4, 2, 1), strict=True):
+            if value is None:
                 return None
-            part = part & (own if row & bit else ~own)
+            part = part & (value if row & bit else ~value)
         result = result | part
     return result
 
@@ -286,7 +298,7 @@ def _extend(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> L
 
 
 def _bytes(m: _Machine, kind: list[str], sources: list[str], _: list[str]) -> Lanes:
-    one, picks, other = (m.value(each) for each in sources)
+    one, picks, other = (m.value(source) for source in sources)
     if one is None or picks is None or other is None:
         return None
     both, pick = one | (other << 32), int(picks[0])

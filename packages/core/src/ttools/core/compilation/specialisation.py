@@ -1,7 +1,4 @@
-"""Why a kernel was compiled again: which argument differs from what it was compiled for before.
-
-Owns the record of compilations that a script causes. Must not know targets.
-"""
+"""Reasons why a kernel was compiled again: which arguments differ from earlier launches."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ from ttools.core.launch_path import INDUCTOR, observe
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 
-#: Options of a launch that a compilation depends on, as Triton's hook tells them.
+#: Launch options that affect the compilation, as named by Triton's hook.
 _OPTIONS = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What one parameter or option was compiled for before, and is now."""
+    """A parameter or option with its earlier and its present specialisation."""
 
     name: str
     before: str
@@ -34,7 +31,7 @@ class Change:
 
 
 def changes(before: KernelSource, now: KernelSource) -> list[Change]:
-    """How one specialisation of a kernel differs from another."""
+    """Return the differences between two specialisations of a kernel."""
     pairs = [
         *_pairs(before.parameters(), now.parameters()),
         *_pairs(dict(before.options), dict(now.options)),
@@ -48,54 +45,53 @@ def _pairs(before: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, A
 
 
 def reason(earlier: Sequence[KernelSource], now: KernelSource) -> list[Change]:
-    """Why a kernel is compiled again: the fewest changes from any specialisation of it before.
+    """Return the smallest set of changes from any earlier specialisation of the kernel.
 
-    Returns:
-        Nothing for its first compilation.
+    It is empty for the first compilation.
     """
-    same = [each for each in earlier if each.function is now.function]
-    return min((changes(each, now) for each in same), key=len, default=[])
+    same = [source for source in earlier if source.function is now.function]
+    return min((changes(source, now) for source in same), key=len, default=[])
 
 
 @contextmanager
 def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
-    """Collects the specialisations that Triton compiles or loads in its context, in order.
+    """Collect the specialisations that Triton compiles or loads in the `with` block, in order.
 
     Args:
-        names: of the kernels wanted; all by default.
+        names: Names of the kernels to collect; empty for all.
     """
     from triton import knobs
 
-    found: list[KernelSource] = []
+    sources: list[KernelSource] = []
     lock = threading.Lock()
-    known: set[tuple[object, ...]] = set()
+    keys: set[tuple[object, ...]] = set()
 
     def noting(following: Callable[..., Any] | None) -> Callable[..., Any]:
-        def hook(**given: Any) -> Any:
-            note(given)
-            return following(**given) if following else None
+        def hook(**fields: Any) -> Any:
+            note(fields)
+            return following(**fields) if following else None
 
         return hook
 
-    def note(given: dict[str, Any]) -> None:
-        keep(given["fn"].jit_function, given["compile"])
+    def note(fields: dict[str, Any]) -> None:
+        keep(fields["fn"].jit_function, fields["compile"])
 
-    def compiled(tuner: Any, args: tuple[Any, ...], given: dict[str, Any], result: Any) -> None:
+    def compiled(tuner: Any, args: tuple[Any, ...], fields: dict[str, Any], result: Any) -> None:
         keep(inductor.jit_function(tuner), inductor.compiled_for(tuner))
 
-    def keep(function: Any, given: dict[str, Any]) -> None:
-        source = _source(function, given)
+    def keep(function: Any, fields: dict[str, Any]) -> None:
+        source = _source(function, fields)
         key = (function, repr(source.signature), repr(source.constants), repr(source.hints))
         with lock:
-            new = (*key, repr(source.options)) not in known
-            known.add((*key, repr(source.options)))
+            new = (*key, repr(source.options)) not in keys
+            keys.add((*key, repr(source.options)))
             if new and (not names or source.name in names):
-                found.append(source)
+                sources.append(source)
 
     with Patches() as patches:
         patches.wrap(knobs.runtime, "jit_cache_hook", noting)
         observe(patches, INDUCTOR, after=compiled)
-        yield found
+        yield sources
 
 
 def _source(function: Any, given: dict[str, Any]) -> KernelSource:

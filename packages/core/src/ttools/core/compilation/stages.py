@@ -1,7 +1,4 @@
-"""Compiles a kernel for a target and keeps the text of every stage.
-
-Owns the names of stages and the call of Triton's compiler. Must not know what is read off a stage.
-"""
+"""Compilation of a kernel for a target, with the text of every stage."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from ttools.core.gpus.targets import Target
 from ttools.core.once import computed_once
 from ttools.core.triton_versions import AllocatedMemory, allocate_memory, assembler_output
 
-#: Stages by backend, in the order of compilation; the last is the disassembled binary.
+#: Stages by backend, in the order of compilation.
 STAGES: dict[str, tuple[str, ...]] = {
     "cuda": ("ast", "ttir", "ttgir", "llir", "ptx", "sass"),
     "hip": ("ast", "ttir", "ttgir", "llir", "amdgcn"),
@@ -36,11 +33,11 @@ class CompilationError(TtoolsError):
 
 
 class Assembled(NamedTuple):
-    """What NVIDIA's assembler makes of PTX.
+    """The result of NVIDIA's assembler.
 
     Attributes:
-        binary: The cubin.
-        output: What ptxas printed, with the bytes that it spills.
+        binary: Content of the cubin file.
+        output: Messages of ptxas, which include the spilled bytes.
     """
 
     binary: bytes
@@ -52,9 +49,9 @@ class Compilation:
     """A kernel compiled for a target.
 
     Attributes:
-        texts: of Triton's own stages, by name.
-        assemble: Assembles PTX whose lines are repaired, see `repaired`.
-        metadata: of Triton's compiler: shared, num_warps, …
+        texts: Texts of Triton's own stages, by name.
+        assemble: Assembles the PTX with corrected line numbers, see `repaired`.
+        metadata: Data from Triton's compiler: shared, num_warps, …
     """
 
     source: KernelSource
@@ -66,7 +63,7 @@ class Compilation:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages there are, in order; a file has no AST."""
+        """Return the available stages, in order; a TTIR file has no AST."""
         return tuple(
             name
             for name in STAGES[self.target.backend]
@@ -74,10 +71,10 @@ class Compilation:
         )
 
     def text(self, stage: str) -> str:
-        """The text of a stage.
+        """Return the text of a stage.
 
         Raises:
-            UsageError: this compilation has no such stage.
+            UsageError: This compilation has no such stage.
         """
         if stage not in self.stages:
             raise UsageError(
@@ -89,19 +86,19 @@ class Compilation:
 
     @computed_once
     def assembled(self) -> Assembled:
-        """The same kernel, assembled from PTX whose lines are repaired."""
+        """Return the kernel assembled from PTX with corrected line numbers."""
         return self.assemble()
 
     @computed_once
     def sass(self) -> str:
-        """The machine code of NVIDIA's, disassembled, with source lines."""
+        """Return NVIDIA machine code, disassembled, with source lines."""
         again = self.assembled.binary
-        # Lines are those of the repaired PTX, unless the assembler made other code of it.
+        # Prefer the binary with corrected lines, unless its code differs from the original's.
         return disassemble(again if same_code(again, self.binary) else self.binary)
 
     @cached_property
     def syntax_tree(self) -> str:
-        """Python's syntax tree, from which Triton makes the first IR, with the file's lines."""
+        """Return the Python syntax tree that Triton compiles, with line numbers of the file."""
         function = self.source.function.fn
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -110,16 +107,16 @@ class Compilation:
 
 
 def _dump(node: ast.AST, depth: int = 0) -> str:
-    """One node per line with its line number; leaves beside their parents."""
+    """Format one node per line with its line number; leaves are written inside their parents."""
     pad = "  " * depth
     note = f"  # line {node.lineno}" if isinstance(node, (ast.stmt, ast.expr)) else ""
     simple, nested = [], []
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.AST) and next(ast.iter_child_nodes(value), None) is not None:
             nested += [f"{pad}  {name}:", _dump(value, depth + 2)]
-        elif isinstance(value, list) and any(isinstance(each, ast.AST) for each in value):
+        elif isinstance(value, list) and any(isinstance(item, ast.AST) for item in value):
             nested.append(f"{pad}  {name}:")
-            nested += [_dump(each, depth + 2) for each in value]
+            nested += [_dump(item, depth + 2) for item in value]
         elif isinstance(value, ast.AST):
             simple.append(f"{name}={_leaf(value)}")
         elif value not in (None, []):
@@ -133,10 +130,10 @@ def _leaf(node: ast.AST) -> str:
 
 
 def compile_for(source: KernelSource, target: Target) -> Compilation:
-    """Compile a kernel for a GPU that need not be there.
+    """Compile a kernel for a GPU that need not be present.
 
-    What a launch on a GPU of the target has used is taken as it is: compiling it again would take
-    as long, and would not know all options of the launch.
+    A kernel that a launch on the same target has compiled is reused: compiling it again would take
+    as long and could miss options of the launch.
 
     Raises:
         CompilationError: Triton's compiler refuses the kernel.
@@ -148,7 +145,7 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
         compiled = _compiled_before(source, target)
         if compiled is None:
             compiled = triton.compile(source.compilable(), target=gpu, options=options)
-    known = backend.parse_options({}).__dict__
+    option_names = backend.parse_options({}).__dict__
     texts = {
         name: text
         for name in STAGES[target.backend]
@@ -160,27 +157,27 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
         texts["ptx"] = repaired(texts["ptx"])
 
     def assemble() -> Assembled:
-        parsed = backend.parse_options({name: metadata[name] for name in known})
-        with assembler_output() as found:
-            made = bytes(backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch))
-        return Assembled(made, "".join(found))
+        parsed = backend.parse_options({name: metadata[name] for name in option_names})
+        with assembler_output() as output:
+            cubin = bytes(backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch))
+        return Assembled(cubin, "".join(output))
 
     return Compilation(source, target, texts, binary, assemble, metadata)
 
 
 def _compiled_before(source: KernelSource, target: Target) -> Any:
-    """Return the kernel that a launch has used, if it is of the target and whole; else None."""
+    """Return the kernel from a launch if it is for the target and complete, else None."""
     compiled = source.compiled
-    made_for = getattr(getattr(compiled, "metadata", None), "target", None)
-    if compiled is None or made_for != target.gpu_target():
+    compiled_for = getattr(getattr(compiled, "metadata", None), "target", None)
+    if compiled is None or compiled_for != target.gpu_target():
         return None
-    wanted = {*STAGES[target.backend], _BINARIES[target.backend]} - {"ast", "sass"}
-    # TRITON_STORE_BINARY_ONLY=1 leaves the texts out.
-    return compiled if all(compiled.asm.get(name) is not None for name in wanted) else None
+    required = {*STAGES[target.backend], _BINARIES[target.backend]} - {"ast", "sass"}
+    # TRITON_STORE_BINARY_ONLY=1 omits the texts.
+    return compiled if all(compiled.asm.get(name) is not None for name in required) else None
 
 
 def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
-    """Compiles a kernel for a GPU until its memory is allocated: the same, several times faster.
+    """Compile a kernel up to memory allocation, which is several times faster than all stages.
 
     Raises:
         CompilationError: Triton's compiler refuses the kernel.
@@ -191,15 +188,15 @@ def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
 
 @contextmanager
 def _compiling(source: KernelSource, target: Target) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The backend, and the options that it knows; says what was compiled if that fails."""
+    """Yield the backend and the options it supports; add context to compilation errors."""
     from triton.compiler import make_backend
 
     with warnings.catch_warnings():
-        # 3.9 warns of a default that 3.10 will change; it is not what anybody inspects.
+        # Triton 3.9 warns of a default that 3.10 will change, which does not matter here.
         warnings.filterwarnings("ignore", message="TRITON_DEFAULT_FP_FUSION")
         backend = make_backend(target.gpu_target())
-        known = backend.parse_options({}).__dict__
-        options = {name: value for name, value in source.options.items() if name in known}
+        supported = backend.parse_options({}).__dict__
+        options = {name: value for name, value in source.options.items() if name in supported}
         try:
             yield backend, options
         except Exception as error:
@@ -214,16 +211,16 @@ def _reason(error: Exception) -> str:
 
 
 def read_stages(names: Sequence[str]) -> list[str]:
-    """Stages by name, in the order of compilation.
+    """Return the named stages in the order of compilation.
 
     Raises:
-        UsageError: naming the unknown one.
+        UsageError: A name is not that of a stage.
     """
-    known = list(dict.fromkeys(name for stages in STAGES.values() for name in stages))
+    all_stages = list(dict.fromkeys(name for stages in STAGES.values() for name in stages))
     for name in names:
-        if name not in known:
-            raise UsageError(f"there is no stage `{name}`; choose from {', '.join(known)}")
-    return [name for name in known if name in names]
+        if name not in all_stages:
+            raise UsageError(f"there is no stage `{name}`; choose from {', '.join(all_stages)}")
+    return [name for name in all_stages if name in names]
 
 
 _BEGIN, _END = re.compile(r"\s*// begin inline asm"), re.compile(r"\s*// end inline asm")
@@ -231,28 +228,28 @@ _LOC = re.compile(r"\s*\.loc\s")
 
 
 def repaired(ptx: str) -> str:
-    """PTX whose inline assembly is of the lines it is from; it differs in its `.loc` lines only.
+    """Return PTX with correct line numbers for inline assembly; only `.loc` lines differ.
 
-    Triton's accesses to global memory are inline assembly of several lines, for each of which LLVM
-    writes a `.loc` of its own and counts the source line up. Only the first is right.
+    Triton's accesses to global memory are inline assembly of several lines. LLVM writes a `.loc`
+    with an increasing source line for each of them, of which only the first is right.
     """
     return "".join(_kept(ptx))
 
 
 def _kept(ptx: str) -> Iterator[str]:
-    within, seen = False, False
+    in_assembly, has_location = False, False
     for line in ptx.splitlines(keepends=True):
         if _BEGIN.match(line):
-            within, seen = True, False
+            in_assembly, has_location = True, False
         elif _END.match(line):
-            within = False
-        elif within and _LOC.match(line):
-            if seen:
+            in_assembly = False
+        elif in_assembly and _LOC.match(line):
+            if has_location:
                 continue
-            seen = True
+            has_location = True
         yield line
 
 
 def same_code(one: bytes, other: bytes) -> bool:
-    """Return whether two cubins hold the same instructions, whatever lines they come from."""
+    """Return whether two cubins have the same instructions, ignoring line tables."""
     return code_sections(one) == code_sections(other)

@@ -1,1 +1,1 @@
-"""`--device-map cuda=cpu`: what torch and Proton answer while the CPU stands in for a GPU."""
+"""The device map `cuda=cpu`: torch, Triton and Proton work as if the CPU were a CUDA device."""

@@ -1,9 +1,8 @@
-"""One memory, two tensors: the CPU tensor that torch computes with, the CUDA one that scripts hold.
+"""Conversion between a mapped CUDA tensor and a CPU tensor with the same memory.
 
-A tensor of a mapped device is a real CUDA tensor of torch's, whose pointer is to the host's memory.
-DLPack makes either of the other: what it hands over says on which device it is. Neither copies, and
-each keeps the other's memory alive. Sparse tensors are made of their parts. Must not know what is
-computed.
+A tensor of a mapped device is a real CUDA tensor of torch whose pointer leads to host memory.
+DLPack converts either kind into the other, because its header states the device. Nothing is copied,
+and each tensor keeps the memory of the other alive. Sparse tensors are rebuilt from their parts.
 """
 
 from __future__ import annotations
@@ -21,16 +20,17 @@ from ttools.core.errors import UnsupportedError
 
 _DL_CPU, _DL_CUDA = 1, 2
 
-#: The memory of this process in words of eight bytes: an object of ctypes for one address takes
-#: longer to make than DLPack takes, and every operand and result has its device written.
+#: The memory of this process in words of eight bytes. One array for all addresses is used because
+#: the device field is written for every operand and result, and creating a ctypes object for each
+#: address would take longer than DLPack itself.
 _words = (ctypes.c_uint64 * (1 << 57)).from_address(0)
-#: The word of a capsule that has its pointer, behind the count of references and the type.
+#: Index of the word with a capsule's pointer, after the reference count and the type.
 _POINTER = 2
-#: The word of DLPack's `DLManagedTensor` that has the kind of its device and, above it, the number.
+#: Index of the word of a `DLManagedTensor` with device type (low half) and device number.
 _DEVICE = 1
 
 _STRIDED = torch.strided
-#: What the parts of a sparse tensor are called, behind which its values are.
+#: Names of the index tensors of sparse layouts; the values follow them.
 _PARTS = {
     torch.sparse_coo: ("_indices",),
     torch.sparse_csr: ("crow_indices", "col_indices"),
@@ -41,21 +41,21 @@ _PARTS = {
 
 
 def own_kernel(name: str, key: str = "CPU") -> Callable[..., Any]:
-    """The CPU's kernel itself, for tensors of any device where it only looks at sizes."""
+    """Return the CPU's kernel, callable with tensors of any device if it only reads sizes."""
     call = torch.library.get_kernel(name, key).call_boxed
     return partial(call, dispatch_keys(key))
 
 
 def dispatch_keys(key: str) -> Any:
-    """The set of one dispatch key."""
+    """Return the set of one dispatch key."""
     return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
 
 
 def check_capsules() -> None:
-    """Checks that capsules are laid out as this file takes them.
+    """Check that capsules have the memory layout that this module assumes.
 
     Raises:
-        LookupError: they are not.
+        LookupError: The layout is different.
     """
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = ctypes.c_void_p
@@ -66,19 +66,19 @@ def check_capsules() -> None:
         raise LookupError("this Python keeps capsules in another way")
 
 
-# Not the operators, of which a script may have kernels of its own for CUDA.
+# Kernels, not operators, for which a script may have registered kernels of its own for CUDA.
 _conjugated, _negated = own_kernel("aten::_conj"), own_kernel("aten::_neg_view")
 
 
 def to_cuda(tensor: torch.Tensor) -> Any:
-    """A tensor of `cuda:0` with the memory, shape and strides of a CPU tensor.
+    """Return a tensor of `cuda:0` with the memory, shape and strides of a CPU tensor.
 
     Raises:
-        UnsupportedError: tensors of its layout or type cannot be on a mapped device.
+        UnsupportedError: The layout or type is not supported on a mapped device.
     """
     if memory.is_mapped():
         return _with_device(tensor, _DL_CUDA)
-    # Made of tensors that outlived their map: not for DLPack to ask whether there is CUDA.
+    # The tensor outlived its map; DLPack must not initialise CUDA.
     hooks.ask_on_next_use(False)
     try:
         return _with_device(tensor, _DL_CUDA)
@@ -87,7 +87,7 @@ def to_cuda(tensor: torch.Tensor) -> Any:
 
 
 def to_host(tensor: torch.Tensor) -> Any:
-    """A CPU tensor with the memory, shape and strides of a mapped one."""
+    """Return a CPU tensor with the memory, shape and strides of a mapped one."""
     return _with_device(tensor, _DL_CPU)
 
 
@@ -110,13 +110,13 @@ def _with_device(tensor: Any, kind: int) -> Any:
 
 
 def _nested_with_device(tensor: Any, kind: int) -> Any:
-    """A nested tensor whose buffer shares memory with another's; its sizes are the CPU's."""
+    """Return a nested tensor that shares its buffer with another; its sizes are CPU tensors."""
     sizes, strides, offsets = (part(tensor) for part in _nested_parts())
     return _nested_view()(_with_device(_nested_values()(tensor), kind), sizes, strides, offsets)
 
 
 def copy_nested(tensor: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
-    """`_to_copy` of a nested tensor, to or from a mapped device or on it."""
+    """Implement `_to_copy` of a nested tensor to, from or on a mapped device."""
     sizes, strides, offsets = (part(tensor) for part in _nested_parts())
     buffer = _nested_values()(tensor).to(device=device, dtype=dtype, copy=True)
     return _nested_view()(buffer, sizes, strides, offsets)
@@ -139,7 +139,7 @@ def _nested_view() -> Callable[..., Any]:
 
 
 def _sparse_with_device(tensor: Any, kind: int) -> Any:
-    """A sparse tensor whose parts share memory with those of another."""
+    """Return a sparse tensor whose parts share memory with those of another."""
     names = _PARTS.get(tensor.layout)
     if names is None:
         raise UnsupportedError(f"tensors of layout {tensor.layout} on a mapped device")

@@ -1,8 +1,8 @@
 """A CUDA backend for torch whose memory is the host's.
 
-torch's C++ asks the backend of a tensor's device for kernels (`operators/registry.py`), a guard and
-hooks (`hooks.py`). Once put in place they stay until the process ends, so that tensors that a
-script has made stay usable. Must not know how scripts are run or what `torch.cuda` answers.
+torch's C++ code asks the backend of a tensor's device for kernels (`operators/registry.py`), a
+guard and hooks (`hooks.py`). Once installed, they stay until the process ends, so that existing
+tensors remain usable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 @cache
 def _refusal() -> UnsupportedError | None:
-    """Why there can be no backend; None if its hooks are in place."""
+    """Return why no backend can be installed; None if its hooks are in place."""
     if torch.cuda._initialized:
         return UnsupportedError(
             "a device map in a process that has used a GPU, whose tensors would be taken for the "
@@ -45,22 +45,22 @@ def _refusal() -> UnsupportedError | None:
 
 
 def prepare() -> None:
-    """Gives torch what it asks for before the first tensor is made, if it takes it."""
+    """Install the hooks before the first tensor is made, if torch accepts them."""
     with _lock:
         _refusal()
     hooks.ask_on_next_use(True)
 
 
 def end() -> None:
-    """Has torch say that it has no CUDA, if it has none, to those who name a device after a map."""
+    """Make torch report missing CUDA again to code that names a device after a map has ended."""
     hooks.ask_on_next_use(True)
 
 
 def install() -> None:
-    """Gives torch the backend; once in a process.
+    """Install the backend, once per process.
 
     Raises:
-        UnsupportedError: this build of torch takes none, or a GPU is in use already.
+        UnsupportedError: This build of torch accepts no backend, or a GPU is already in use.
     """
     with _lock:
         refusal = _refusal()
@@ -78,13 +78,13 @@ def _install_kernels() -> None:
     for library in libraries.values():
         hooks.keep(library)
     with warnings.catch_warnings():
-        # That a torch for CUDA has kernels of its own.
+        # torch with CUDA warns that its own kernels are overridden.
         warnings.filterwarnings("ignore", "Warning only once for all operators")
         for key, backend in BACKENDS.items():
             for name, kernel in kernels(key):
                 namespace, _, short = name.partition("::")
                 libraries[namespace].m.impl(short, backend, kernel)
-    # By the classes of libraries, whose tensors have others in them.
+    # For tensor subclasses of libraries that wrap other tensors.
     libraries["aten"].impl("_pin_memory", memory.pinned_copy, "CPU")
     libraries["aten"].impl("is_pinned", memory.is_pinned, "CPU")
     for key, backend in BACKENDS.items():
@@ -94,7 +94,7 @@ def _install_kernels() -> None:
 
 
 def _computed_by_name(key: str) -> Any:
-    """The kernel of all operators that have none of their own, such as those of other libraries."""
+    """Return a fallback kernel for operators without one, such as those of other libraries."""
     computed = cache(partial(computed_on_cpu, key=key))
 
     def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The device map of processes that a mapped one starts, or whose user asks for it.
+"""Installs the device map in child processes and where the environment asks for it.
 
-Both torch and Triton call `join_map` while they are imported: torch by the entry point
-`torch.backends`, Triton by its backend. Must be cheap where no map is asked for.
+torch and Triton call `join_map` during their import: torch by the entry point `torch.backends`,
+Triton by its backend. Without a map, the call must be cheap.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import sys
 
 
 def join_map() -> None:
-    """Makes the map that `TTOOLS_DEVICE_MAP` asks for, if there is none, for the whole process."""
+    """Install the map that `TTOOLS_DEVICE_MAP` requests, unless one is active, until the process
+    ends.
+    """
     if not os.environ.get("TTOOLS_DEVICE_MAP", "").strip():
         return
     from ttools.core.device_map.mapping import map_as_environment_says

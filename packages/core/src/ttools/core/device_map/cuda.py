@@ -1,8 +1,8 @@
-"""The answers of `torch.cuda` while the CPU stands in for a CUDA device.
+"""Replacements of the functions of `torch.cuda` for a mapped device.
 
-Streams, events (`streams.py`), device properties, memory and random state, as one table of
-replacements by name. Nothing shows whose tensors are the device's, so bytes of memory are the
-process's resident ones. Counts of blocks and segments, of which there are none, are zero.
+The module has one table of replacements by name: streams, events (`streams.py`), device properties,
+memory and random state. The memory of the device's tensors cannot be told from other memory, so
+bytes are those resident in the process. Counts of blocks and segments are zero.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _SNAPSHOT = ("segments", "device_traces", "external_annotations")
 
 
 def _bytes(field: str) -> int:
-    """What the kernel says of this process: `VmRSS`, or `VmHWM`, its largest so far; 0 if not."""
+    """Return a field of `/proc/self/status` in bytes, such as `VmRSS`; 0 if it is missing."""
     with suppress(OSError):
-        found = re.search(rf"^{field}:\s*(\d+) kB", (_PROCESS / "status").read_text("ascii"), re.M)
-        return int(found[1]) * 1024 if found else 0
+        match = re.search(rf"^{field}:\s*(\d+) kB", (_PROCESS / "status").read_text("ascii"), re.M)
+        return int(match[1]) * 1024 if match else 0
     return 0
 
 
@@ -58,23 +58,23 @@ def _max_memory_allocated(device: object = None) -> int:
 
 
 def _forget_peak(device: object = None) -> None:
-    """The peak is what is there now, where the system lets a process say so."""
+    """Reset the peak of resident memory, where the system allows that."""
     with suppress(OSError):
         (_PROCESS / "clear_refs").write_text("5", "ascii")
 
 
 def _statistics(device: object = None) -> dict[str, Any]:
-    """`torch.cuda.memory_stats_as_nested_dict`, of which torch makes the other forms."""
-    now, peak = _memory_allocated(), _max_memory_allocated()
-    none = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
-    there = {"current": now, "peak": peak, "allocated": peak, "freed": peak - now}
+    """Implement `torch.cuda.memory_stats_as_nested_dict`, from which torch derives other forms."""
+    current, peak = _memory_allocated(), _max_memory_allocated()
+    zero = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
+    resident = {"current": current, "peak": peak, "allocated": peak, "freed": peak - current}
     return {
-        **{name: {pool: dict(none) for pool in _POOLS} for name in _COUNTED},
+        **{name: {pool: dict(zero) for pool in _POOLS} for name in _COUNTED},
         **{
-            name: {pool: dict(there if pool != "small_pool" else none) for pool in _POOLS}
+            name: {pool: dict(resident if pool != "small_pool" else zero) for pool in _POOLS}
             for name in _BYTES
         },
-        **{name: dict(none) for name in _OVERSIZE},
+        **{name: dict(zero) for name in _OVERSIZE},
         **dict.fromkeys(_EVENTS, 0),
     }
 
@@ -84,20 +84,20 @@ def _memory_info(device: object = None) -> tuple[int, int]:
 
 
 class _Pool:
-    """`torch.cuda.MemPool`: memory is the host's, whatever the pool."""
+    """Stands for `torch.cuda.MemPool`; all pools use host memory."""
 
     id = (0, 0)
     allocator = None
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        """One of any allocator."""
+        """Accept any arguments."""
 
     def use_count(self) -> int:
-        """Its own use."""
+        """Return 1."""
         return 1
 
     def snapshot(self, *args: object) -> list[Any]:
-        """No segments."""
+        """Return no segments."""
         return []
 
 
@@ -106,7 +106,7 @@ def _using_pool(*args: object, **kwargs: object) -> Iterator[None]:
     yield
 
 
-#: What `torch.cuda` has, by name.
+#: Memory functions of `torch.cuda`, by name.
 OF_CUDA: dict[str, Any] = {
     "MemPool": _Pool,
     "max_memory_allocated": _max_memory_allocated,
@@ -117,13 +117,13 @@ OF_CUDA: dict[str, Any] = {
     "memory_cached": _memory_allocated,
     "memory_reserved": _memory_allocated,
     "memory_stats_as_nested_dict": _statistics,
-    # One function for each: Dynamo keeps rules by function.
+    # Separate functions, because Dynamo keeps rules by function.
     "reset_max_memory_allocated": lambda device=None: _forget_peak(),
     "reset_max_memory_cached": lambda device=None: _forget_peak(),
     "reset_peak_memory_stats": _forget_peak,
     "use_mem_pool": _using_pool,
 }
-#: What torch's Python asks of its C++.
+#: Functions of `torch._C`, by name.
 OF_TORCH: dict[str, Callable[..., Any]] = {
     "_cuda_memorySnapshot": lambda *_: {name: [] for name in _SNAPSHOT},
     "_cuda_record_memory_history": lambda *_: None,
@@ -135,7 +135,7 @@ CUDA_VERSION = "12.8"
 
 
 class _Selection:
-    """`torch.cuda.device(…)` and the like: a context that changes nothing."""
+    """A context manager that stands for `torch.cuda.device(…)` and changes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.idx = 0
@@ -160,7 +160,7 @@ def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
 
 
 def _answer(value: Any) -> Callable[..., Any]:
-    """A function that takes anything and returns `value`."""
+    """Return a function that takes any arguments and returns `value`."""
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         return value
@@ -169,7 +169,7 @@ def _answer(value: Any) -> Callable[..., Any]:
 
 
 def _synchronize(device: object = None) -> None:
-    """Nothing to wait for, unless a graph is captured, of which nothing is ever done."""
+    """Return at once, but fail during the capture of a graph, whose work never finishes."""
     refuse_waiting()
 
 
@@ -180,7 +180,7 @@ def _properties_field(field: str) -> Callable[..., Any]:
     return answer
 
 
-# Questions that do not yet ask for a device: a script may go on without one.
+# Queries that do not count as use of the device: a script may go on without one.
 _QUERIES: dict[str, Any] = {
     "is_available": _answer(True),
     "is_initialized": _answer(True),
@@ -235,7 +235,7 @@ _DEVICE: dict[str, Any] = {
     "stream": StreamContext,
     "synchronize": _synchronize,
     "utilization": _answer(0),
-    # One function for each: Dynamo keeps rules by function.
+    # Separate functions, because Dynamo keeps rules by function.
     **{name: _answer(None) for name in _NOTHING_TO_DO},
     **OF_CUDA,
 }
@@ -260,7 +260,7 @@ _ACCELERATOR: dict[str, Any] = {
     "set_stream": set_stream,
     "synchronize": _synchronize,
 }
-#: What `torch.accelerator` has as `torch.cuda` has it.
+#: Functions that `torch.accelerator` shares with `torch.cuda`.
 _MEMORY = (
     *("max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved"),
     *("empty_cache", "reset_accumulated_memory_stats", "reset_peak_memory_stats"),
@@ -280,10 +280,10 @@ def _accelerator(cuda: ModuleType) -> dict[str, Any]:
 def replacements(
     torch: ModuleType, used: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) that makes `torch.cuda` answer for the CPU.
+    """Yield (owner, attribute, value) for everything in `torch.cuda` that is replaced.
 
     Args:
-        used: Wraps a function so that calling it counts as asking for a device.
+        used: Wraps a function so that calling it counts as use of a device.
     """
     from ttools.core.device_map.generators import default_generator, of_cuda
 
@@ -295,7 +295,7 @@ def replacements(
     for owner in (cuda, cuda.memory, cuda.random, cuda.streams, cuda.graphs):
         yield from ((owner, name, f) for name, f in functions.items() if hasattr(owner, name))
     yield from ((cuda.nvtx, name, f) for name, f in _NVTX.items() if hasattr(cuda.nvtx, name))
-    # torch's own context for captures, which keeps a stream.
+    # The default stream of torch's own context manager for captures.
     yield cuda.graphs.graph, "default_capture_stream", None
     yield torch._C, "_host_emptyCache", _answer(None)
     for name in ("start", "stop"):
@@ -303,7 +303,7 @@ def replacements(
     yield cuda.profiler, "profile", _range
     yield torch, "Event", AcceleratorEvent
     yield cuda, "default_generators", (default_generator(),)
-    # What asks for the device's state of random numbers, such as checkpoints of activations.
+    # Read before saving the random state, for example by activation checkpointing.
     yield cuda, "_initialized", True
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
@@ -314,7 +314,7 @@ def replacements(
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
     for name, function in OF_TORCH.items():
         yield torch._C, name, used(function)
-    # What TorchInductor's code takes; other names there mean to torch that it was built for CUDA.
+    # Used by TorchInductor's code. Other names would make torch believe it was built for CUDA.
     yield torch._C, "_cuda_getCurrentRawStream", used(_answer(DEFAULT_STREAM.cuda_stream))
     yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided
     yield torch._C, "__getattr__", _absent
@@ -322,25 +322,25 @@ def replacements(
 
 
 class _AbsentError(UnsupportedError, AttributeError):
-    """Of a function that only a torch for CUDA has; torch asks by `hasattr` whether it is one."""
+    """A function of a torch build for CUDA is missing; torch detects such builds by `hasattr`."""
 
 
 def _absent(name: str) -> Any:
-    """What torch's library of C++ has not: its functions for CUDA are refused with a sentence."""
+    """Raise a clear error for CUDA functions that this build of `torch._C` lacks."""
     if name.startswith("_cuda_"):
         raise _AbsentError(f"`torch._C.{name}` of a torch for CUDA on a mapped device")
     raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
 
 
 def dynamo_replacements(devices: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) that Dynamo took from `torch.cuda` when it was imported."""
+    """Yield (owner, attribute, value) for functions that Dynamo copied from `torch.cuda`."""
     import torch
 
     interface = devices.CudaInterface
     for name in list(vars(interface)):
-        asked = name if hasattr(torch.cuda, name) else f"_{name}"
-        if not name.startswith("_") and hasattr(torch.cuda, asked):
-            yield interface, name, staticmethod(_asking(torch.cuda, asked))
+        function_name = name if hasattr(torch.cuda, name) else f"_{name}"
+        if not name.startswith("_") and hasattr(torch.cuda, function_name):
+            yield interface, name, staticmethod(_asking(torch.cuda, function_name))
     yield interface, "get_raw_stream", staticmethod(_answer(DEFAULT_STREAM.cuda_stream))
     properties = staticmethod(_asking(torch.cuda, "get_device_properties"))
     yield interface.Worker, "get_device_properties", properties

@@ -1,7 +1,4 @@
-"""Events of the mapped device: points in time, as `torch.cuda` has them.
-
-Must not need torch, for those that time kernels without it.
-"""
+"""Events of the mapped device for code that measures time without importing torch."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 
 class Event:
-    """A point in time, as `torch.cuda.Event`."""
+    """A point in time that behaves like `torch.cuda.Event`."""
 
     cuda_event = 0
 
@@ -25,11 +22,11 @@ class Event:
         return torch.device("cuda", 0)
 
     def record(self, stream: object = None) -> None:
-        """Takes the time: everything before it has run."""
+        """Record the present time, since all earlier work has finished."""
         self._time_ns = time.perf_counter_ns()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to `end_event`."""
+        """Return the milliseconds from this event to `end_event`."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._time_ns is None or end_event._time_ns is None:
@@ -37,11 +34,11 @@ class Event:
         return (end_event._time_ns - self._time_ns) / 1e6
 
     def query(self) -> bool:
-        """Always true: nothing is pending."""
+        """Return True, since no work is pending."""
         return True
 
     def wait(self, stream: object = None) -> None:
-        """Nothing to wait for."""
+        """Do nothing, since no work is pending."""
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing, since no work is pending."""

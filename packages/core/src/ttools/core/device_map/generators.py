@@ -1,8 +1,9 @@
-"""Random numbers of the mapped device, apart from the CPU's.
+"""Random number generators of the mapped device, independent of the CPU's.
 
-A generator of CUDA's counts: its state is a seed and an offset, which libraries read and write to
-draw numbers in kernels of their own. Here it draws as the CPU's does, whose state is long, and
-begins anew at each offset that somebody has seen. Must not know which operators draw.
+The state of a CUDA generator is a seed and an offset, which libraries read and set to draw numbers
+in their own kernels. Here numbers come from a CPU generator, which has a long state. Whenever seed
+and offset are read or set, the CPU generator is reseeded from them, so that equal pairs give equal
+numbers.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from ttools.core.device_map.graphs.capture import Capture, capturing
 from ttools.core.errors import UnsupportedError
 
 _Original: Any = torch.Generator
-#: A seed and an offset.
+#: Layout of the state: seed and offset.
 _STATE = struct.Struct("<QQ")
-#: How far an offset goes on where numbers were drawn; CUDA's are multiples of four.
+#: Increment of the offset after drawing; CUDA's offsets are multiples of four.
 _STEP = 4
-#: Where offsets begin that stand for those of a replay.
+#: Offsets from here on stand for states that are only known at a replay.
 _IN_GRAPHS = 1 << 48
 
 
@@ -35,10 +36,10 @@ class _AnyGenerator(type(_Original)):  # type: ignore[misc]
 
 
 class Generator(_Original, metaclass=_AnyGenerator):  # type: ignore[misc]
-    """`torch.Generator`, whose device may be a mapped one."""
+    """A `torch.Generator` whose device may be a mapped one."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        """One that draws as the CPU's, for a mapped device, or one of another device."""
+        """Return a `DeviceGenerator` for a mapped device, else a generator of torch's own."""
         device = torch.device(device)
         if device.type == "cuda":
             return _Original.__new__(DeviceGenerator, "cpu")
@@ -46,10 +47,10 @@ class Generator(_Original, metaclass=_AnyGenerator):  # type: ignore[misc]
 
 
 class DeviceGenerator(Generator):
-    """One of a mapped device."""
+    """A generator of the mapped device, which draws with a CPU generator."""
 
     _seed = _offset = 0
-    #: The CPU generator's state at this offset.
+    #: State of the CPU generator at this offset.
     _state = b""
 
     @property
@@ -57,19 +58,21 @@ class DeviceGenerator(Generator):
         return torch.device("cuda", 0)
 
     def get_state(self) -> Any:
-        """The seed and the offset, of eight bytes each, as of CUDA's generators."""
+        """Return seed and offset in eight bytes each, like a CUDA generator."""
         capture = capturing()
         if capture is not None:
             return self._state_in(capture)
-        now, seed = self.long_state(), self.initial_seed()
-        if now == _long_state(seed, 0):
-            self._remember(seed, 0, now)
-        elif now != self._state or seed != self._seed:
+        state, seed = self.long_state(), self.initial_seed()
+        if state == _long_state(seed, 0):
+            self._remember(seed, 0, state)
+        elif state != self._state or seed != self._seed:
             self._begin(seed, _STEP + (self._offset if seed == self._seed else 0))
         return _tensor(_STATE.pack(self._seed, self._offset))
 
     def set_state(self, state: Any) -> None:
-        """Goes to a seed and an offset, or to a state of the CPU's."""
+        """Set seed and offset, or a state of the CPU generator.
+        - DeviceGenerator.get_offset
+        """
         value = _bytes(state)
         capture = capturing()
         if capture is not None:
@@ -95,7 +98,9 @@ class DeviceGenerator(Generator):
         return other
 
     def manual_seed(self, seed: int) -> Any:
-        """Begins anew, unless a graph is captured, whose replays go on."""
+        """Set the seed; during the capture of a graph, only check that it is the same.
+        - DeviceGenerator.seed
+        """
         if capturing() is None:
             return super().manual_seed(seed)
         self._check_seed(seed)
@@ -106,7 +111,7 @@ class DeviceGenerator(Generator):
         _refuse_captured("seed")
         return int(super().seed())
 
-    # Of the state that CUDA's would share, as nothing captured goes to another's.
+    # CUDA's generators share this state; here a copy is enough.
     graphsafe_get_state = clone_state
 
     def graphsafe_set_state(self, other: Any) -> Any:
@@ -119,35 +124,35 @@ class DeviceGenerator(Generator):
         return self
 
     def long_state(self) -> bytes:
-        """The state of the CPU's generator that draws."""
+        """Return the state of the CPU generator."""
         return _bytes(super().get_state())
 
     def set_long_state(self, value: bytes) -> None:
-        """Goes to a state of the CPU's generator."""
+        """Set the state of the CPU generator."""
         super().set_state(_tensor(value))
 
-    # ---- while a graph is captured, nothing is drawn before it is replayed
+    # ---- during the capture of a graph, nothing is drawn before a replay
 
     def _state_in(self, capture: Capture) -> Any:
-        """A state that stands for the one which replays find at this point."""
-        found: list[Any] = []
+        """Return a placeholder for the state that replays find at this point."""
+        holder: list[Any] = []
         value = _STATE.pack(self.initial_seed(), _IN_GRAPHS + _STEP * len(capture.states))
-        capture.states[value] = found
+        capture.states[value] = holder
 
-        def note() -> None:
-            found[:] = [self.get_state()]
+        def record() -> None:
+            holder[:] = [self.get_state()]
 
-        capture.add("a generator's state", note)
+        capture.add("a generator's state", record)
         return _tensor(value)
 
     def _go_in(self, capture: Capture, value: bytes) -> None:
-        found = capture.states.get(value)
-        if found is None:
+        holder = capture.states.get(value)
+        if holder is None:
             self._check_seed(struct.unpack_from("<Q", value)[0])
             raise UnsupportedError(
                 "going back to random numbers of before a CUDA graph is captured, in the graph"
             )
-        capture.add("go to a generator's state", lambda: self.set_state(found[0]))
+        capture.add("go to a generator's state", lambda: self.set_state(holder[0]))
 
     def _check_seed(self, seed: int) -> None:
         if seed != self.initial_seed():
@@ -166,14 +171,14 @@ class DeviceGenerator(Generator):
 
 
 def _long_state(seed: int, offset: int) -> bytes:
-    """The state of a generator of the CPU at an offset of a seed, which it calls its first seed."""
+    """Return the CPU generator's state for an offset, stored with the seed as its first seed."""
     first = seed
     if offset:
         digest = hashlib.blake2b(_STATE.pack(seed, offset), digest_size=8).digest()
         first = int.from_bytes(digest, "little")
     fresh = _Original("cpu")
     fresh.manual_seed(first)
-    # ATen's `CPUGeneratorImplStateLegacy` begins with the first seed.
+    # ATen's `CPUGeneratorImplStateLegacy` starts with the first seed.
     return struct.pack("<Q", seed) + _bytes(fresh.get_state())[8:]
 
 
@@ -182,7 +187,7 @@ def _refuse_captured(name: str) -> None:
         raise RuntimeError(f"Cannot call CUDAGeneratorImpl::{name} during CUDA graph capture.")
 
 
-# Neither is an operator that a script's modes see, such as that of fake tensors.
+# Dispatch modes of a script, such as fake tensors, must not see these operators.
 
 
 def _bytes(state: Any) -> bytes:
@@ -197,27 +202,27 @@ def _tensor(value: bytes) -> Any:
 
 @cache
 def default_generator() -> Any:
-    """The mapped device's own."""
-    made = Generator("cuda")
-    made.manual_seed(torch.default_generator.initial_seed())
-    return made
+    """Return the default generator of the mapped device."""
+    generator = Generator("cuda")
+    generator.manual_seed(torch.default_generator.initial_seed())
+    return generator
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Has operators that take no generator draw from the device's, on the CPU."""
+    """Make CPU operators without a generator argument draw from the device's generator."""
     host, device = torch.default_generator, default_generator()
-    before = host.get_state()
+    host_state = host.get_state()
     host.set_state(_tensor(device.long_state()))
     try:
         yield
     finally:
         device.set_long_state(_bytes(host.get_state()))
-        host.set_state(before)
+        host.set_state(host_state)
 
 
 def of_cuda() -> dict[str, Callable[..., Any]]:
-    """What `torch.cuda` has of random numbers, by name."""
+    """Return the random number functions of `torch.cuda`, by name."""
 
     def set_state(state: Any, device: object = None) -> None:
         default_generator().set_state(state)

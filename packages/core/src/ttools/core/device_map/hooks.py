@@ -1,8 +1,8 @@
-"""What torch's C++ asks of CUDA besides kernels: a guard that selects devices, and hooks.
+"""The device guard and the hooks that torch's C++ code requires for CUDA.
 
-A torch for CPUs has no guard for CUDA, and its hooks are an object whose virtual functions throw or
-deny; those of a torch for CUDA fail on a machine without a GPU. Everything is looked up, and what
-was found is compared with torch's own headers, before anything is changed. Must not know kernels.
+A torch for CPUs has no guard for CUDA, and its CUDA hooks are an object whose virtual functions
+throw or deny; those of a torch for CUDA fail on a machine without a GPU. All symbols are looked up
+and compared with torch's own headers before anything is changed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _REGISTER_GUARD = (
 )
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
 _INTERFACE = "N2at18CUDAHooksInterfaceE"
-#: What the hooks answer with yes; to the others, nothing is to be done.
+#: Hooks that return true; the others need no replacement.
 _HOOKED = ("isBuilt", "isAvailable", "hasPrimaryContext", "init")
-#: Memory that a GPU would read is as any.
+#: Pinned memory comes from the CPU allocator.
 _PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocatorEv"
-#: Memory that another library calls the device's, by `__cuda_array_interface__`, is its.
+#: Memory with `__cuda_array_interface__` belongs to the device.
 _DEVICE_OF = "getDeviceFromPtr"
 _WORD = ctypes.sizeof(ctypes.c_void_p)
-#: Before the functions, the table has the offset to the whole object, and its type.
+#: Entries before the functions: the offset to the whole object, and its type.
 _BEFORE = 2
 
 _ENGINE = "_ZN5torch8autograd6Engine18get_default_engineEv"
@@ -40,23 +40,23 @@ _REQUIRE = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
 
 
 def keep(value: object) -> None:
-    """Has a value live as long as the process: torch may use it after Python has ended."""
+    """Keep a value alive until the process ends, since torch may use it after Python has ended."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 def install() -> None:
-    """Puts both in place.
+    """Install guard and hooks.
 
     Raises:
-        LookupError: this torch does not have what they take, or not where they expect it.
-        AttributeError, OSError: the same.
+        LookupError: This torch lacks something or has another memory layout.
+        AttributeError, OSError: The same.
     """
     actions = (_guard(), _hooks(), _initialisation())
     for action in actions:
         action()
 
 
-#: Has torch call `torch.cuda._lazy_init` when a script next names a CUDA device, or no more.
+#: Sets whether torch calls `torch.cuda._lazy_init` when a CUDA device is next named.
 ask_on_next_use: Callable[[bool], object] = bool
 
 
@@ -80,14 +80,15 @@ def _library(name: str) -> ctypes.CDLL:
 
 
 def _guard() -> Callable[[], object]:
-    """Registers a guard for CUDA that has one device and nothing to select.
+    """Return an action that registers a guard for one CUDA device, which has nothing to select.
 
-    torch lets Python write guards for its private backend; such a guard is a C++ object as any.
+    torch allows guards in Python for its private backend only, but the resulting C++ object works
+    for any device.
     """
     c10 = _library("libc10.so")
     guards = (ctypes.c_void_p * (_PRIVATE_USE + 1)).in_dll(c10, _GUARDS)
     if guards[_CUDA]:
-        # A torch for CUDA. This is there for machines without a GPU.
+        # A torch for CUDA offers this for machines without a GPU.
         ensure: Callable[[], object] = torch._C._ensureCUDADeviceGuardSet
         return ensure
     register = getattr(c10, _REGISTER_GUARD)
@@ -115,14 +116,14 @@ def _guard() -> Callable[[], object]:
 
 
 def start_autograd() -> None:
-    """Has autograd's engine serve the device also where a backward pass has run before.
+    """Make autograd's engine serve the device even after an earlier backward pass.
 
-    At its first pass the engine starts a thread for each device that has a guard, and never again.
+    At its first pass, and only then, the engine starts a thread for each device with a guard.
     """
     cpu = _library("libtorch_cpu.so")
     get_engine = getattr(cpu, _ENGINE)
     get_engine.restype = ctypes.c_void_p
-    # In a process that was forked from one with such threads, passes are torch's error.
+    # In a fork of a process with such threads, torch refuses backward passes.
     with suppress(RuntimeError), torch.enable_grad():
         if not _queues(get_engine()):
             torch.ones(1, device="cpu", requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
@@ -134,7 +135,7 @@ def start_autograd() -> None:
 
 
 def _queues(engine: int) -> int:
-    """How many bytes of queues of devices an engine has: a vector, its first member."""
+    """Return the size in bytes of the engine's vector of device queues, its first member."""
     first, end = (ctypes.c_void_p * 2).from_address(engine + _WORD)
     return (end or 0) - (first or 0)
 
@@ -143,9 +144,9 @@ def _queues(engine: int) -> int:
 
 
 def _hooks() -> Callable[[], object]:
-    """Has the hooks answer that the backend was built and its device is in use.
+    """Return an action that makes the hooks report a built and initialised CUDA backend.
 
-    The object gets a table of virtual functions of its own, in which some are replaced.
+    The hooks object gets its own table of virtual functions, in which some are replaced.
     """
     get_hooks = getattr(_library("libtorch_cpu.so"), _HOOKS)
     get_hooks.restype = ctypes.c_void_p
@@ -174,13 +175,13 @@ def _hooks() -> Callable[[], object]:
 
 
 def _check_type(table: int, functions: int) -> None:
-    """Compares the table with what torch's headers say of it.
+    """Compare the table with torch's headers.
 
     Raises:
-        LookupError: it is that of another class, or of another number of functions.
+        LookupError: The class or the number of functions is different.
     """
-    # Itanium C++ ABI 2.9.5: a type's own table, then its name; behind them those that it derives
-    # from, of which the hooks of a torch for CUDA have the interface.
+    # Itanium C++ ABI 2.9.5: a type's own table, then its name, then its base classes; the hooks of
+    # a torch for CUDA derive from the interface.
     kind = ctypes.c_void_p.from_address(table - _WORD).value or 0
     name = ctypes.string_at(ctypes.c_void_p.from_address(kind + _WORD).value or 0).decode()
     base = ctypes.c_void_p.from_address(kind + 2 * _WORD).value or 0
@@ -204,7 +205,7 @@ class _Info(ctypes.Structure):
 
 
 class _Symbol(ctypes.Structure):
-    """`Elf64_Sym`."""
+    """The struct `Elf64_Sym`."""
 
     _fields_ = (
         ("name", ctypes.c_uint32),
@@ -217,35 +218,37 @@ class _Symbol(ctypes.Structure):
 
 
 def _entries(table: int) -> int | None:
-    """How many functions a table has, by the size of its symbol; None if the library hides that."""
+    """Return the number of functions in a table by its symbol's size; None if it has no symbol."""
     lookup = getattr(ctypes.CDLL(None), "dladdr1", None)
     if lookup is None:  # only GNU's C library has it
         return None
     info, symbol = _Info(), ctypes.POINTER(_Symbol)()
     by_symbol = 1  # RTLD_DL_SYMENT
-    found = lookup(
+    is_found = lookup(
         ctypes.c_void_p(table), ctypes.byref(info), ctypes.byref(symbol), ctypes.c_int(by_symbol)
     )
-    if not found or not info.symbol or not symbol:
+    if not is_found or not info.symbol or not symbol:
         return None
     size: int = symbol.contents.size
     return size // _WORD - _BEFORE
 
 
 def _virtual_functions(header: str) -> list[str]:
-    """Names of a class's virtual functions in the order of its table, by torch's own header."""
+    """Return the names of a class's virtual functions in the order of its table, from torch's
+    header.
+    """
     path = Path(torch.__file__).parent / "include" / "ATen" / "detail" / header
     code = re.sub(r"//.*", "", path.read_text("utf-8"))
     if torch.version.hip is None:
         code = re.sub(r"#ifdef USE_ROCM\b.*?#endif", "", code, flags=re.DOTALL)
     names = re.findall(r"\bvirtual\b[^;{]*?(~?\w+)\s*\(", code)
     if not names or not names[0].startswith("~"):
-        return names  # a destructor that overrides another's has no entries of its own
+        return names  # an overriding destructor has no new entries
     return [names[0], names[0], *names[1:]]
 
 
 _yes = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int8)(lambda *_: True)
-# c10::Device, two bytes: its type, and its number above.
+# c10::Device has two bytes: its type, then its number.
 _first_device = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p, ctypes.c_void_p)(
     lambda *_: _CUDA
 )

@@ -1,10 +1,10 @@
-"""`--device-map cuda=cpu`: scripts that hard-code CUDA devices run unedited on the CPU.
+"""The device map: scripts that hard-code CUDA devices run unedited on the CPU.
 
-A script sees a machine with one CUDA device: its tensors there are torch's own CUDA tensors, whose
-memory is the host's (`memory.py`) and whose operators compute on the CPU (`operators/`, put in
-place by `backend.py`). What torch's Python asks of CUDA itself is answered by replaced attributes
-(`cuda.py`, `tensors.py`, and `proton.py` for Triton's profiler), seen by all threads and put back
-on exit. CUDA tensors stay what they are.
+A script sees a machine with one CUDA device. Its tensors there are torch's own CUDA tensors, whose
+memory is the host's (`memory.py`) and whose operators compute on the CPU (`operators/`, installed
+by `backend.py`). Queries of torch's Python code to CUDA are answered by replaced attributes
+(`cuda.py`, `tensors.py`, and `proton.py` for Triton's profiler), which all threads see and which
+are restored at the end. The tensors stay CUDA tensors.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ttools.core.errors import UsageError
 from ttools.core.imports import after_import
 from ttools.core.patches import Patches
 
-#: Backends of Triton's that ask torch whether there is a GPU.
+#: Triton backends that ask torch whether there is a GPU.
 _GPUS = ("nvidia", "amd")
 
 _lock = threading.RLock()
 _active: list[_Mapping] = []
-#: Maps that end with the process.
+#: Maps that last until the process ends.
 _for_good = ExitStack()
 VARIABLE = "TTOOLS_DEVICE_MAP"
 
@@ -42,28 +42,28 @@ VARIABLE = "TTOOLS_DEVICE_MAP"
 def map_devices(
     mapping: Mapping[str, str] | DeviceMap, *, on_first_use: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Makes the CPU stand in for CUDA devices, in all threads, until the context ends.
+    """Let the CPU stand in for CUDA devices, in all threads, during the `with` block.
 
-    Re-entrant: an inner map is the outer one. torch need not be imported yet: the map is put in
-    place when it is. Processes that this one starts get the map where they import torch or Triton.
+    Maps can be nested; an inner map is the same as the outer one. If torch is not imported yet, the
+    map takes effect when it is. Child processes get the map when they import torch or Triton.
 
     Args:
-        mapping: `{"cuda": "cpu"}`, with `capability` and `sms` of the device if it has to have
-            others; an empty one changes nothing.
+        mapping: `{"cuda": "cpu"}`, optionally with `capability` and `sms` of the device; an empty
+            mapping changes nothing.
         on_first_use: Called once, when the script first asks for a CUDA device.
 
     Raises:
-        UsageError: Another mapping was asked for, or one that differs from the one in place.
+        UsageError: The mapping is invalid or differs from the active one.
     """
     if not mapping:
         yield
         return
-    asked = mapping if isinstance(mapping, DeviceMap) else device_map_of(mapping)
+    device_map = mapping if isinstance(mapping, DeviceMap) else device_map_of(mapping)
     with _lock:
         if not _active:
-            describe(asked)
-        elif asked not in (described(), DeviceMap()):
-            raise UsageError(f"the device map `{asked}` inside another, `{described()}`")
+            describe(device_map)
+        elif device_map not in (described(), DeviceMap()):
+            raise UsageError(f"the device map `{device_map}` inside another, `{described()}`")
         current = _active[-1] if _active else _Mapping(on_first_use)
         current.patches.__enter__()
         _active.append(current)
@@ -71,7 +71,7 @@ def map_devices(
     try:
         yield
     finally:
-        if not sys.is_finalizing():  # a map that nobody ended has nothing left to restore
+        if not sys.is_finalizing():  # at the end of the process, there is nothing to restore
             with _lock:
                 _active.pop()
                 count_maps(-1)
@@ -84,66 +84,67 @@ def map_devices(
 def devices_by_default(
     choice: str | None, announce: Callable[[], None] | None = None
 ) -> Iterator[bool]:
-    """Maps CUDA devices to the CPU when asked to, or by default when there is no GPU.
+    """Map CUDA devices to the CPU if requested, or by default if there is no GPU.
 
     Args:
-        choice: what `--device-map` says; by default what `TTOOLS_DEVICE_MAP` does.
-        announce: called when the script first asks for a device of a map that nobody asked for.
+        choice: The value of `--device-map`; None for that of `TTOOLS_DEVICE_MAP`.
+        announce: Called when the script first uses a device of a map that was not requested.
 
     Yields:
-        Whether the map is one that nobody asked for.
+        True if the map was not requested explicitly.
 
     Raises:
-        UsageError: it asks for no map that can be.
+        UsageError: The request is not a valid device map.
     """
     explicit = choice or read(VARIABLE)
     if explicit is None and gpu_usable():
         yield False
         return
-    asked = requested() if choice is None else read_device_map(choice)
+    device_map = requested() if choice is None else read_device_map(choice)
     if explicit is None:
-        asked = DeviceMap()
-    if asked is None:
+        device_map = DeviceMap()
+    if device_map is None:
         with in_environment({VARIABLE: "off"}):
             yield False
         return
-    with map_devices(asked, on_first_use=None if explicit else announce):
+    with map_devices(device_map, on_first_use=None if explicit else announce):
         yield explicit is None
 
 
 def map_as_environment_says() -> None:
-    """Makes the map that `TTOOLS_DEVICE_MAP` asks for, if there is none, for the whole process.
+    """Install the map that `TTOOLS_DEVICE_MAP` requests, unless one is active, until the process
+    ends.
 
-    `children.py` calls it in every process that imports torch or Triton, so that the children of a
-    mapped process are mapped, too.
+    `children.py` calls it in every process that imports torch or Triton, so that child processes of
+    a mapped process are mapped, too.
 
     Raises:
-        UsageError: the variable asks for no map.
+        UsageError: The variable has an invalid value.
     """
-    asked = requested()
-    if asked is not None and not _active:
-        _for_good.enter_context(map_devices(asked))
+    device_map = requested()
+    if device_map is not None and not _active:
+        _for_good.enter_context(map_devices(device_map))
 
 
 def map_for_good() -> None:
-    """Makes the map that `TTOOLS_DEVICE_MAP` asks for, `cuda=cpu` by default, until it is ended.
+    """Install the map that `TTOOLS_DEVICE_MAP` requests, by default `cuda=cpu`, until it is ended.
 
     Raises:
-        UsageError: the variable asks for no map.
+        UsageError: The variable has an invalid value.
     """
     _for_good.enter_context(map_devices(requested() or DeviceMap()))
 
 
 def end_map_for_good() -> None:
-    """Ends the maps that were made for good."""
+    """End the maps that `map_for_good` installed."""
     _for_good.close()
 
 
 def requested() -> DeviceMap | None:
-    """The map that `TTOOLS_DEVICE_MAP` asks for; None if it is unset or `off`.
+    """Return the map that `TTOOLS_DEVICE_MAP` requests; None if it is unset or `off`.
 
     Raises:
-        UsageError: the variable asks for no map.
+        UsageError: The variable has an invalid value.
     """
     text = read(VARIABLE)
     try:
@@ -153,12 +154,12 @@ def requested() -> DeviceMap | None:
 
 
 def is_active() -> bool:
-    """Whether a device map is in place."""
+    """Return whether a device map is active."""
     return bool(_active)
 
 
 def reported_device() -> Any:
-    """Where kernels' tensors are to be: `cuda:0` while a map is in place, else `cpu`."""
+    """Return the device for tensors of kernels: `cuda:0` while a map is active, else `cpu`."""
     import torch
 
     if not _active:
@@ -168,17 +169,17 @@ def reported_device() -> Any:
 
 
 def real_device(tensor: Any) -> Any:
-    """Where a tensor's memory really is: a mapped one's is the host's."""
+    """Return the device that really holds a tensor: the CPU for mapped tensors."""
     import torch
 
     return torch.device("cpu") if on_host(tensor) else tensor.device
 
 
 class _Mapping:
-    """The map that is in place.
+    """The active map.
 
     Attributes:
-        patches: the attributes replaced, at once or when torch and Triton are imported.
+        patches: The replaced attributes, installed at once or when torch and Triton are imported.
     """
 
     def __init__(self, on_first_use: Callable[[], None] | None) -> None:
@@ -199,7 +200,7 @@ class _Mapping:
             patches.callback(after_import(name, action))
 
     def use(self) -> None:
-        """Notes that the script asks for a CUDA device, which is there from now on."""
+        """Record that the script uses a CUDA device; install the backend on first use."""
         if not self._used:
             from ttools.core.device_map.backend import install
 
@@ -209,7 +210,7 @@ class _Mapping:
                 self._on_first_use()
 
     def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, whose calls count as asking for a CUDA device."""
+        """Wrap a function so that calls count as use of a CUDA device."""
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -232,7 +233,7 @@ class _Mapping:
         self._replace(group_replacements(torch))
         self._replace(runtime_replacements(torch))
         self._choose_libraries(torch._C)
-        # torch calls it when a device is first named, or never again if it has.
+        # torch calls it when a device is first named.
         self.patches.replace(torch.cuda, "_lazy_init", self.use)
         files = torch.serialization._package_registry
         entry = (0, lambda storage: None, from_file)
@@ -241,9 +242,9 @@ class _Mapping:
         self._send_between_processes(sending)
 
     def _choose_libraries(self, switches: Any) -> None:
-        """A torch for CUDA would take the tensors to libraries whose memory the host's is not.
+        """Disable libraries of a torch for CUDA, which cannot read host memory.
 
-        A script may ask for one kernel of attention only; torch's own composition stands in.
+        If a script selects one attention kernel, torch's own composition is used.
         """
         for get, switch, value in (
             ("_get_cudnn_enabled", "_set_cudnn_enabled", False),
@@ -261,9 +262,9 @@ class _Mapping:
 
         reducers: Any = vars(ForkingPickler)["_extra_reducers"]
         for kind in (torch.Tensor, torch.nn.Parameter):
-            before = reducers[kind]
-            reducers[kind] = sending(before)
-            self.patches.callback(functools.partial(reducers.__setitem__, kind, before))
+            reducer = reducers[kind]
+            reducers[kind] = sending(reducer)
+            self.patches.callback(functools.partial(reducers.__setitem__, kind, reducer))
 
     def _patch_triton(self, triton: ModuleType) -> None:
         from ttools.core.device_map.triton_drivers import triton_replacements
@@ -286,6 +287,6 @@ class _Mapping:
         self._replace(proton_replacements(profiler))
 
     def _replace(self, replacements: Iterable[tuple[Any, str, Any]]) -> None:
-        # All of them first: one may be built on another's original.
+        # Collect all first, since a replacement may use the original of another.
         for owner, name, value in list(replacements):
             self.patches.replace(owner, name, value)

@@ -1,7 +1,4 @@
-"""Whether there is a device map, and whether CUDA tensors are in the host's memory.
-
-What many ask who never make such a tensor, torch not yet imported among them.
-"""
+"""State of the device map for code that must not import torch."""
 
 from __future__ import annotations
 
@@ -9,24 +6,24 @@ from typing import Any
 
 _installed = False
 _maps = 0
-#: Whether a kernel was launched on CUDA tensors since the map in place began.
+#: True if a kernel was launched on CUDA tensors during the active map.
 _launched = False
-#: Whether this machine has a GPU that the process could have used.
+#: True if this machine has a GPU that the process could have used.
 _gpu = False
 
 
 def install(gpu: bool) -> None:
-    """CUDA tensors of this process are in the host's memory from now on.
+    """Record that from now on, CUDA tensors of this process are in host memory.
 
     Args:
-        gpu: whether there is a GPU whose tensors they are taken for no more.
+        gpu: True if the process could have used a GPU before.
     """
     global _installed, _gpu
     _installed, _gpu = True, gpu
 
 
 def count_maps(change: int) -> None:
-    """Counts a device map that begins, 1, or ends, -1."""
+    """Add 1 for a device map that begins, or -1 for one that ends."""
     global _maps, _launched
     _maps += change
     if _maps == 0:
@@ -34,33 +31,33 @@ def count_maps(change: int) -> None:
 
 
 def note_mapped_launch() -> None:
-    """Note that a kernel is launched on CUDA tensors of the map in place."""
+    """Record a launch on CUDA tensors of the active map."""
     global _launched
     _launched = True
 
 
 def has_mapped_launch() -> bool:
-    """Return whether a kernel was launched on CUDA tensors since the map in place began."""
+    """Return whether a kernel was launched on CUDA tensors during the active map."""
     return _launched
 
 
 def is_mapped() -> bool:
-    """Whether a device map is in place."""
+    """Return whether a device map is active."""
     return _maps > 0
 
 
 def ask_for_device() -> None:
-    """Asks whether a tensor of the mapped device may be made of none.
+    """Fail if a new tensor of the mapped device must not be created any more.
 
     Raises:
-        RuntimeError: the map has ended, and the GPU is meant.
+        RuntimeError: The map has ended, so the GPU is meant.
     """
     if _gpu and not _maps:
         raise RuntimeError("the device map has ended, and the GPU is for another process to use")
 
 
 def on_host(holder: Any) -> bool:
-    """Whether the memory of a tensor or storage is the host's, whatever its device."""
+    """Return whether a tensor or storage is in host memory, whatever its device."""
     kind = holder.device.type
     return kind == "cpu" or (kind == "cuda" and _installed)
 

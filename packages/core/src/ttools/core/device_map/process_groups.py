@@ -1,7 +1,7 @@
-"""Process groups that ask for NCCL, which needs GPUs: gloo stands in.
+"""Replaces NCCL process groups, which need GPUs, by Gloo groups.
 
-`mapping.py` puts these replacements in place. Collectives of the device's tensors are computed with
-the CPU's (`operators/kernels.py`), so the stand-in is the group's backend for both.
+`mapping.py` installs these replacements. Collectives on tensors of the device are computed with the
+CPU's (`operators/kernels.py`), so the Gloo group is the backend for both.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
-#: As torch documents it for NCCL.
+#: The default timeout that torch documents for NCCL.
 _TIMEOUT = timedelta(minutes=10)
 
 
 def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) that makes a group of gloo's of one that asks for NCCL."""
+    """Yield (owner, attribute, value) for what replaces NCCL groups by Gloo groups."""
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         return
     c10d = torch.distributed.distributed_c10d
@@ -28,19 +28,19 @@ def group_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     yield torch.distributed, "ProcessGroupNCCL", group
     yield c10d.Backend, "backend_capability", devices
     yield c10d, "default_pg_nccl_timeout", _TIMEOUT
-    # `DistributedDataParallel` asks it from the second step on, for times that need CUDA's events.
+    # `DistributedDataParallel` calls it from the second step on; it needs times of CUDA events.
     yield torch.distributed.Logger, "set_runtime_stats_and_log", lambda self: None
 
 
 def _stand_in(gloo: Any) -> type:
     class Options:
-        """What scripts and torch set of a group; only the timeout means something here."""
+        """Options that scripts and torch set; only the timeout has an effect."""
 
         def __init__(self, is_high_priority_stream: bool = False) -> None:
             self.is_high_priority_stream = is_high_priority_stream
 
     class ProcessGroupNCCL(gloo):  # type: ignore[misc]
-        """A group of gloo's by the constructor and the attributes of one of NCCL's."""
+        """A Gloo group with constructor and attributes of an NCCL group."""
 
         uid = -1
 

@@ -1,7 +1,7 @@
-"""The properties of the CUDA device that the CPU stands in for.
+"""The properties of the mapped CUDA device.
 
-Its name and memory are this machine's, and its processors unless a map says how many; the rest is
-what scripts divide by. Must not know which functions of torch give them.
+Name, memory and, unless a map sets it, the number of processors are this machine's. The rest are
+constants that scripts divide by.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ from ttools.core.gpus.devices import DEVICES, device_of
 from ttools.core.gpus.launch_rules import ANY_CUDA, GpuLimits, limits_of
 from ttools.core.gpus.targets import ARCHITECTURES, MAX_THREADS, read_target
 
-#: What scripts divide by is this one's, if no other has the capability that is asked for.
+#: Provides the constants if no known device has the requested capability.
 _A100 = DEVICES["a100"]
 _described = [DeviceMap()]
 
 
 def describe(device_map: DeviceMap) -> None:
-    """Has the device be as a map asks for, until `forget`."""
+    """Set the properties that a map requests, until `forget` is called."""
     _described.append(device_map)
 
 
 def forget() -> None:
-    """Ends what `describe` began last."""
+    """Undo the latest `describe`."""
     _described.pop()
 
 
 def described() -> DeviceMap:
-    """What the device is asked to be."""
+    """Return the requested properties of the device."""
     return _described[-1]
 
 
 def capability(device: object = None) -> tuple[int, int]:
-    """The compute capability of the only device."""
+    """Return the compute capability of the only device."""
     return _described[-1].capability
 
 
 def launch_limits() -> GpuLimits:
-    """The limits of launches on the device.
+    """Return the launch limits of the device.
 
-    Those that no GPU exceeds, unless the map says which capability the device has: a script that
-    does not say it may be for any GPU.
+    Unless the map requests a capability, these are limits that no GPU exceeds, because the script
+    may be written for any GPU.
     """
-    asked = described()
-    name = "sm_{}{}".format(*asked.capability)
-    if asked.capability == CAPABILITY or name not in ARCHITECTURES:
+    device_map = described()
+    name = "sm_{}{}".format(*device_map.capability)
+    if device_map.capability == CAPABILITY or name not in ARCHITECTURES:
         return ANY_CUDA
     return limits_of(read_target(name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceProperties:
-    """What `torch.cuda.get_device_properties` gives; memory in bytes, clocks in kHz.
+    """The result of `torch.cuda.get_device_properties`; memory in bytes, clocks in kHz.
 
-    Only the name, the processors and the memory are this machine's; the rest is what scripts
-    divide by, with the values of a GPU of the capability, of an A100 where none is known.
+    Name, processors and memory are this machine's. The rest are values of a GPU with the same
+    capability, or of an A100 if none is known.
     """
 
     name: str
@@ -88,16 +88,16 @@ class DeviceProperties:
 
 
 def device_properties(device: object = None) -> DeviceProperties:
-    """The properties of the only device."""
-    asked = described()
-    major, minor = asked.capability
+    """Return the properties of the only device."""
+    device_map = described()
+    major, minor = device_map.capability
     gpu = device_of(f"sm_{major}{minor}") or _A100
     limits = gpu.target.limits
     assert limits is not None
     return DeviceProperties(
         name=f"{platform.processor() or platform.machine()} CPU (ttools)",
         total_memory=physical_memory("SC_PHYS_PAGES"),
-        multi_processor_count=asked.sms or processors(),
+        multi_processor_count=device_map.sms or processors(),
         major=major,
         minor=minor,
         max_threads_per_multi_processor=limits.simds * limits.warps * gpu.target.threads,
@@ -109,5 +109,9 @@ def device_properties(device: object = None) -> DeviceProperties:
 
 
 def physical_memory(pages: str) -> int:
-    """Bytes of this machine, by the name of their number of pages."""
+    """Return bytes of this machine's memory.
+
+    Args:
+        pages: A name for `os.sysconf`, such as `SC_PHYS_PAGES`.
+    """
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)

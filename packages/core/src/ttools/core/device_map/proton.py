@@ -1,9 +1,8 @@
-"""Sessions of Proton, Triton's profiler, while the CPU stands in for a CUDA device.
+"""Sessions of Proton, Triton's profiler, on a mapped device.
 
-Proton's library records scopes, metrics and the tree of them without any GPU; only its sources of
-kernel times are GPUs' own profilers. So sessions are its own, started on the one source that asks
-no GPU, and a launch hook of ours adds how long each launch took. Files, viewer and Proton's Python
-functions are Proton's. Must not know how a kernel runs: who runs it notes how long it took.
+Proton records scopes, metrics and their tree without a GPU; only its sources of kernel times are
+GPU profilers. So sessions run on the one source that needs no GPU, and a launch hook adds the time
+of each launch. Files, viewer and Python functions are Proton's own.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from typing import Any
 
 from ttools.core.errors import UnsupportedError
 
-#: What Proton takes for its source of times; it never reaches Proton's library.
+#: Name of the source of times in Proton's Python code; its library never sees it.
 BACKEND = "cpu"
-#: The source of the library that loads no GPU's profiler, and the mode that it wants to hear.
+#: The library's source that loads no GPU profiler, and the mode that it requires.
 _QUIET_SOURCE = ("instrumentation", "cuda")
 
 
 class _ThreadTimes(threading.local):
-    """What this thread's launches have reported so far.
+    """Times of this thread's launches.
 
     Attributes:
-        seconds: what the kernel of the latest launch took; None while none has ended.
-        begin: when it began, as `time.perf_counter` has it.
-        operations: ids of the operations that Proton is in, innermost last.
+        seconds: Duration of the latest launch's kernel; None until it has ended.
+        begin: Start time by `time.perf_counter`.
+        operations: Ids of Proton's open operations, innermost last.
     """
 
     def __init__(self) -> None:
@@ -44,12 +43,14 @@ _launches = _ThreadTimes()
 
 
 def note_launch(seconds: float) -> None:
-    """Notes how long a launch's programs ran, without preparing them, on the launching thread."""
+    """Record how long a launch's programs ran, without their preparation; call it on the same
+    thread.
+    """
     _launches.seconds = seconds
 
 
 def proton_replacements(profiler: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) that makes `triton.profiler` profile the CPU."""
+    """Yield (owner, attribute, value) for what makes `triton.profiler` profile the CPU."""
     profile, hooks, scopes, launches = (
         importlib.import_module(f"{profiler.__name__}.{name}")
         for name in ("profile", "hooks.hook", "scope", "hooks.launch")
@@ -64,7 +65,7 @@ def proton_replacements(profiler: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     yield native, "enter_op", _entering(native.enter_op)
     yield native, "exit_op", _exiting(native.exit_op)
     for module in (scopes, launches):
-        # Tensors among the metrics are read by kernels, where Proton is new enough to take them.
+        # Newer versions of Proton accept tensors as metrics and read them with kernels.
         if hasattr(module, "transform_tensor_metrics"):
             yield module, "set_metric_kernels", lambda: None
             yield module, "transform_tensor_metrics", _as_numbers(module.transform_tensor_metrics)
@@ -123,14 +124,14 @@ def _finalizing_all(end: Callable[..., None], files: dict[int, Path]) -> Callabl
 
 
 def _name_metrics(file: Path) -> None:
-    """Names all metrics at the root, where viewers look for those that add up along the tree.
+    """Add all metrics to the root, where viewers look for metrics that sum up along the tree.
 
-    Proton does so itself, but newer ones only with the metrics of a GPU's profiler.
+    Proton does so itself, but newer versions only with metrics of a GPU profiler.
     """
     try:
         forest = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return  # another format, as the script wished
+        return  # the script has chosen another format
     pending, names = list(forest[:1]), dict[str, int]()
     while pending:
         node = pending.pop()
@@ -159,32 +160,32 @@ def _exiting(leave: Callable[..., None]) -> Callable[..., None]:
 
 
 def _times(native: Any, hook: Any) -> Any:
-    """A launch hook that adds times to Proton's tree.
+    """Return a launch hook that adds times to Proton's tree.
 
-    Where Proton's own hook has opened an operation for the launch, with the metrics that the
-    kernel's `launch_metadata` gives, the time belongs to that, else to one named as the kernel.
+    If Proton's own hook has opened an operation for the launch, with the metrics of the kernel's
+    `launch_metadata`, the time is added to it, else to one named after the kernel.
     """
 
     class TimeHook(hook):  # type: ignore[misc]
         """Proton calls `enter` and `exit` while a session is active."""
 
-        priority = -100  # after all others on the way in, before them on the way out
+        priority = -100  # enter last, exit first
 
         def init_handle(self, *args: Any) -> None:
-            """Nothing to prepare of a kernel."""
+            """Do nothing when a kernel is loaded."""
 
         def activate(self) -> None:
-            """Nothing to prepare of a session."""
+            """Do nothing when a session starts."""
 
         def deactivate(self) -> None:
-            """Nothing to tidy up."""
+            """Do nothing when a session ends."""
 
         def enter(self, metadata: Any) -> None:
-            """A launch begins."""
+            """Record the start of a launch."""
             _launches.seconds, _launches.begin = None, time.perf_counter()
 
         def exit(self, metadata: Any) -> None:
-            """A launch has ended."""
+            """Add the time of the launch to Proton's tree."""
             seconds = _launches.seconds
             if seconds is None:
                 seconds = time.perf_counter() - _launches.begin

@@ -1,6 +1,6 @@
-"""What a device map is asked to be: `cuda=cpu`, the capability and the size of the device.
+"""Parses requests for a device map: `cuda=cpu`, with capability and size of the device.
 
-Must not import torch, nor know how a map is made.
+Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from ttools.core.errors import UsageError
 
-#: A compute capability whose features all have a meaning on the CPU: bf16 and asynchronous copies,
-#: but no tensor memory or warp specialisation for scripts to choose instead of plain code.
+#: A compute capability whose features all work on the CPU: it has bf16 and asynchronous copies,
+#: but no tensor memory or warp specialisation, which scripts would prefer over plain code.
 CAPABILITY = (8, 0)
 _FORM = "cuda=cpu[,capability=X.Y][,sms=N]"
-#: What no GPU has more of; scripts make arrays of so many.
+#: Upper bound of `sms`, above any GPU; scripts allocate arrays of this length.
 _MOST_SMS = 65535
 
 
@@ -24,8 +24,8 @@ class DeviceMap:
     """The device that the CPU stands in for.
 
     Attributes:
-        capability: its compute capability, as scripts see it.
-        sms: its number of multiprocessors; as many as this process has processors by default.
+        capability: The compute capability that scripts see.
+        sms: Number of multiprocessors; None for the number of processors of this process.
     """
 
     capability: tuple[int, int] = CAPABILITY
@@ -41,10 +41,10 @@ class DeviceMap:
 
 
 def read_device_map(text: str) -> DeviceMap | None:
-    """A device map as users write it; None for `off`.
+    """Parse a device map as users write it; return None for `off`.
 
     Raises:
-        UsageError: it is none.
+        UsageError: The text is not a device map.
     """
     if text.strip().lower() == "off":
         return None
@@ -58,10 +58,10 @@ def read_device_map(text: str) -> DeviceMap | None:
 
 
 def device_map_of(pairs: Mapping[str, str]) -> DeviceMap:
-    """A device map from its parts: `{"cuda": "cpu", "capability": "9.0", "sms": "132"}`.
+    """Return a device map from its parts: `{"cuda": "cpu", "capability": "9.0", "sms": "132"}`.
 
     Raises:
-        UsageError: they are not those of a device map.
+        UsageError: A part is invalid.
     """
     text = ",".join(f"{name}={value}" for name, value in pairs.items())
     if pairs.get("cuda") != "cpu" or pairs.keys() - {"cuda", "capability", "sms"}:

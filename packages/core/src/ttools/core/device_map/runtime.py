@@ -1,7 +1,6 @@
-"""What torch takes from CUDA's runtime, NCCL and its own library for CUDA, where they are absent.
+"""Replacements for parts of the CUDA runtime, NCCL and torch's CUDA library.
 
-`mapping.py` puts these replacements in place. There is one device, so that what is distributed
-among devices is a copy there.
+`mapping.py` installs them. There is one device, so distributing tensors among devices copies them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 from ttools.core.device_map.properties import DeviceProperties
 
-#: Of the CUDA version that the device reports.
+#: The NCCL version that matches the reported CUDA version.
 _NCCL_VERSION = (2, 26, 2)
 
 
@@ -20,7 +19,7 @@ def _succeed(*args: object, **kwargs: object) -> int:
     return 0
 
 
-#: `torch.cuda.cudart()`: calls that have nothing to do, and have done it.
+#: Stands for `torch.cuda.cudart()`; its calls do nothing and succeed.
 CUDART = SimpleNamespace(
     cudaError=SimpleNamespace(success=0),
     cudaGetErrorString=lambda code: "no error" if code == 0 else f"error {code}",
@@ -35,7 +34,7 @@ CUDART = SimpleNamespace(
 
 
 class _Plans:
-    """`torch.backends.cuda.cufft_plan_cache`, of one device or all: there are no plans."""
+    """Stands for `torch.backends.cuda.cufft_plan_cache`, of one or all devices, without plans."""
 
     size = 0
     max_size = 0
@@ -44,11 +43,11 @@ class _Plans:
         return self
 
     def clear(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 def runtime_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) that a torch without CUDA has not."""
+    """Yield (owner, attribute, value) for what a torch without CUDA lacks."""
     yield torch.cuda, "_cudart", CUDART
     yield torch.cuda, "_CudaDeviceProperties", DeviceProperties
     yield torch.cuda, "_sleep", lambda cycles: None
@@ -58,7 +57,7 @@ def runtime_replacements(torch: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     yield torch.backends.cuda, "cufft_plan_cache", _Plans()
 
 
-# ---- among devices, of which there is one
+# ---- distribution among devices
 
 
 def _broadcast(tensor: Any, devices: Sequence[int]) -> list[Any]:
@@ -66,13 +65,12 @@ def _broadcast(tensor: Any, devices: Sequence[int]) -> list[Any]:
 
 
 def _copy_to_each(tensor: Any, out: Sequence[Any]) -> list[Any]:
-    return [each.copy_(tensor) for each in out]
+    return [target.copy_(tensor) for target in out]
 
 
 def _broadcast_coalesced(tensors: Sequence[Any], devices: Sequence[int], size: int) -> list[Any]:
-    """The tensors on each device."""
-    each = [_broadcast(tensor, devices) for tensor in tensors]
-    return [list(on_device) for on_device in zip(*each, strict=True)] or [[] for _ in devices]
+    copies = [_broadcast(tensor, devices) for tensor in tensors]
+    return [list(on_device) for on_device in zip(*copies, strict=True)] or [[] for _ in devices]
 
 
 def _parts(tensor: Any, number: int, sizes: Sequence[int] | None, dim: int) -> Any:
@@ -86,8 +84,8 @@ def _scatter(
 
 
 def _scatter_out(tensor: Any, out: Sequence[Any], dim: int, streams: object) -> list[Any]:
-    parts = _parts(tensor, len(out), [each.shape[dim] for each in out], dim)
-    return [each.copy_(part) for each, part in zip(out, parts, strict=True)]
+    parts = _parts(tensor, len(out), [target.shape[dim] for target in out], dim)
+    return [target.copy_(part) for target, part in zip(out, parts, strict=True)]
 
 
 def _gather(tensors: Sequence[Any], dim: int, destination: int | None) -> Any:

@@ -1,8 +1,7 @@
-"""Streams and events of the mapped device, as `torch.cuda` has them.
+"""Streams and events of the mapped device, with the interface of `torch.cuda`.
 
-Work on the CPU is synchronous, so a stream has nothing to wait for, unless it is captured for a
-graph. Which stream is current is kept for each thread, as scripts ask for it. Both are torch's own,
-by which Dynamo knows them.
+Work on the CPU is synchronous, so a stream is always idle unless a graph is captured from it. The
+current stream is kept per thread. Both classes derive from torch's own, which Dynamo recognises.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from ttools.core.device_map.graphs.capture import (
     underway,
 )
 
-# Before `torch.Event` is replaced.
+# The original classes, before `torch.Event` is replaced.
 _TorchEvent: Any = torch.Event
 _TorchStream: Any = torch.Stream
 
 
 class Event(events.Event, _TorchEvent):  # type: ignore[misc]
-    """A point in time, as `torch.cuda.Event`."""
+    """A point in time that behaves like `torch.cuda.Event`."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An event of torch's, of the mapped device."""
+        """Return a torch event of the mapped device."""
         return _TorchEvent.__new__(cls, "cuda")
 
     def __init__(self, *args: Any, external: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._external = external
-        #: The capture that it is a point of, and the work before it.
+        #: The capture in which the event was recorded, and the work before it.
         self._captured: tuple[Capture, Reached] | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Takes the time, or notes a point of what is captured."""
+        """Record the time, or a point of the current capture."""
         stream = current_stream() if stream is None else stream
         capture, self._captured = underway(), None
         if capture is None or not capture.has(stream):
@@ -52,16 +51,16 @@ class Event(events.Event, _TorchEvent):  # type: ignore[misc]
             self._captured = capture, capture.recorded(stream)
 
     def query(self) -> bool:
-        """Always true: nothing is pending."""
+        """Return True, since no work is pending."""
         self._refuse_captured()
         return True
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing, since no work is pending."""
         self._refuse_captured()
 
     def wait(self, stream: Any = None) -> None:
-        """Has a stream wait."""
+        """Make a stream wait for this event."""
         (current_stream() if stream is None else stream).wait_event(self)
 
     def _refuse_captured(self) -> None:
@@ -75,7 +74,7 @@ class _AnyEvent(type(_TorchEvent)):  # type: ignore[misc]
 
 
 class AcceleratorEvent(Event, metaclass=_AnyEvent):
-    """A point in time, as `torch.Event`, which any event is."""
+    """A point in time that behaves like `torch.Event`, the base of all events."""
 
     def __init__(self, device: object = None, *, enable_timing: bool = False, **_: Any) -> None:
         super().__init__(enable_timing)
@@ -85,16 +84,16 @@ _numbers = itertools.count(1)
 
 
 class Stream(_TorchStream):  # type: ignore[misc]
-    """A stream that is always idle, as `torch.cuda.Stream`.
+    """A stream that is always idle and behaves like `torch.cuda.Stream`.
 
-    Its `stream_id` is a number, 0 for the default stream.
+    `stream_id` is 0 for the default stream.
 
     Attributes:
-        cuda_stream: What C code is handed of it.
+        cuda_stream: The handle for C code.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """A stream of torch's, of the mapped device, with the next number or the one given."""
+        """Return a torch stream of the mapped device, with the next number or the given one."""
         number = kwargs["stream_id"] if "stream_id" in kwargs else next(_numbers)
         cuda = torch._C._autograd.DeviceType.CUDA.value
         return _TorchStream.__new__(cls, stream_id=number, device_index=0, device_type=cuda)
@@ -118,7 +117,7 @@ class Stream(_TorchStream):  # type: ignore[misc]
         return event
 
     def query(self) -> bool:
-        """Always true: nothing is pending."""
+        """Return True, since no work is pending."""
         refuse_waiting(self)
         return True
 
@@ -127,17 +126,17 @@ class Stream(_TorchStream):  # type: ignore[misc]
         return capture is not None and capture.has(self)
 
     def wait_event(self, event: Any) -> None:
-        """Takes part in the capture that the event is a point of, if it is."""
+        """Join the capture in which the event was recorded, if there is one."""
         captured: tuple[Capture, Reached] | None = getattr(event, "_captured", None)
         if captured is not None and captured[0] is underway():
             captured[0].wait(self, captured[1])
 
     def wait_stream(self, stream: Stream) -> None:
-        """Takes part in the capture of another stream, if there is one."""
+        """Join the capture of another stream, if there is one."""
         self.wait_event(stream.record_event())
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing, since no work is pending."""
         refuse_waiting(self)
 
     def __enter__(self) -> Stream:
@@ -159,7 +158,7 @@ class Stream(_TorchStream):  # type: ignore[misc]
 
 
 class ExternalStream(Stream):
-    """A stream that others have made, as `torch.cuda.ExternalStream`."""
+    """A stream made by other code, like `torch.cuda.ExternalStream`."""
 
     def __new__(cls, stream_ptr: int, *args: Any, **kwargs: Any) -> Any:
         return super().__new__(cls, stream_id=stream_ptr)
@@ -170,12 +169,12 @@ _threads = threading.local()
 
 
 def current_stream(device: object = None) -> Stream:
-    """The stream that this thread is on."""
+    """Return the current stream of this thread."""
     own = _own_stream()
     if own is not None:
         return own
     capture = underway()
-    if capture is not None and _is_autograd_s():
+    if capture is not None and _is_autograd_thread():
         return cast("Stream", capture.stream)
     return DEFAULT_STREAM
 
@@ -184,27 +183,27 @@ def _own_stream() -> Stream | None:
     return getattr(_threads, "stream", None)
 
 
-def _is_autograd_s() -> bool:
-    """Whether this is the thread in which autograd computes backward passes of the device.
+def _is_autograd_thread() -> bool:
+    """Return whether autograd runs a backward pass of the device on this thread.
 
-    It does so on the stream of the forward pass; one that is captured is meant while there is one.
+    Autograd uses the stream of the forward pass; during a capture, that is the captured stream.
     """
     started_elsewhere = isinstance(threading.current_thread(), threading._DummyThread)
     return started_elsewhere and torch._C._current_graph_task_id() != -1
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Makes a stream this thread's; None changes nothing."""
+    """Make a stream current in this thread; None changes nothing."""
     if stream is not None:
         _threads.stream = stream
 
 
 class StreamContext:
-    """`torch.cuda.stream(…)`: another current stream until it ends."""
+    """Stands for `torch.cuda.stream(…)`: makes another stream current in the `with` block."""
 
     def __init__(self, stream: Stream | None = None) -> None:
         self.stream = stream
-        # As torch's own, whose attributes Dynamo reads.
+        # Dynamo reads these attributes.
         self.idx = self.prev_idx = 0
 
     def __enter__(self) -> None:

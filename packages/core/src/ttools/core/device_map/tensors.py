@@ -1,7 +1,7 @@
-"""What torch's Python does with devices by itself, past the dispatcher.
+"""Replacements of what torch's Python code does with devices without the dispatcher.
 
-Pinned memory, storages in files and between processes, and older names of tensors of
-CUDA devices: all that a backend does not reach. `mapping.py` puts these replacements in place.
+These are pinned memory, storages in files and between processes, and legacy tensor types, which a
+backend does not reach. `mapping.py` installs them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Replacement = tuple[Any, str, Any]
 
 
 def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
-    """Every (owner, attribute, value) that maps what tensors and storages do in Python."""
+    """Yield (owner, attribute, value) for methods of tensors and storages in Python."""
     from ttools.core.device_map.generators import Generator
 
     tensor, storage = torch.Tensor, torch.UntypedStorage
@@ -41,10 +41,10 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     yield event, "stack", _decoded(event.stack, lambda text: [text])
     nested = torch._C._nested
     yield nested, "nested_tensor", _naming_a_device(torch, nested.nested_tensor)
-    # Ranges for NVIDIA's profilers, which are not there to see them.
+    # NVTX ranges have no effect without NVIDIA's profilers.
     yield torch.autograd.profiler.emit_nvtx, "__enter__", lambda self: self
     yield torch.autograd.profiler.emit_nvtx, "__exit__", lambda self, *exc: False
-    # With a tensor's device, by the workers of a DataLoader.
+    # Workers of a DataLoader call it with the device of a tensor.
     yield storage, "_new_shared", classmethod(_new_shared(torch, storage._new_shared.__func__))
     yield storage, "__new__", _new_storage(torch, storage.__new__)
     yield storage, "resize_", _resize(storage.resize_, storage.nbytes)
@@ -59,9 +59,10 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
 
 
 def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Libraries call torch's own kernel past theirs by the keys of no backend.
+    """Return a `redispatch` that computes composites on the CPU.
 
-    That kernel is a composite, which may call CUDA's functions directly.
+    Libraries call torch's own kernel past theirs with the keys of no backend. That kernel is a
+    composite, which may call CUDA functions directly.
     """
     from ttools.core.device_map.operators.recorded import computed_on_cpu
     from ttools.core.device_map.operators.registry import is_computed
@@ -84,7 +85,7 @@ def _redispatch(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
 
 
 def _naming_a_device(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch's C++ that makes tensors of a device without asking for it first."""
+    """Wrap a C++ function that makes tensors on a device without initialising CUDA first."""
 
     @functools.wraps(original)
     def make(*args: Any, device: Any = None, **kwargs: Any) -> Any:
@@ -96,13 +97,13 @@ def _naming_a_device(torch: ModuleType, original: Callable[..., Any]) -> Callabl
 
 
 def _is_own(tensor: Any) -> bool:
-    """Whether a tensor has memory of its own, and is not made of others by a library's class."""
+    """Return whether a tensor has memory of its own, unlike wrapper subclasses of libraries."""
     torch = sys.modules["torch"]
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
 def _pin_memory(self: Any, device: Any = None) -> Any:
-    """A copy: memory that a GPU would read is as any."""
+    """Return a marked copy, since any host memory serves as pinned memory."""
     if not _is_own(self):
         sys.modules["torch"].cuda._lazy_init()
         return self if self.is_pinned() else _operator("_pin_memory")(self)
@@ -169,13 +170,13 @@ def _default_type(torch: ModuleType, original: Callable[..., Any]) -> Callable[.
 
 
 def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The profiler without events of a GPU, which it would miss at every operator."""
+    """Wrap the profiler's constructor to leave out GPU events, which would be missing."""
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if kwargs.get("use_device") == "cuda":
             kwargs["use_device"] = None
-            kwargs["use_cpu"] = True  # A profile of nothing is refused.
+            kwargs["use_cpu"] = True  # torch refuses a profile of nothing
         kwargs.pop("use_cuda", None)
         original(self, *args, **kwargs)
 
@@ -183,9 +184,10 @@ def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decoded(original: Callable[..., Any], made: Callable[[str], Any]) -> Callable[..., Any]:
-    """What a profile's event is called, also by a name that torch has freed meanwhile.
+    """Wrap accessors of profiler events to survive names that torch has freed.
 
-    It notes where the names of functions are, and calls operators by functions that it makes.
+    torch stores pointers to function names, and some operators are called by functions that it
+    creates.
     """
 
     def decoded(self: Any) -> Any:
@@ -201,7 +203,7 @@ def _decoded(original: Callable[..., Any], made: Callable[[str], Any]) -> Callab
 
 
 def _on_cuda(torch: ModuleType, storage: Any) -> Any:
-    """A storage of the mapped device with the memory of a CPU storage."""
+    """Return a storage of the mapped device with the memory of a CPU storage."""
     from ttools.core.device_map.aliases import to_cuda
 
     whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
@@ -209,21 +211,21 @@ def _on_cuda(torch: ModuleType, storage: Any) -> Any:
 
 
 def _resize(original: Callable[..., Any], bytes_of: Callable[[Any], int]) -> Callable[..., Any]:
-    """Storages of the device keep their memory, and say that they are as large as they are to be.
+    """Return a `resize_` that keeps a device storage's memory but reports the new size.
 
-    Sharded modules let go of storages between uses, and take as many bytes again.
+    Sharded modules free storages between uses and then request the same size again.
     """
 
     def resize(self: Any, size: int) -> Any:
         if self.device.type != "cuda":
             return original(self, size)
-        there = bytes_of(self)
-        if size > there:
+        available = bytes_of(self)
+        if size > available:
             raise UnsupportedError(
-                f"a storage of {there} bytes on a mapped device made larger, {size} bytes",
+                f"a storage of {available} bytes on a mapped device made larger, {size} bytes",
                 help="make a new tensor and copy",
             )
-        self._ttools_size = int(size), there
+        self._ttools_size = int(size), available
         return self
 
     return resize
@@ -231,9 +233,9 @@ def _resize(original: Callable[..., Any], bytes_of: Callable[[Any], int]) -> Cal
 
 def _size(original: Callable[..., int]) -> Callable[..., int]:
     def size_of(self: Any) -> int:
-        there = original(self)
-        said, at_that_time = getattr(self, "_ttools_size", (there, there))
-        return said if at_that_time == there else there
+        available = original(self)
+        reported, when_set = getattr(self, "_ttools_size", (available, available))
+        return reported if when_set == available else available
 
     return size_of
 
@@ -263,12 +265,12 @@ def _new_shared(torch: ModuleType, original: Callable[..., Any]) -> Callable[...
 
 
 def from_file(storage: Any, location: str) -> Any:
-    """What `torch.load` makes of a storage that was saved on a CUDA device; None for others."""
+    """Load a storage that was saved on a CUDA device; return None for others."""
     return _storage_on_cuda(storage) if location.partition(":")[0] == "cuda" else None
 
 
 def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
-    """A tensor of another process on the mapped device, sent as one on the CPU."""
+    """Return a tensor of another process on the mapped device, sent as a CPU tensor."""
     from ttools.core.device_map.aliases import to_cuda
     from ttools.core.device_map.backend import install
 
@@ -278,10 +280,10 @@ def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
 
 
 def _shared(tensor: Any) -> Any:
-    """A CPU tensor with the memory of a mapped one, which other processes can share from now on.
+    """Return a CPU tensor that shares memory with a mapped one and can be sent to other processes.
 
-    Memory that was not made to be shared cannot become so: the tensor gets other memory, of which
-    views that were made before know nothing.
+    Existing memory cannot become shared, so the tensor gets new memory. Views made before keep the
+    old memory.
     """
     from ttools.core.device_map.aliases import to_cuda, to_host
     from ttools.core.device_map.operators.sizes import set_storage
@@ -305,7 +307,7 @@ def _shared(tensor: Any) -> Any:
 
 
 def sending(reduce: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """How a tensor is sent to another process: the memory of a mapped one can be shared."""
+    """Wrap the reducer of tensors so that mapped tensors are sent by shared memory."""
 
     def reduced(tensor: Any) -> Any:
         if tensor.is_cuda and on_host(tensor) and not tensor.is_sparse:

@@ -1,7 +1,4 @@
-"""What Triton itself would ask CUDA for, while the CPU stands in for a CUDA device.
-
-Must not import torch: Triton may be there without it.
-"""
+"""Replacements of what Triton itself asks CUDA for, without importing torch."""
 
 from __future__ import annotations
 
@@ -12,24 +9,26 @@ from typing import Any
 
 
 class CublasLt:
-    """`triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transposed matrix."""
+    """Stands for `triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transposed
+    matrix.
+    """
 
     def __init__(self, workspace: Any) -> None:
         del workspace
 
     def matmul(self, a: Any, b: Any, c: Any) -> None:
-        """`c = a @ b.T`, accumulated in float32."""
+        """Compute `c = a @ b.T`, accumulated in float32."""
         self.gemm(a, b, c, c, 1.0, 0.0)
 
     def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
-        """`d = alpha * a @ b.T + beta * c`, accumulated in float32."""
+        """Compute `d = alpha * a @ b.T + beta * c`, accumulated in float32."""
         product = alpha * (a.float() @ b.float().T)
         d.copy_(product + beta * c.float() if beta else product)
 
 
 def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) of Triton's own that would reach for CUDA."""
-    # By name: a child's map is made while Triton is being imported.
+    """Yield (owner, attribute, value) for parts of Triton that would use CUDA."""
+    # Imported by name, because in a child process Triton's import may still be in progress.
     libtriton = importlib.import_module(f"{triton.__name__}._C.libtriton")
     cublas = getattr(getattr(libtriton, "nvidia", None), "cublas", None)
     if cublas is not None:
@@ -37,7 +36,7 @@ def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
 
 
 def driver_replacements(driver: ModuleType) -> Iterator[tuple[Any, str, Any]]:
-    """Every (owner, attribute, value) of a driver of Triton's that asks torch for its GPU."""
+    """Yield (owner, attribute, value) for Triton drivers that ask torch for a GPU."""
     for value in list(vars(driver).values()):
         own = isinstance(value, type) and value.__module__ == driver.__name__
         if own and "is_active" in vars(value):

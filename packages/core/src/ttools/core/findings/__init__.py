@@ -1,1 +1,1 @@
-"""Findings as data, and what keeps one out of a report: rules, comments, baselines."""
+"""Findings as data, and what excludes them from a report: rules, comments, baselines."""

@@ -1,7 +1,7 @@
-"""Baselines: the findings a project already has, so that only new ones count.
+"""Baselines: the known findings of a project, so that only new ones count.
 
-A site is known by its kind, its kernel and the text of its source line, so that it stays the same
-when lines above it change. Owns the file's format.
+A site is identified by kind, kernel and the text of its source line, which stays the same when
+lines above it change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Site = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class _Entry:
-    """A site of the file; its source is the text of the line."""
+    """A site in the file; `source` is the text of the line."""
 
     kind: str
     kernel: str
@@ -40,7 +40,7 @@ class _Document:
 
 
 def site_of(finding: Finding) -> Site:
-    """What a finding is known by."""
+    """Return the identity of a finding in a baseline."""
     text = ""
     if finding.location is not None:
         text = source_line(finding.location.file, finding.location.line).strip()
@@ -48,19 +48,19 @@ def site_of(finding: Finding) -> Site:
 
 
 class Baseline:
-    """The sites of a file, each as often as it was found.
+    """The sites in a file, with their numbers of occurrences.
 
     Raises:
-        UsageError: it cannot be read or is no baseline.
+        UsageError: The file cannot be read or is not a baseline.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        found = read_json_document(path, SCHEMA, "baseline", _Document)
-        self._left = Counter({(e.kind, e.kernel, e.source): e.count for e in found.findings})
+        document = read_json_document(path, SCHEMA, "baseline", _Document)
+        self._left = Counter({(e.kind, e.kernel, e.source): e.count for e in document.findings})
 
     def suppress(self, finding: Finding) -> Suppressed | None:
-        """The finding, if the baseline still has one of its site."""
+        """Suppress the finding if the baseline still has an unused entry for its site."""
         site = site_of(finding)
         if self._left[site] <= 0:
             return None
@@ -68,7 +68,7 @@ class Baseline:
         return Suppressed(finding=finding, by="baseline", reason=f"in {self._path.name}")
 
     def unused(self, ran: Ran) -> list[Finding]:
-        """One note on all sites of launched kernels that are gone."""
+        """Return one note on all sites of launched kernels that no longer exist."""
         gone = sum(
             count
             for (kind, kernel, _), count in self._left.items()
@@ -82,10 +82,10 @@ class Baseline:
 
 
 def write_baseline(findings: Iterable[Finding], path: Path) -> int:
-    """Writes the sites of findings more severe than notes; returns how many there are.
+    """Write the sites of findings more severe than notes; return their number.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: The file cannot be written.
     """
     sites = Counter(site_of(finding) for finding in findings if finding.severity != "note")
     entries = [_Entry(*site, count) for site, count in sorted(sites.items())]

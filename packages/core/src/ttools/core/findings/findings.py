@@ -1,8 +1,4 @@
-"""Findings: defects in the user's kernel, as plain data, and how they add up over a run.
-
-Owns what a finding says. Must not know how one is found (an engine's events), nor how one is
-written (`reports`).
-"""
+"""Findings: defects in the user's kernel as plain data, and how they are merged over a run."""
 
 from __future__ import annotations
 
@@ -19,13 +15,15 @@ from ttools.core.spec import ArgumentSpec, LaunchSpec
 Severity = Literal["error", "warning", "note"]
 #: Most severe first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-#: What a launch at the sizes of a finding shows, where all sizes of a range were looked at.
+#: Result of a launch at the sizes of a finding from an all-sizes proof.
 Witness = Literal["confirmed", "not shown", "too large", "not made"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Related:
-    """Another location that takes part in a defect: the other access of a race, an origin."""
+    """Another location that takes part in a defect, such as the other access of a race or an
+    origin.
+    """
 
     message: str
     location: SourceLocation | None = None
@@ -36,32 +34,32 @@ class Related:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(ShowsItself):
-    """One defect site, with its first witness.
+    """A defect at one site, with its first witness.
 
     Attributes:
-        kind: machine-readable kind: `oob_load`, `race` …
-        check: the check that found it: `memcheck` …
-        severity: see `SEVERITIES`.
-        message: one line, naming access and argument, without the location.
-        kernel: name of the kernel.
-        argument: the argument at fault, if one can be named.
-        location: of the operation; its `callers` are the inlined call stack.
-        program: coordinates of the first witness's program.
-        lane: of the witness in its tile, one index per axis; `()` for a scalar.
-        shape: of that tile.
-        iteration: zero-based iteration of each enclosing loop, outermost first.
-        variables: name and value of the variables that led to it, in the lane.
-        notes: further facts, one line each: `the access is 288 bytes past its end`.
-        count: lanes affected over the whole run, exactly.
-        programs: programs affected; 0 if not counted.
-        related: other locations concerned.
+        kind: Machine-readable kind: `oob_load`, `race` …
+        check: The check that found it: `memcheck` …
+        severity: Severity, one of `SEVERITIES`.
+        message: One line that names access and argument, without the location.
+        kernel: Name of the kernel.
+        argument: The affected argument, if it is known.
+        location: Source position of the operation; its `callers` are the inlined call stack.
+        program: Coordinates of the first witness's program.
+        lane: Indices of the witness in its tile; `()` for a scalar.
+        shape: Shape of that tile.
+        iteration: Zero-based iteration of each enclosing loop, outermost first.
+        variables: Names and values, in this lane, of the variables that led to the defect.
+        notes: Further facts, one line each: `the access is 288 bytes past its end`.
+        count: Exact number of affected lanes over the whole run.
+        programs: Number of affected programs; 0 if not counted.
+        related: Other locations that take part.
         launch: `file:line` of the launch in host code.
-        launch_callers: the lines that call it, the innermost first.
-        config: the autotuner's configuration in which the witness was seen, `BLOCK` → 128.
-        other_configs: further configurations that have the defect, without repetition.
-        help: what to do about it.
-        sizes: the least sizes at which it appears, where all sizes of a range were looked at.
-        witness: what a launch that was made at these sizes shows.
+        launch_callers: The lines that call the launch, the innermost first.
+        config: The autotuner configuration of the witness, such as `BLOCK` → 128.
+        other_configs: Further configurations with the defect, without repetition.
+        help: What the user can do about it.
+        sizes: The smallest sizes with the defect, if a range of sizes was analysed.
+        witness: Result of a launch at these sizes.
     """
 
     kind: str
@@ -90,10 +88,10 @@ class Finding(ShowsItself):
 
     @property
     def site(self) -> tuple[object, ...]:
-        """What makes two findings the same defect.
+        """Return the key by which findings are the same defect.
 
-        Not the launch nor the configuration: a defect stays one however often it is met. Without
-        a source location only the message can tell defects apart.
+        Launch and configuration are not part of it, since a defect may occur in several. Without a
+        source location, only the message distinguishes defects.
         """
         argument = self.argument.name if self.argument else ""
         where = self.location or self.message
@@ -101,24 +99,24 @@ class Finding(ShowsItself):
 
     @property
     def configs(self) -> tuple[Mapping[str, Any], ...]:
-        """All configurations of the autotuner that are known to have the defect."""
+        """Return all autotuner configurations that are known to have the defect."""
         return () if self.config is None else (self.config, *self.other_configs)
 
 
 def merge(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding per site, in order of appearance: the first witness, the sum of the counts.
+    """Merge findings by site, in order of appearance: the first witness, the sum of the counts.
 
-    Configurations of an autotuner do not make another site: the finding lists them.
+    Autotuner configurations do not create separate sites; the finding lists them.
     """
     return _merged(findings, operator.add)
 
 
 def merge_in_launch(findings: Iterable[Finding]) -> list[Finding]:
-    """The same of what one launch has shown, where nothing is to be counted twice.
+    """Merge the findings of one launch without counting anything twice.
 
-    Copies of a location in unrolled code are met by the same programs as a rule: those that meet
-    only the rarer copies are not counted. Where the messages differ, the same lanes have been met
-    at several uses, and the first is reported.
+    In unrolled code, the copies of a location are usually reached by the same programs, so the
+    maximum over the copies is reported; programs that reach only other copies are not counted. If
+    messages differ, the same lanes were found at several uses, and the first is reported.
     """
     alike: dict[object, list[Finding]] = {}
     for finding in findings:
@@ -148,22 +146,22 @@ def _united(first: Finding, later: Finding, programs: Callable[[int, int], int])
 
 
 def _with_configs(first: Finding, later: Finding) -> Finding:
-    known = list(first.configs)
-    known += [config for config in later.configs if config not in known]
-    return replace(first, config=known[0] if known else None, other_configs=tuple(known[1:]))
+    configs = list(first.configs)
+    configs += [config for config in later.configs if config not in configs]
+    return replace(first, config=configs[0] if configs else None, other_configs=tuple(configs[1:]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unfinished:
-    """Why a launch was not checked to its end.
+    """The reason why a launch was not checked completely.
 
     Attributes:
-        number: number of the launch among those of its kernel in its process, from 1.
-        phase: what was cut short: `compilation`, `run`, `race analysis` …
+        number: Number of the launch among those of its kernel in its process, from 1.
+        phase: The phase that was cut short: `compilation`, `run`, `race analysis` …
         reason: `timeout`, `interrupted`, `failed` for an exception, or `running` for a launch that
             had not ended when the report was made.
-        seconds: how long the phase had taken.
-        checks: names of the checks that did not finish.
+        seconds: Duration of the phase until then.
+        checks: Names of the checks that did not finish.
     """
 
     number: int
@@ -174,7 +172,7 @@ class Unfinished:
 
     @property
     def text(self) -> str:
-        """`launch 3: race analysis interrupted after 4.2 s`."""
+        """Return, e.g., `launch 3: race analysis interrupted after 4.2 s`."""
         ended = {
             "timeout": "stopped after",
             "interrupted": "interrupted after",
@@ -186,14 +184,15 @@ class Unfinished:
 
 @dataclass(frozen=True, kw_only=True)
 class TallyEntry:
-    """One line of a report's list of launches; equal launches are counted together.
+    """An entry in a report's list of launches; equal launches are counted together.
 
     Attributes:
-        spec: The launch, without its arguments. The extents of its grid are zero if the compilation
-            of its kernel did not end, so that they are unknown.
-        count: Number of launches.
-        seconds: Seconds that they took together.
-        unfinished: The launches among these that were not checked to their end.
+        spec: The launch without its arguments. The grid is zero if the compilation of the kernel
+            did not end, so that the grid is unknown.
+        count: Number of equal launches.
+        seconds: Total duration of these launches.
+        unfinished: The launches among these that were not checked completely.
+        - TallyEntry.kernel
     """
 
     spec: LaunchSpec
@@ -208,20 +207,20 @@ class TallyEntry:
 
     @property
     def config(self) -> Mapping[str, Any] | None:
-        """The autotuner's configuration."""
+        """Return the autotuner's configuration."""
         return self.spec.site.config
 
     @property
     def checked(self) -> int:
-        """How many of the launches were checked to their end."""
+        """Return the number of launches that were checked completely."""
         return self.count - len(self.unfinished)
 
 
 class FindingsError(TtoolsError):
-    """A sanitizer run was asked to fail on findings, and has some; the text is the report.
+    """A sanitizer run that must fail on findings has some; the text is the report.
 
     Attributes:
-        findings: those that are severe enough.
+        findings: Findings that are severe enough to fail.
     """
 
     def __init__(self, message: str, findings: Sequence[Finding]) -> None:

@@ -1,7 +1,7 @@
 """Comments in a kernel's source that suppress findings: `# ttools: ignore[kind] reason`.
 
-Owns their form and reach: the line they are on, or the next line of code when they stand alone.
-A comment where a function was inlined covers what is found inside that call.
+A comment applies to its own line, or to the next line of code if it stands alone. A comment on a
+call of an inlined function covers findings inside that call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ttools.core.location import SourceLocation, source_lines
 
 _COMMENT = re.compile(r"#\s*ttools:\s*ignore\b(?:\[(?P<kinds>[^\]]*)\](?P<reason>.*))?")
 
-#: Why a comment is not honoured, and what to do.
+#: Reasons why a comment is not honoured, and the remedies.
 _NO_KINDS = "names no kinds", "write `# ttools: ignore[kind] reason`"
 _NO_REASON = "gives no reason", "write why after the bracket"
 
@@ -30,9 +30,9 @@ class Comment:
     """One comment.
 
     Attributes:
-        kinds: the kinds or checks it names; `*` means any.
-        reason: what follows; without one the comment is not honoured.
-        covers: the line of code it is about.
+        kinds: The kinds or checks it names; `*` means any.
+        reason: Text after the bracket; without one the comment is not honoured.
+        covers: Number of the line of code that it applies to.
     """
 
     location: SourceLocation
@@ -42,14 +42,14 @@ class Comment:
 
 
 class InlineSuppressions:
-    """The comments of whatever files a run's findings and launches are in."""
+    """The comments of all files that contain a run's findings and launches."""
 
     def __init__(self) -> None:
         self._used: set[Comment] = set()
         self._files: set[str] = set()
 
     def suppress(self, finding: Finding) -> Suppressed | None:
-        """The finding with the reason of the comment that covers it."""
+        """Suppress a finding if a comment covers it."""
         if finding.location is None:
             return None
         for location in (finding.location, *finding.location.callers):
@@ -62,7 +62,7 @@ class InlineSuppressions:
         return None
 
     def unused(self, ran: Ran) -> list[Finding]:
-        """Notes on comments in launched kernels that matched nothing or give no reason."""
+        """Return notes on comments in launched kernels that matched nothing or give no reason."""
         hosts = {(entry.spec.site.line or "").rpartition(":")[0] for entry in ran.launches}
         notes: list[Finding] = []
         for file in sorted(self._files | hosts - {""}):
@@ -95,13 +95,13 @@ def _not_honoured(comment: Comment, kernel: str, why: str, advice: str) -> Findi
 
 
 def comments_of(file: str) -> tuple[Comment, ...]:
-    """The comments of a file; none if it cannot be read as Python."""
+    """Return the comments of a file; none if it cannot be read as Python."""
     return _comments(file, "".join(source_lines(file)))
 
 
 @lru_cache(maxsize=32)
 def _comments(file: str, source: str) -> tuple[Comment, ...]:
-    found = []
+    comments = []
     lines = source.splitlines()
     for line, column, text in _comment_tokens(source):
         match = _COMMENT.match(text)
@@ -109,7 +109,7 @@ def _comments(file: str, source: str) -> tuple[Comment, ...]:
             continue
         kinds = frozenset(filter(None, map(str.strip, (match["kinds"] or "").split(","))))
         alone = not lines[line - 1][:column].strip()
-        found.append(
+        comments.append(
             Comment(
                 # Columns of locations count bytes, as Python's `ast` does.
                 SourceLocation(file, line, len(lines[line - 1][:column].encode()) + 1),
@@ -118,7 +118,7 @@ def _comments(file: str, source: str) -> tuple[Comment, ...]:
                 _next_code(lines, line) if alone else line,
             )
         )
-    return tuple(found)
+    return tuple(comments)
 
 
 def _comment_tokens(source: str) -> Iterator[tuple[int, int, str]]:
@@ -131,7 +131,7 @@ def _comment_tokens(source: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _next_code(lines: list[str], line: int) -> int:
-    """The first line below `line` that is not a comment."""
+    """Return the first line below `line` that is not a comment."""
     following = line + 1
     while following <= len(lines) and lines[following - 1].lstrip().startswith("#"):
         following += 1
@@ -139,7 +139,7 @@ def _next_code(lines: list[str], line: int) -> int:
 
 
 def _function_around(file: str, line: int, kernels: frozenset[str]) -> str | None:
-    """The name of the kernel whose source holds the line."""
+    """Return the name of the kernel whose source contains the line."""
     for name, first, last in _functions("".join(source_lines(file))):
         if name in kernels and first <= line <= last:
             return name

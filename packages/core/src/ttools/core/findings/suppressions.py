@@ -1,7 +1,6 @@
-"""Suppressed findings: the file of rules, and how rules, inline comments and baselines are applied.
+"""Suppressed findings: the file of rules, and how rules, comments and baselines are applied.
 
-Owns the format of the file. Must not know what kinds and checks mean: any name may be written, and
-one that matches nothing is reported as unused.
+Any name of a kind or check may be written; one that matches nothing is reported as unused.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from ttools.core.findings.findings import Finding, TallyEntry
 from ttools.core.json_document import parse_toml
 from ttools.core.location import SourceLocation
 
-#: What notes about suppressions call themselves.
+#: The name of the check in notes about suppressions.
 CHECK = "suppressions"
-#: Their kinds, with a sentence on each.
+#: Kinds of these notes, with a sentence on each.
 KINDS = {
     "unused_suppression": "A suppression matches no finding of the run.",
     "bad_suppression": "A suppression without kinds or reason is not honoured.",
@@ -34,8 +33,8 @@ class Suppressed:
     """A finding that was suppressed.
 
     Attributes:
-        by: an inline comment, a rule of a file, a baseline, or the marker of a test.
-        reason: as its author gave it.
+        by: Source of the suppression: a comment, a rule of a file, a baseline, or a test's marker.
+        reason: The reason given by its author.
     """
 
     finding: Finding
@@ -45,11 +44,11 @@ class Suppressed:
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """What a run could have found something in: separates unused suppressions from idle ones.
+    """The scope of a run, to distinguish unused suppressions from those that could not match.
 
     Attributes:
-        active: whether the run looked for findings of this kind or check.
-        kinds: of findings that there are, to recognise a mistyped one.
+        active: Returns whether the run looked for findings of a kind or check.
+        kinds: All existing kinds, to recognise a mistyped one.
     """
 
     launches: Sequence[TallyEntry]
@@ -62,28 +61,30 @@ class Ran:
 
 
 class Source(Protocol):
-    """Something that suppresses findings, and knows afterwards what it was not needed for."""
+    """A source of suppressions that records which of them were used."""
 
     def suppress(self, finding: Finding) -> Suppressed | None:
-        """The finding with a reason when it is suppressed here."""
+        """Return the finding with a reason if it is suppressed here."""
 
     def unused(self, ran: Ran) -> list[Finding]:
-        """Notes on what matched nothing although the run could have matched it."""
+        """Return notes on suppressions that matched nothing although the run could have matched
+        them.
+        """
 
 
 def apply(
     findings: Iterable[Finding], sources: Sequence[Source], ran: Ran
 ) -> tuple[list[Finding], list[Suppressed]]:
-    """Splits findings into those that count, notes on unused suppressions included, and others.
+    """Split findings into those that count, with notes on unused suppressions, and others.
 
-    Every source that knows a finding counts as used; the first one's reason is given.
+    Every source that matches a finding counts as used; the first one's reason is given.
     """
     kept: list[Finding] = []
     hidden: list[Suppressed] = []
     for finding in findings:
-        found = [entry for source in sources if (entry := source.suppress(finding))]
-        if found:
-            hidden.append(found[0])
+        matches = [entry for source in sources if (entry := source.suppress(finding))]
+        if matches:
+            hidden.append(matches[0])
         else:
             kept.append(finding)
     for source in sources:
@@ -92,7 +93,7 @@ def apply(
 
 
 def names(finding: Finding) -> tuple[str, str, str]:
-    """What a suppression may call a finding by: its kind, its check, or anything."""
+    """Return the names by which a suppression may match a finding: kind, check, or any."""
     return finding.kind, finding.check, ANY
 
 
@@ -103,14 +104,14 @@ def unused_note(
     kinds: Iterable[str] = (),
     known: Collection[str] = (),
 ) -> Finding:
-    """The note that a suppression matched nothing.
+    """Return the note that a suppression matched nothing.
 
     Args:
-        what: the suppression, as the subject of a sentence.
-        location: where it stands.
-        kernel: that it is about.
-        kinds: that it names; for one that looks mistyped the note has another.
-        known: kinds that there are.
+        what: The suppression, as the subject of a sentence.
+        location: Position of the suppression.
+        kernel: Name of the kernel that it applies to.
+        kinds: Kinds that it names; the note differs if one looks mistyped.
+        known: Names of all existing kinds.
     """
     meant = [match for kind in kinds for match in _similar(kind, {*known, *KINDS})]
     return Finding(
@@ -133,15 +134,15 @@ def _similar(kind: str, known: Collection[str]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One `[[suppress]]` of a file; what is None matches anything.
+    """One `[[suppress]]` entry of a file; fields that are None match anything.
 
     Attributes:
-        reason: why; required.
-        kind: a kind, a check or `*`.
-        kernel: name of the kernel, with `*` and `?` as in file names.
-        file: end of the path of the source, with `*` and `?`.
-        line: of the finding in that file.
-        location: where the rule is.
+        reason: Explanation for readers; it is required.
+        kind: A kind, a check or `*`.
+        kernel: Name of the kernel, with the wildcards `*` and `?`.
+        file: End of the source's path, with the wildcards `*` and `?`.
+        line: Line of the finding in that file.
+        location: Position of the rule.
     """
 
     reason: str
@@ -165,7 +166,7 @@ class Rule:
         return named and self.line in (None, location.line)
 
     def could_match(self, ran: Ran) -> bool:
-        """Whether the run launched a kernel and made a check that the rule may be meant for."""
+        """Return whether the run launched a kernel and made a check that the rule may apply to."""
         launched = self.kernel is None or any(fnmatchcase(k, self.kernel) for k in ran.kernels)
         return launched and (self.kind in (None, ANY) or ran.active(self.kind))
 
@@ -180,7 +181,7 @@ class SuppressionFile:
     """The rules of a file.
 
     Raises:
-        UsageError: it cannot be read, or an entry is not a rule.
+        UsageError: The file cannot be read, or an entry is not a rule.
     """
 
     def __init__(self, path: Path) -> None:
@@ -188,7 +189,7 @@ class SuppressionFile:
         self._used: set[Rule] = set()
 
     def suppress(self, finding: Finding) -> Suppressed | None:
-        """The finding with the reason of every rule's first match; all that match are used."""
+        """Suppress a finding with the reason of the first matching rule; all matches are used."""
         matching = [rule for rule in self.rules if rule.matches(finding)]
         self._used.update(matching)
         if not matching:
@@ -196,7 +197,7 @@ class SuppressionFile:
         return Suppressed(finding=finding, by="file", reason=matching[0].reason)
 
     def unused(self, ran: Ran) -> list[Finding]:
-        """A note for each rule that matched nothing though its kernel was launched."""
+        """Return a note for each rule that matched nothing though its kernel was launched."""
         return [
             unused_note(
                 "this suppression", rule.location, rule.kernel or "", [rule.kind or ANY], ran.kinds
@@ -209,7 +210,7 @@ class SuppressionFile:
 _FIELDS: dict[str, type] = {"reason": str, "kind": str, "kernel": str, "file": str, "line": int}
 
 
-#: Characters of a text; matching takes the square of a pattern's length.
+#: Longest pattern; matching takes time proportional to the square of its length.
 _LONGEST = 1000
 
 
@@ -234,11 +235,11 @@ def _read(path: Path) -> list[Rule]:
 
 def _rule(entry: dict[str, Any], location: SourceLocation) -> Rule:
     for name, value in entry.items():
-        wanted = _FIELDS.get(name)
-        if wanted is None:
+        expected = _FIELDS.get(name)
+        if expected is None:
             raise UsageError(f"{location}: `{name}` is not one of {', '.join(_FIELDS)}")
-        if type(value) is not wanted:
-            raise UsageError(f"{location}: `{name}` must be of type {wanted.__name__}")
+        if type(value) is not expected:
+            raise UsageError(f"{location}: `{name}` must be of type {expected.__name__}")
         if isinstance(value, str) and len(value) > _LONGEST:
             raise UsageError(f"{location}: `{name}` has more than {_LONGEST:,} characters")
     if not str(entry.get("reason", "")).strip():

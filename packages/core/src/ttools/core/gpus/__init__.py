@@ -1,1 +1,1 @@
-"""GPUs as data: architectures with their limits, devices with their rates."""
+"""Data about GPUs: architectures with their limits, devices with their rates."""

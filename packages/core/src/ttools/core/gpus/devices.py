@@ -1,7 +1,6 @@
-"""GPUs by name, as users and drivers write them, or from a file of the user's.
+"""Looks up GPUs by name, as users and drivers write them, or reads them from a user's file.
 
-What their makers publish of them is `products.py`; what one multiprocessor has is in `targets.py`.
-Must not know any kernel.
+The published data of devices is in `products.py`, the limits of multiprocessors in `targets.py`.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ __all__ = [
 
 
 def read_device(text: str) -> Device:
-    """A GPU by name: `h100`, `RTX 4090`, `NVIDIA H200`.
+    """Return a GPU by name, such as `h100`, `RTX 4090` or `NVIDIA H200`.
 
     Raises:
-        UsageError: there is none of that name in the table; all are named.
+        UsageError: The table has no such name; the message lists all.
     """
     for device in DEVICES.values():
         if _plain(text) == _plain(device.name):
@@ -62,50 +61,52 @@ class _DeviceFile:
 
 
 def read_device_file(path: Path) -> Device:
-    """A GPU that a file in TOML describes.
+    """Read a GPU from a TOML file.
 
     Its fields are `name`, `architecture`, `multiprocessors`, `bandwidth_gb` in GB/s, `cache_mib`,
     `source`, and a table `peaks` with 10^12 operations per second by unit.
 
     Raises:
-        UsageError: it cannot be read, or describes no device.
+        UsageError: The file cannot be read or is invalid.
     """
     try:
         with file_errors(f"read the device file `{path}`"):
             data = parse_toml(path.read_text("utf-8"))
     except ValueError as error:
         raise UsageError(f"`{path}` is no device file: {error}") from error
-    known = _DeviceFile.__dataclass_fields__
-    if unknown := [name for name in data if name not in known]:
-        raise UsageError(f"`{path}`: a device has no `{unknown[0]}`; it has {', '.join(known)}")
+    fields = _DeviceFile.__dataclass_fields__
+    if unknown := [name for name in data if name not in fields]:
+        raise UsageError(f"`{path}`: a device has no `{unknown[0]}`; it has {', '.join(fields)}")
     try:
-        found = msgspec.convert(data, _DeviceFile)
+        entry = msgspec.convert(data, _DeviceFile)
     except ValueError as error:
         raise UsageError(f"`{path}` describes no device: {error}") from error
-    if "fp32" not in found.peaks:
+    if "fp32" not in entry.peaks:
         raise UsageError(f"`{path}` describes no device: `peaks` has no `fp32`")
-    if any(_plain(found.name) == _plain(name) for name in DEVICES):
+    if any(_plain(entry.name) == _plain(name) for name in DEVICES):
         raise UsageError(
-            f"`{path}`: `{found.name}` is a device of the table; give yours another name"
+            f"`{path}`: `{entry.name}` is a device of the table; give yours another name"
         )
     return Device(
-        name=found.name,
-        architecture=read_target(found.architecture).name,
-        multiprocessors=found.multiprocessors,
-        bandwidth=found.bandwidth_gb * 1e9,
-        cache=None if found.cache_mib is None else int(found.cache_mib * 2**20),
-        peaks={unit: rate * 1e12 for unit, rate in found.peaks.items()},
-        source=found.source or str(path),
+        name=entry.name,
+        architecture=read_target(entry.architecture).name,
+        multiprocessors=entry.multiprocessors,
+        bandwidth=entry.bandwidth_gb * 1e9,
+        cache=None if entry.cache_mib is None else int(entry.cache_mib * 2**20),
+        peaks={unit: rate * 1e12 for unit, rate in entry.peaks.items()},
+        source=entry.source or str(path),
     )
 
 
 def device_of(architecture: str) -> Device | None:
-    """The first GPU of the table with an architecture, as `sm_90`; None if it has none."""
-    return next((each for each in DEVICES.values() if each.architecture == architecture), None)
+    """Return the first GPU of the table with an architecture such as `sm_90`, or None."""
+    return next(
+        (device for device in DEVICES.values() if device.architecture == architecture), None
+    )
 
 
 def device_of_machine() -> Device | None:
-    """The GPU that torch uses here; None if it is not in the table."""
+    """Return the GPU that torch uses here; None if it is not in the table."""
     import torch
 
     if not torch.cuda.is_available():
@@ -113,25 +114,25 @@ def device_of_machine() -> Device | None:
     return device_called(torch.cuda.get_device_name())
 
 
-#: In a driver's name, after that of a product: it has other rates.
+#: Words in a driver's name that mean a variant with other rates.
 _OTHERS = frozenset({"laptop", "max-q", "d", "3e", "nvl"})
 
 
 def device_called(text: str) -> Device | None:
-    """A GPU by what its driver calls it, as `NVIDIA H100 80GB HBM3`; None if it is unknown."""
+    """Return a GPU by its driver's name, such as `NVIDIA H100 80GB HBM3`; None if it is unknown."""
     words = _words(text)
-    found = [
+    candidates = [
         device
         for device in DEVICES.values()
         if (own := _words(device.name))[0] == words[0] and set(own) <= set(words)
     ]
-    if not found or _OTHERS & set(words):
+    if not candidates or _OTHERS & set(words):
         return None
-    return max(found, key=lambda device: len(_words(device.name)))
+    return max(candidates, key=lambda device: len(_words(device.name)))
 
 
 def _words(text: str) -> list[str]:
-    """What a name has beside its maker and brand: `h100`, `pcie`."""
+    """Split a name into words such as `h100` and `pcie`, without maker and brand."""
     words = re.findall(r"max-q|[a-z]+\d*[a-z]*|\d+[a-z]*", text.lower())
     joined = re.sub(r"\brtx (?=\d)", "rtx", " ".join(words))
     return [word for word in joined.split() if word not in _BRANDS] or [""]
@@ -145,10 +146,10 @@ def _plain(text: str) -> str:
 
 
 def read_gpu(text: str) -> Device:
-    """A device by its name (`h100`) or by its architecture (`sm_90`).
+    """Return a device by its name (`h100`) or by its architecture (`sm_90`).
 
     Raises:
-        UsageError: none of that name is known.
+        UsageError: The name is unknown.
     """
     if not re.match(r"(?i)(cuda:|hip:|sm_?\d|gfx|\d+a?$)", text.strip()):
         return read_device(text)
@@ -156,5 +157,7 @@ def read_gpu(text: str) -> Device:
     for device in DEVICES.values():
         if device.architecture == target.name:
             return device
-    known = ", ".join(dict.fromkeys(each.architecture for each in DEVICES.values()))
-    raise UsageError(f"no rates are known of a device with {target.name}; choose from {known}")
+    architectures = ", ".join(dict.fromkeys(device.architecture for device in DEVICES.values()))
+    raise UsageError(
+        f"no rates are known of a device with {target.name}; choose from {architectures}"
+    )

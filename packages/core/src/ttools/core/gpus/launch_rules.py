@@ -2,8 +2,8 @@
 
 Sources: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; CUDA
 driver API, `cuLaunchKernelEx` and `cuTensorMapEncodeTiled`; Triton's launchers and
-`CompiledKernel._init_handles`; HIP's `hipModuleLaunchKernel`. `test_launch_rules_on_gpu.py` asks a
-GPU for each rule: whether it takes the limit, and refuses what is one step beyond it.
+`CompiledKernel._init_handles`; HIP's `hipModuleLaunchKernel`. `test_launch_rules_on_gpu.py` checks
+each rule on a GPU: a launch at the limit succeeds, and one beyond it is refused.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ttools.core.gpus.targets import (
     read_target,
 )
 
-#: Programs along each axis of a grid, on all of NVIDIA's GPUs.
+#: Maximum number of programs along each axis of a grid, on all NVIDIA GPUs.
 CUDA_GRID = (2**31 - 1, 65535, 65535)
-#: Triton multiplies the extents of a grid as integers of 32 bits, and launches nothing unless the
+#: Triton multiplies the extents of a grid as 32-bit integers, and launches nothing unless the
 #: product is positive.
 MOST_PROGRAMS = 2**31 - 1
 #: HIP counts the threads along an axis in 32 bits.
 _HIP_THREADS = 2**32 - 1
 
-#: Of a tensor descriptor: bytes that its base, its strides and a row of its block are multiples of.
+#: Alignment in bytes of a tensor descriptor's base and strides and of a row of its block.
 DESCRIPTOR_ALIGNMENT = 16
-#: Bytes that strides are below.
+#: Exclusive upper bound of strides in bytes.
 DESCRIPTOR_STRIDES_END = 1 << 40
 DESCRIPTOR_DIMENSIONS = 5
 DESCRIPTOR_EXTENT = 1 << 32
@@ -45,16 +45,16 @@ class GpuLimits:
     """The limits that a launch is compared with.
 
     Attributes:
-        gpu: The name of the GPU, or `CUDA` for limits that no GPU of NVIDIA's exceeds.
+        gpu: Name of the GPU, or `CUDA` for limits that no NVIDIA GPU exceeds.
         grid: Programs along each axis, for clusters of one block.
-        threads: Threads of a block.
-        cluster: Blocks of a cluster (`num_ctas`); None if there are no clusters.
-        shared: Bytes of shared memory of a block; None if unknown.
+        threads: Number of threads per block.
+        cluster: Blocks per cluster (`num_ctas`); None if there are no clusters.
+        shared: Bytes of shared memory per block; None if unknown.
         registers: Registers of all threads of a block; None if unknown.
-        registers_per_thread: Registers of a thread; None if unknown.
+        registers_per_thread: Limit for each thread; None if unknown.
         register_files: Parts of a multiprocessor, each with an equal share of the registers.
-        warp: Threads of a warp, whose registers are in one part.
-        tensor_memory: Columns of tensor memory.
+        warp: Threads per warp; the registers of a warp are in one part.
+        tensor_memory: Number of tensor memory columns.
     """
 
     gpu: str
@@ -69,16 +69,16 @@ class GpuLimits:
     tensor_memory: int = MAX_TENSOR_MEMORY
 
 
-#: Blocks of a cluster: 8 are portable, 16 are what Triton asks these for.
+#: Largest clusters. 8 blocks are portable; Triton requests 16 on GPUs that allow it.
 _CLUSTERS = {"sm_90": 16, "sm_100": 16, "sm_103": 16, "sm_120": 8, "sm_121": 8}
 
 
 def limits_of(target: Target, warps: int = 1) -> GpuLimits:
-    """Return the limits of a GPU.
+    """Return the launch limits of a GPU.
 
     Args:
-        target: The GPU.
-        warps: Warps of a program, which AMD's limits of the grid depend on.
+        target: The architecture of the GPU.
+        warps: Warps per program; AMD's limits of the grid depend on it.
     """
     limits = target.limits
     grid = CUDA_GRID
@@ -98,7 +98,7 @@ def limits_of(target: Target, warps: int = 1) -> GpuLimits:
 
 
 def _any_cuda() -> GpuLimits:
-    known = [
+    all_limits = [
         limits_of(target)
         for target in map(read_target, ARCHITECTURES)
         if target.backend == "cuda" and target.limits is not None
@@ -106,28 +106,28 @@ def _any_cuda() -> GpuLimits:
     return GpuLimits(
         gpu="CUDA",
         grid=CUDA_GRID,
-        cluster=max(each.cluster or 1 for each in known),
-        shared=max(each.shared or 0 for each in known),
-        registers=max(each.registers or 0 for each in known),
-        registers_per_thread=max(each.registers_per_thread or 0 for each in known),
+        cluster=max(limits.cluster or 1 for limits in all_limits),
+        shared=max(limits.shared or 0 for limits in all_limits),
+        registers=max(limits.registers or 0 for limits in all_limits),
+        registers_per_thread=max(limits.registers_per_thread or 0 for limits in all_limits),
     )
 
 
-#: What no GPU of NVIDIA's launches, for programs that name none.
+#: Limits that no NVIDIA GPU exceeds, for programs that name no GPU.
 ANY_CUDA = _any_cuda()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuNeeds:
-    """What a launch asks a GPU for; None for what is not known yet.
+    """The requirements of a launch; None for what is not known yet.
 
     Attributes:
         grid: Programs along up to three axes.
-        threads: Threads of a block.
-        cluster: Blocks of a cluster, `num_ctas`.
-        shared: Bytes of shared memory of a block.
-        registers: Registers of a thread.
-        tensor_memory: Columns of tensor memory.
+        threads: Number of threads per block.
+        cluster: Blocks per cluster, `num_ctas`.
+        shared: Bytes of shared memory per block.
+        registers: Number of registers per thread.
+        tensor_memory: Number of tensor memory columns.
     """
 
     grid: Sequence[int] | None = None
@@ -143,9 +143,9 @@ class Violation:
     """A rule that a launch breaks.
 
     Attributes:
-        rule: The name of the rule, a key of `RULES`.
-        message: What the launch needs and what there is of it.
-        help: What to do about it.
+        rule: Name of the rule, a key of `RULES`.
+        message: What the launch needs and what is available.
+        help: What the user can do about it.
     """
 
     rule: str
@@ -158,10 +158,10 @@ class GpuRule:
     """A rule of the table.
 
     Attributes:
-        limit: The limit, in words.
-        says: What CUDA or Triton says where the rule is broken.
-        checked_at: When ttools can check it.
-        help: What to do about it.
+        limit: Description of the limit.
+        says: Message of CUDA or Triton when the rule is broken.
+        checked_at: The time at which ttools can check it.
+        help: What the user can do about it.
     """
 
     limit: str
@@ -261,16 +261,16 @@ RULES: dict[str, GpuRule] = {
 
 def broken_rules(needs: GpuNeeds, limits: GpuLimits) -> list[Violation]:
     """Return the rules that a launch breaks, in the order of the table."""
-    return [found for check in _CHECKS for found in check(needs, limits)]
+    return [violation for check in _CHECKS for violation in check(needs, limits)]
 
 
 def wrong_device(argument: str, device: str, current: str) -> Violation:
-    """Return the violation of a tensor that a launch on a GPU cannot reach.
+    """Return the violation for a tensor that a launch on a GPU cannot access.
 
     Args:
-        argument: The name of the parameter.
-        device: Where the tensor is.
-        current: The device of the launch.
+        argument: Name of the parameter.
+        device: Device of the tensor.
+        current: Device of the launch.
     """
     return _violation(
         "pointer_device",
@@ -292,7 +292,7 @@ def _violation(rule: str, message: str) -> Violation:
 
 
 def _grid(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
-    if needs.grid is None or 0 in needs.grid:  # Triton launches nothing then
+    if needs.grid is None or 0 in needs.grid:  # Triton launches nothing for an empty grid
         return
     cluster, product = needs.cluster or 1, 1
     for axis, (extent, limit) in enumerate(zip(needs.grid, limits.grid, strict=False)):
@@ -333,11 +333,12 @@ def _resources(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
             "shared_memory",
             f"needs {needs.shared:,} bytes of shared memory, {limits.shared:,} available",
         )
-    each, in_block = needs.registers or 0, _registers_taken(needs, limits)
-    if limits.registers_per_thread is not None and each > limits.registers_per_thread:
+    per_thread, in_block = needs.registers or 0, _registers_taken(needs, limits)
+    if limits.registers_per_thread is not None and per_thread > limits.registers_per_thread:
         yield _violation(
             "registers",
-            f"needs {each:,} registers in a thread, {limits.registers_per_thread:,} available",
+            f"needs {per_thread:,} registers in a thread, "
+            f"{limits.registers_per_thread:,} available",
         )
     elif limits.registers is not None and in_block > limits.registers:
         yield _violation(
@@ -353,14 +354,14 @@ def _resources(needs: GpuNeeds, limits: GpuLimits) -> Iterator[Violation]:
 
 
 def _registers_taken(needs: GpuNeeds, limits: GpuLimits) -> int:
-    """The registers of a block, as they are given out: by eight for each thread of a warp.
+    """Return the allocated registers of a block: multiples of eight per thread of a warp.
 
-    The parts of a multiprocessor get equal numbers of warps, or one more.
+    Warps are distributed evenly over the parts of a multiprocessor.
     """
     warps = -(-(needs.threads or 0) // limits.warp)
     warps_in_part = -(-warps // limits.register_files)
-    each = -(-(needs.registers or 0) // 8) * 8
-    return warps_in_part * limits.register_files * limits.warp * each
+    per_thread = -(-(needs.registers or 0) // 8) * 8
+    return warps_in_part * limits.register_files * limits.warp * per_thread
 
 
 _Check = Callable[[GpuNeeds, GpuLimits], Iterator[Violation]]

@@ -1,9 +1,9 @@
-"""GPUs by name: rates, multiprocessors, bandwidth and caches, each row with its source.
+"""The table of GPUs: rates, multiprocessors, bandwidth and caches, each row with its source.
 
-Rates are without sparsity; one that no source gives is left out. Figures were compared with what
-others print of the documents named, and with each other: a rate is a multiprocessor's operations a
-clock, times multiprocessors, times a clock. What only others give is `unconfirmed`. Must not know
-how users name a device.
+Rates are without sparsity; rates without a source are left out. Figures were compared with other
+quotations of the named documents and with each other: a rate equals a multiprocessor's operations
+per clock, times multiprocessors, times a clock. Figures that only secondary sources give are marked
+`unconfirmed`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def _device(
     *,
     unconfirmed: str = "",
 ) -> Device:
-    """A device by its bandwidth in GB/s, its cache in MiB and its rates in 10^12 per second.
+    """Make a device from its bandwidth in GB/s, its cache in MiB and its rates in 10^12 per second.
 
-    A rate is named after its unit: `fp32`, `fp16_dot` for `dot fp16`, and `fp16_dot_fp16` for
-    that with sums of fp16.
+    Rates are named after their units: `fp32`, `fp16_dot` for `dot fp16`, and `fp16_dot_fp16` for
+    the same with fp16 sums.
     """
     return Device(
         name=name,
@@ -43,7 +43,7 @@ def _device(
 
 def _unit(name: str) -> str:
     if " " in name:
-        return name  # as it is
+        return name  # already a unit
     operand, dot, sums = (*name.split("_"), "", "")[:3]
     return f"{dot} {operand}".strip() + (f" ({sums} sums)" if sums else "")
 
@@ -51,7 +51,7 @@ def _unit(name: str) -> str:
 def _geforce(
     fp32: float, fp16: float, *, tf32: float, int8: float, fp8: float | None = None
 ) -> dict[str, float]:
-    """The rates of a GeForce, whose matrix units are twice as fast if they sum in fp16."""
+    """Return the rates of a GeForce, whose matrix units are twice as fast with fp16 sums."""
     rates = {"fp32": fp32, "fp16_dot": fp16, "fp16_dot_fp16": 2 * fp16, "bf16_dot": fp16}
     rates |= {"tf32_dot": tf32, "int8_dot": int8}
     return rates | ({"fp8_dot": fp8, "fp8_dot_fp16": 2 * fp8} if fp8 else {})
@@ -87,8 +87,8 @@ _HOPPER = {
     "fp8_dot": 1978.9,
     "int8_dot": 1978.9,
 }
-#: No maker publishes these: measured by `benchmarks/atomics.py` on an H100 SXM. Integers
-#: are added up within a warp before they leave it, floats are not.
+#: The rates of atomics are not published; `benchmarks/atomics.py` measured them on an H100 SXM.
+#: Integers are added up within a warp before they leave it, floats are not.
 _H100 = {
     **_HOPPER,
     "atomics on one address (f16)": 0.00101,
@@ -123,7 +123,7 @@ _B200 = {
     "fp8_dot": 4500,
     "int8_dot": 4500,
 }
-#: Its units for int8 are 30 times slower than those for fp8.
+#: The int8 units are 30 times slower than the fp8 units.
 _B300 = {
     "fp64": 1.25,
     "fp32": 75,
@@ -132,7 +132,7 @@ _B300 = {
     "fp8_dot": 4500,
     "int8_dot": 150,
 }
-#: Half of a module: as programs see it.
+#: One of the two dies of a module, which programs see as a device.
 _MI250X = {
     "fp64": 23.9,
     "fp32": 23.9,
@@ -156,13 +156,13 @@ _GA102 = "NVIDIA Ampere GA102 white paper"
 _ADA = "NVIDIA Ada white paper"
 _HOPPER_PAPER = "NVIDIA H100 white paper, table 3"
 _RTX_BLACKWELL = "NVIDIA RTX Blackwell white paper"
-#: Cores, clock and operations on fp4 that the maker's page of a card has, at the operations a clock
-#: and multiprocessor that its white paper has for others.
+#: Rates computed from cores, clock and fp4 operations on the card's product page, with the
+#: operations per clock and multiprocessor that the white paper gives for other cards.
 _BY_CLOCK = "NVIDIA's page of the card (cores, clock, AI TOPS), at the rates a clock of the "
 _BLACKWELL_BRIEF = "NVIDIA Blackwell technical brief 2.1, table 3 (HGX B200 and B300)"
 _CUDA = "; multiprocessors as CUDA tells them"
 
-#: By name; the first of an architecture stands for it.
+#: Devices by name; the first one with an architecture represents it.
 DEVICES: dict[str, Device] = {
     device.name: device
     for device in (

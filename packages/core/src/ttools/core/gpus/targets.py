@@ -1,7 +1,7 @@
-"""GPUs by name, and the limits of their multiprocessors that occupancy depends on.
+"""Architectures of GPUs by name, with the limits of their multiprocessors.
 
 Sources: NVIDIA's CUDA C++ Programming Guide, table "Technical Specifications per Compute
-Capability"; AMD's CDNA3 and CDNA4 instruction set guides. Must not know how anything is compiled.
+Capability"; AMD's CDNA3 and CDNA4 instruction set guides.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Any, Literal
 
 from ttools.core.errors import UsageError
 
-#: Threads of a block at most, on all of NVIDIA's and AMD's (the table named above; HIP's
+#: Maximum threads per block on all NVIDIA and AMD GPUs (the table named above; HIP's
 #: `hipDeviceProp_t::maxThreadsPerBlock`).
 MAX_THREADS = 1024
-#: Columns of tensor memory, sm_100 on; Triton checks the same (`CompiledKernel._init_handles`).
+#: Columns of tensor memory from sm_100 on; Triton checks the same limit in `_init_handles`.
 MAX_TENSOR_MEMORY = 512
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one multiprocessor (or compute unit) has.
+    """The resources of one multiprocessor (or compute unit).
 
     Attributes:
-        simds: parts among which warps are spread; registers and warps belong to one each.
-        registers: 32-bit registers of all threads of a part.
-        registers_per_thread: at most.
-        register_unit: registers of a warp are given out in multiples of this.
-        warps: resident in a part at most.
-        blocks: resident at most.
-        shared: bytes of shared memory of all blocks.
-        shared_per_block: bytes at most.
-        shared_reserved: bytes that the system takes from each block.
-        unified: bytes of shared memory and L1 cache together; 0 where they are apart.
+        simds: Number of parts, each with its own registers and warps.
+        registers: 32-bit registers of a part.
+        registers_per_thread: Maximum number of registers of a thread.
+        register_unit: Granularity of register allocation for a warp.
+        warps: Maximum number of resident warps per part.
+        blocks: Maximum number of resident blocks.
+        shared: Bytes of shared memory of all blocks.
+        shared_per_block: Maximum bytes of shared memory of a block.
+        shared_reserved: Bytes that the system reserves in each block.
+        unified: Bytes of shared memory and L1 cache together; 0 if they are separate.
     """
 
     simds: int = 4
@@ -61,7 +61,7 @@ def _nvidia(shared: int, warps: int, blocks: int) -> Limits:
 
 
 def _cdna(shared: int) -> Limits:
-    # A wave has up to 512 vector registers of 64 lanes, given out by eight.
+    # A wave has up to 512 vector registers of 64 lanes, allocated in units of eight.
     return Limits(
         registers=512 * 64,
         registers_per_thread=512,
@@ -74,7 +74,7 @@ def _cdna(shared: int) -> Limits:
     )
 
 
-#: Architectures by name. None: its compiler is known, its occupancy is not.
+#: Architectures by name; None if Triton can compile for it but its limits are unknown.
 ARCHITECTURES: dict[str, Limits | None] = {
     "sm_75": Limits(
         warps=8,
@@ -106,12 +106,12 @@ ARCHITECTURES: dict[str, Limits | None] = {
 
 @dataclass(frozen=True)
 class Target:
-    """A GPU to compile for.
+    """An architecture to compile for.
 
     Attributes:
-        name: `sm_90`, `gfx942`.
-        backend: as Triton names it.
-        threads: of a warp.
+        name: Architecture, such as `sm_90` or `gfx942`.
+        backend: Triton's name of the backend.
+        threads: Number of threads per warp.
     """
 
     name: str
@@ -120,11 +120,11 @@ class Target:
 
     @property
     def limits(self) -> Limits | None:
-        """The limits of its multiprocessors; None if they are not in the table."""
+        """Return the limits of its multiprocessors; None if they are unknown."""
         return ARCHITECTURES[self.name]
 
     def gpu_target(self) -> Any:
-        """As Triton's compiler wants it."""
+        """Return the `GPUTarget` of Triton's compiler."""
         from triton.backends.compiler import GPUTarget
 
         arch = int(self.name.removeprefix("sm_")) if self.backend == "cuda" else self.name
@@ -132,10 +132,10 @@ class Target:
 
 
 def read_target(text: str) -> Target:
-    """A target by name: `sm_90`, `sm90`, `90`, `cuda:90`, `gfx942`, `hip:gfx942`.
+    """Return a target by name: `sm_90`, `sm90`, `90`, `cuda:90`, `gfx942`, `hip:gfx942`.
 
     Raises:
-        UsageError: there is none of that name; the closest are named.
+        UsageError: The name is unknown; the message has the most similar ones.
     """
     word = re.sub(r"^(cuda|hip):", "", text.strip().lower())
     word = re.sub(r"^(sm_?)?(\d+)a?$", r"sm_\2", word)
@@ -148,13 +148,13 @@ def read_target(text: str) -> Target:
 
 
 def target_of_machine() -> Target | None:
-    """The first GPU of this machine; None where there is none or it is not in the table."""
+    """Return the first GPU of this machine; None if there is none or it is not in the table."""
     import torch
 
     if not torch.cuda.is_available():
         return None
     properties = torch.cuda.get_device_properties(0)
-    if torch.version.hip:  # elsewhere it is the name of the product
+    if torch.version.hip:  # with CUDA, gcnArchName is the product's name
         name = str(properties.gcnArchName).split(":")[0]
     else:
         name = f"sm_{properties.major}{properties.minor}"

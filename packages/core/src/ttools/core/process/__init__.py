@@ -1,1 +1,1 @@
-"""The Python process of the user's program: its script, its waiting, its end, its children."""
+"""Running the user's program in this process, and starting and stopping its children."""

@@ -1,8 +1,8 @@
-"""Calls that cannot be stopped, such as LLVM's: made in another thread, so that waiting can be.
+"""Interruptible waiting for calls that cannot be stopped, such as LLVM's.
 
-LLVM compiles in one call that sees neither signals nor the clock. Where the work of a thread may
-be stopped, the call is made by a thread of its own, and Ctrl-C or the end of the phase's time ends
-the wait. The call itself goes on in the background, and what it returns is dropped.
+LLVM compiles in one call that reacts neither to signals nor to deadlines. Where a thread's work
+must be stoppable, the call runs in a thread of its own, and Ctrl-C or the phase's deadline ends the
+wait. The call goes on in the background and its result is dropped.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from ttools.core.process.ending import leave_abruptly
 from ttools.core.process.phases import current_work
 from ttools.core.process.thread_limit import starting_thread
 
-#: How long the end of a phase's time may go unseen.
+#: Interval at which the deadline of a phase is checked.
 _TICK_S = 0.1
 
 T = TypeVar("T")
 
 
 def wait_for(call: Callable[[], T]) -> T:
-    """Returns what a call returns; outside of any work it is made as it is.
+    """Return the result of `call`; without active work it is called directly.
 
     Raises:
-        PhaseStopped: the time of the phase is over.
-        ThreadLimitError: The system starts no thread.
-        Exception: what the call raises.
+        PhaseStopped: The time limit of the phase was reached.
+        ThreadLimitError: No thread can be started.
+        Exception: Whatever the call raises.
     """
     work = current_work()
     if work is None:
@@ -45,14 +45,14 @@ def wait_for(call: Callable[[], T]) -> T:
             ended.release()
 
     ended.acquire()
-    # A thread that `threading` knows would be waited for at the end of the process.
+    # Python would wait for a `threading.Thread` at the end of the process.
     with starting_thread():
         _thread.start_new_thread(run, ())
     try:
         while not ended.acquire(timeout=_TICK_S):
             work.tick()
     except BaseException:
-        leave_abruptly()  # taking LLVM down while it works crashes the process
+        leave_abruptly()  # unloading LLVM while it works crashes the process
         raise
     if raised:
         raise raised[0]

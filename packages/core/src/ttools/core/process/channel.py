@@ -25,7 +25,7 @@ import msgspec
 from ttools.core.errors import TtoolsError
 
 _HEAD = struct.Struct("<Q")
-#: A frame may be no longer: what claims to be is no message.
+#: Longest accepted frame; a larger length means that the data is not a message.
 _LONGEST = 1 << 32
 _PART = 1 << 20
 #: Codes of MessagePack extensions; those of dataclasses follow.
@@ -38,16 +38,18 @@ class WorkerEndedError(TtoolsError):
 
     @property
     def how(self) -> Literal["crashed", "killed", "timed_out"]:
-        """How the process ended: by itself, by somebody's SIGKILL, or when its time was over."""
+        """Return how the process ended: by itself, by an external SIGKILL, or at its deadline."""
         raise NotImplementedError
 
 
 class WorkerGoneError(WorkerEndedError):
-    """The process at the other end has ended, or sends what is no message.
+    """The process at the other end has ended or sent data that is not a message.
 
     Attributes:
         code: The exit status of the process, or the negative number of the signal that ended it;
             None if that is not known.
+        - WorkerGoneError.how WorkerSlowError.how PickleCodec.name PickleCodec.encode
+            DataCodec.encode
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -59,7 +61,6 @@ class WorkerGoneError(WorkerEndedError):
 
     @property
     def how(self) -> Literal["crashed", "killed", "timed_out"]:
-        """How the process ended: by itself or by somebody's SIGKILL."""
         return "killed" if self.code == -signal.SIGKILL else "crashed"
 
 
@@ -68,7 +69,6 @@ class WorkerSlowError(WorkerEndedError):
 
     @property
     def how(self) -> Literal["crashed", "killed", "timed_out"]:
-        """How the process ended: its time was over."""
         return "timed_out"
 
 
@@ -76,21 +76,17 @@ class Codec(Protocol):
     """An encoding of messages."""
 
     def name(self) -> list[str] | None:
-        """Return what `codec_of_name` makes an equal encoding of in another process."""
+        """Return the argument from which `codec_of_name` makes an equal codec elsewhere."""
 
     def encode(self, message: Any) -> bytes:
         """Return the bytes of a message."""
 
     def decode(self, data: bytes) -> Any:
-        """Return the message of these bytes.
-
-        Raises:
-            Exception: The bytes are no message.
-        """
+        """Return the message; any exception means that the bytes are not a message."""
 
 
 class PickleCodec:
-    """Messages may hold any object that pickle can write; both ends must be trusted."""
+    """An encoding for any object that pickle can write; both ends must be trusted."""
 
     def name(self) -> list[str] | None:
         """Return None."""
@@ -101,25 +97,26 @@ class PickleCodec:
         return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
     def decode(self, data: bytes) -> Any:
-        """Return the message of these bytes; this runs code that the sender chose."""
+        """Return the message; this can run code that the sender chose."""
         return pickle.loads(data)
 
 
 class DataCodec:
-    """Messages hold plain data, tuples, and objects of some dataclasses.
+    """An encoding for plain data, tuples and instances of given dataclasses.
 
     Args:
         classes: The dataclasses, in the same order at both ends.
+        - DataCodec.decode
     """
 
     def __init__(self, *classes: type) -> None:
         self._classes = dict(enumerate(classes, _FIRST_CLASS))
-        self._codes = {each: code for code, each in self._classes.items()}
+        self._codes = {cls: code for code, cls in self._classes.items()}
         self._decoder = msgspec.msgpack.Decoder(ext_hook=self._extension)
 
     def name(self) -> list[str] | None:
         """Return the names of the classes, as `module:class`."""
-        return [f"{each.__module__}:{each.__qualname__}" for each in self._classes.values()]
+        return [f"{cls.__module__}:{cls.__qualname__}" for cls in self._classes.values()]
 
     def encode(self, message: Any) -> bytes:
         """Return the bytes of a message.
@@ -142,7 +139,7 @@ class DataCodec:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return str.__str__(value)  # plain, also if it is a version of torch's
+            return str.__str__(value)  # converts subclasses such as torch's version string
         if isinstance(value, float):
             return float.__float__(value)
         if isinstance(value, bytes):
@@ -173,7 +170,7 @@ class DataCodec:
 
 
 def codec_of_name(name: list[str] | None) -> Codec:
-    """Return the encoding that was named so in another process."""
+    """Return the codec whose `name` is given."""
     return PickleCodec() if name is None else DataCodec(*map(resolve_name, name))
 
 
@@ -181,34 +178,34 @@ class Channel:
     """One end of a connection.
 
     Args:
-        connection: A stream socket, which the channel owns.
+        connection: A stream socket; the channel closes it.
         codec: The encoding of messages in both directions.
     """
 
     def __init__(self, connection: socket.socket, codec: Codec) -> None:
         self._socket, self._codec = connection, codec
-        #: Becomes readable when the process at the other end has ended; None if there is none.
+        #: A descriptor that becomes readable when the other process ends; None if unavailable.
         self.death: int | None = None
 
     def fileno(self) -> int:
-        """Return the descriptor of the socket, which can be waited for; -1 once it is closed."""
+        """Return the descriptor of the socket, or -1 once it is closed."""
         return self._socket.fileno()
 
     def send(self, message: Any, seconds: float | None = None) -> None:
         """Send a message.
 
         Args:
-            seconds: How long to wait until the other end has taken it; by default any time.
+            seconds: Time limit for the transfer; None for no limit.
 
         Raises:
             WorkerGoneError: The other end is closed.
-            WorkerSlowError: It took longer.
+            WorkerSlowError: The time limit was exceeded.
         """
         data = self._codec.encode(message)
-        until = None if seconds is None else time.monotonic() + seconds
+        deadline = None if seconds is None else time.monotonic() + seconds
         for view in (memoryview(_HEAD.pack(len(data))), memoryview(data)):
             while view:
-                self._wait(select.POLLOUT, until)
+                self._wait(select.POLLOUT, deadline)
                 try:
                     sent = self._socket.send(
                         view[:_PART], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
@@ -224,33 +221,33 @@ class Channel:
         """Return the next message.
 
         Args:
-            seconds: How long to wait for all of it; by default any time.
+            seconds: Time limit for the whole message; None for no limit.
 
         Raises:
-            WorkerGoneError: The other end is closed, or what came is no message.
-            WorkerSlowError: It took longer.
+            WorkerGoneError: The other end is closed, or the data is not a message.
+            WorkerSlowError: The time limit was exceeded.
         """
-        until = None if seconds is None else time.monotonic() + seconds
-        (length,) = _HEAD.unpack(self._exactly(_HEAD.size, until))
+        deadline = None if seconds is None else time.monotonic() + seconds
+        (length,) = _HEAD.unpack(self._exactly(_HEAD.size, deadline))
         if length > _LONGEST:
             raise WorkerGoneError("the process has sent something else than a message")
-        data = self._exactly(length, until)
+        data = self._exactly(length, deadline)
         try:
             return self._codec.decode(data)
         except Exception as error:
             raise WorkerGoneError("the process has sent something else than a message") from error
 
     def close(self) -> None:
-        """Close this end; the other one notices. Closing again does nothing."""
+        """Close this end, which the other end notices; closing again does nothing."""
         self._socket.close()
         if self.death is not None:
             os.close(self.death)
             self.death = None
 
-    def _exactly(self, size: int, until: float | None) -> bytes:
+    def _exactly(self, size: int, deadline: float | None) -> bytes:
         parts, missing = [], size
         while missing:
-            self._wait(select.POLLIN, until)
+            self._wait(select.POLLIN, deadline)
             try:
                 part = self._socket.recv(min(missing, _PART), socket.MSG_DONTWAIT)
             except BlockingIOError as error:
@@ -265,7 +262,7 @@ class Channel:
         return b"".join(parts)
 
     def _require_life(self, error: BlockingIOError) -> None:
-        """Raise an error where the process has ended, but another one holds its socket open."""
+        """Raise an error if the process has ended while another process keeps its socket open."""
         if self.death is None:
             return
         poll = select.poll()
@@ -273,7 +270,7 @@ class Channel:
         if poll.poll(0):
             raise WorkerGoneError("the process has ended") from error
 
-    def _wait(self, event: int, until: float | None) -> None:
+    def _wait(self, event: int, deadline: float | None) -> None:
         """Wait until the socket can be used, or the other process has ended."""
         if self._socket.fileno() < 0:
             raise WorkerGoneError("the process has ended")
@@ -281,16 +278,16 @@ class Channel:
         poll.register(self._socket, event)
         if self.death is not None:
             poll.register(self.death, select.POLLIN)
-        left = None if until is None else max(until - time.monotonic(), 0) * 1e3
-        if not poll.poll(left):
+        milliseconds = None if deadline is None else max(deadline - time.monotonic(), 0) * 1e3
+        if not poll.poll(milliseconds):
             raise WorkerSlowError("the process did not answer in time")
 
 
 def wait(channels: Sequence[Channel], seconds: float | None = None) -> list[Channel]:
-    """Return the channels from which something can be received, or whose process has ended.
+    """Return the channels that can be read or whose process has ended.
 
     Args:
-        seconds: How long to wait for the first one; by default any time.
+        seconds: Time limit for the first one; None for no limit.
     """
     poll = select.poll()
     owners: dict[int, Channel] = {}

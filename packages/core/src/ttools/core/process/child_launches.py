@@ -1,8 +1,7 @@
-"""Kernels that child processes launch, of which the report of their parent must say something.
+"""Names of kernels that child processes launch, for the report of their parent.
 
-Owns the file in which children write the names of their kernels: they find it by a variable of the
-environment, which forked processes and those that start anew both inherit. Must not know what the
-parent reports.
+Children append the names to a file. They find it by an environment variable, which both forked and
+newly started processes inherit.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from contextlib import contextmanager, suppress
 
 from ttools.core.context_values import in_environment
 
-#: The parent's number and the file's path. Not for users, so it begins otherwise than theirs.
+#: Process id of the parent and path of the file; the underscore marks it as internal.
 _VARIABLE = "_TTOOLS_CHILD_LAUNCHES"
 _FORKED, _STARTED = "forked", "started"
 
 
 class _Child:
-    """What this process is to others.
+    """The role of this process as a child of another one.
 
     Attributes:
-        log: where to write, if this is a child of a process that wants to know.
-        kind: how it came to be.
-        noted: kernels that were written.
+        log: The file to write to, or None if no parent collects launches.
+        kind: How the process began: `_FORKED` or `_STARTED`.
+        reported: Kernels that have been written.
     """
 
     def __init__(self, kind: str) -> None:
         owner, _, path = os.environ.get(_VARIABLE, "").partition(":")
         self.log = path if path and owner != str(os.getpid()) else None
         self.kind = kind
-        self.noted: set[str] = set()
+        self.reported: set[str] = set()
 
 
 _child = _Child(_STARTED)
@@ -40,7 +39,7 @@ _child = _Child(_STARTED)
 
 def _after_fork() -> None:
     global _child
-    # What is forked by a process that started anew has nothing of the parent's either.
+    # A fork of a newly started process shares no state with the parent either.
     _child = _Child(_FORKED if _child.log is None else _child.kind)
 
 
@@ -48,12 +47,12 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def note_child_launch(kernel: str) -> None:
-    """Tells the parent, if there is one that wants to know, that this process launched a kernel."""
+    """Report a launch by this process to the parent that collects launches, if there is one."""
     log = _child.log
-    if log is None or kernel in _child.noted:
+    if log is None or kernel in _child.reported:
         return
-    _child.noted.add(kernel)
-    with suppress(OSError):  # the parent has ended
+    _child.reported.add(kernel)
+    with suppress(OSError):  # the parent has ended and removed the file
         file = os.open(log, os.O_WRONLY | os.O_APPEND)
         try:
             os.write(file, f"{_child.kind} {kernel}\n".encode())
@@ -71,12 +70,12 @@ class ChildKernels:
 
     @property
     def kernels(self) -> list[str]:
-        """Names, sorted."""
+        """Return the names, sorted."""
         return self._named(_FORKED, _STARTED)
 
     @property
     def of_started(self) -> list[str]:
-        """Those of processes that began anew, which know nothing of a run in this one."""
+        """Return the names from newly started processes, which do not take part in a run here."""
         return self._named(_STARTED)
 
     def _named(self, *kinds: str) -> list[str]:
@@ -87,13 +86,13 @@ class ChildKernels:
         if self._kept is not None:
             return self._kept
         try:
-            with open(self._path, encoding="utf-8") as file:  # noqa: PTH123 - as it was made
+            with open(self._path, encoding="utf-8") as file:  # noqa: PTH123
                 return file.read().splitlines()
-        except FileNotFoundError:  # somebody has cleaned the folder of temporary files
+        except FileNotFoundError:  # the folder of temporary files was cleaned
             return []
 
     def close(self) -> None:
-        """Keeps what was written and removes the file; a fork of the process leaves it alone."""
+        """Remember the content and remove the file; in a fork of this process, do nothing."""
         if os.getpid() != self._owner:
             return
         self._kept = self._lines()
@@ -103,14 +102,14 @@ class ChildKernels:
 
 @contextmanager
 def child_launches() -> Iterator[ChildKernels]:
-    """Has children of this process tell which kernels they launch."""
+    """Collect the kernels that children of this process launch during the `with` block."""
     handle, path = tempfile.mkstemp(prefix="ttools-children-")
     os.close(handle)
-    found = ChildKernels(path)
-    was, _child.log = _child.log, None  # this process has a report of its own
+    collected = ChildKernels(path)
+    previous_log, _child.log = _child.log, None  # launches of this process are in its own report
     try:
         with in_environment({_VARIABLE: f"{os.getpid()}:{path}"}):
-            yield found
+            yield collected
     finally:
-        _child.log = was
-        found.close()
+        _child.log = previous_log
+        collected.close()

@@ -1,8 +1,8 @@
-"""The end of a user's script as Python ends a process: its threads, exit functions, children.
+"""The steps with which Python ends a process: joining threads, exit functions, children.
 
-Python does this when the process ends. A script's process lives on to report what the script did,
-kernels of these last steps included, so they are taken here and in Python's order. Must not know
-what is reported.
+Python takes these steps when the process ends, but the process of a script lives on to report what
+the script did. So they are taken here, in Python's order, so that kernels launched during them are
+reported too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ttools.core.patches import Patches
 from ttools.core.process import interruptible
 from ttools.core.process.thread_limit import ThreadLimitError, starting_thread
 
-# Both register an exit function when they are first used. Those tidy up for the whole process.
+# Both modules register exit functions on first use, which must remain those of the process.
 weakref.finalize(multiprocessing.util, int).detach()
 
-#: What executors of these modules set for good when they learn that the process ends.
+#: Flags that these modules set permanently when the process begins to end.
 _ENDING_FLAGS = {
     "concurrent.futures.thread": "_shutdown",
     "concurrent.futures.process": "_global_shutdown",
@@ -42,10 +42,10 @@ _latest: list[ModuleType] = []
 
 
 class ScriptEnd:
-    """What a script leaves to the end of its process; entered before the script starts.
+    """The steps that a script leaves to the end of its process; entered before the script starts.
 
-    Functions that the script or a library gives to `atexit` meanwhile are kept for `finish`; ours
-    are left to the end of the process.
+    Functions that the script or a library registers with `atexit` in the `with` block are kept for
+    `finish`; those of ttools stay registered with Python.
     """
 
     def __init__(self) -> None:
@@ -63,12 +63,12 @@ class ScriptEnd:
         self._patches.undo()
 
     def finish(self) -> None:
-        """Takes the steps; daemons are left alone.
+        """Take the steps; daemon threads are left alone.
 
-        What an exit function raises is printed, as Python does.
+        Exceptions in exit functions are printed, as Python does.
 
         Raises:
-            KeyboardInterrupt: the user has waited long enough.
+            KeyboardInterrupt: The user pressed Ctrl-C while this waited.
         """
         try:
             self._end_executors()
@@ -94,17 +94,17 @@ class ScriptEnd:
 
     def _unregistering(self, unregister: Register) -> Register:
         def unregistered(function: Callable[..., object], /) -> None:
-            self._functions = [each for each in self._functions if each[0] != function]
+            self._functions = [entry for entry in self._functions if entry[0] != function]
             unregister(function)
 
         return unregistered
 
     def _end_executors(self) -> None:
-        """Tells executors that the process ends: their idle threads wait for that only."""
-        # What the standard library registers there may be called again at the real end.
+        """Run the callbacks that end idle threads of executors, which nothing else ends."""
+        # The standard library's callbacks may be called again when the process ends.
         callbacks: list[Callable[[], object]] = threading._threading_atexits  # type: ignore[attr-defined]
         for callback in reversed(callbacks):
-            # It waits for the executors' threads in a way that Ctrl-C would not end.
+            # The callback joins threads in a way that Ctrl-C would not interrupt.
             thread = threading.Thread(target=_call, args=(callback,), daemon=True)
             try:
                 with starting_thread():
@@ -135,21 +135,21 @@ class ScriptEnd:
 
 
 def keep_until_end(module: ModuleType) -> None:
-    """What `hasten_end` clears: the `__main__` of the latest script that was run here."""
+    """Remember the latest script's `__main__`, which `hasten_end` clears."""
     _latest[:] = [module]
 
 
 def hasten_end() -> None:
-    """What a command does last, so that Python does not destroy all modules one by one.
+    """Prepare for a quick exit, in which Python does not search all modules for cycles.
 
-    With torch among them that takes up to a second. What the script holds is let go of as Python
-    does it, and what it left in cycles is collected. Python then clears all other modules, too, but
-    looks for no more cycles. Does nothing while threads may use any of that, nor where Triton would
-    tell all that is not destroyed (since it is bound by nanobind).
+    With torch imported, that search takes up to a second. This clears the names of the script's
+    module in Python's order and collects cycles once; then Python clears the other modules without
+    further collections. Nothing happens while other threads run, or if Triton's nanobind bindings
+    would report objects that were not destroyed.
     """
-    from ttools.core.triton_versions import tells_leaks
+    from ttools.core.triton_versions import reports_leaks
 
-    if threading.active_count() > 1 or tells_leaks():
+    if threading.active_count() > 1 or reports_leaks():
         return
     for module in _latest:
         names = sorted(filter("__builtins__".__ne__, vars(module)), key=_is_public)
@@ -159,27 +159,27 @@ def hasten_end() -> None:
 
 
 def _is_public(name: str) -> bool:
-    """Whether Python lets go of other names of a module before this one."""
+    """Return whether Python clears this name of a module after the private ones."""
     return not name.startswith("_") or name.startswith("__")
 
 
 def leave_abruptly() -> None:
-    """Has `leave_if_interrupted` end the process: threads go on that must not be waited for."""
+    """Make `leave_if_interrupted` end the process, because threads run that must not be joined."""
     _interrupted.set()
 
 
 def leave_if_interrupted(status: int) -> None:
-    """Ends the process at once where waiting for its threads was given up.
+    """End the process at once if waiting for its threads was given up.
 
-    Ctrl-C has ended `finish`, and Python would wait for the same threads again, or a call in the
-    background goes on.
+    Otherwise, Python would wait again for threads for which Ctrl-C ended the wait, or for a call in
+    the background.
     """
     if _interrupted.is_set():
         leave_at_once(status)
 
 
 def leave_at_once(status: int) -> None:
-    """Ends the process after its exit functions, without taking down what it has imported."""
+    """Run the exit functions and end the process without destroying its modules."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -192,6 +192,6 @@ def _call(function: Callable[[], object], title: str = "Exception ignored:") -> 
         function()
     except KeyboardInterrupt:
         raise
-    except BaseException:  # noqa: BLE001 - nothing ends the end of a process
+    except BaseException:  # noqa: BLE001 - the remaining steps must be taken
         print(title, file=sys.stderr)  # noqa: T201 - as Python does
         traceback.print_exc()

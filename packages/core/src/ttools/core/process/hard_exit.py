@@ -1,7 +1,4 @@
-"""Programs that end by `os._exit`, after which Python runs nothing more.
-
-Owns the last chance to act before that. Must not know what is done with it.
-"""
+"""A callback for programs that end by `os._exit`, after which Python runs nothing more."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ from ttools.core.process.script import return_to, working_folder
 
 @contextmanager
 def before_hard_exit(last: Callable[[int], int]) -> Iterator[None]:
-    """Calls `last` when `os._exit` would end this process while the context lasts.
+    """Call `last` if `os._exit` would end this process during the `with` block.
 
-    It is called in the folder that the context was entered in. Processes that the program forks end
-    as they wish.
+    It is called in the folder in which the block was entered. Forks of the process are not
+    affected.
 
     Args:
-        last: given the program's status, returns the one to end with.
+        last: Receives the program's status and returns the status to end with.
     """
     leave = os._exit
     owner, folder = os.getpid(), working_folder()
@@ -45,7 +42,7 @@ def before_hard_exit(last: Callable[[int], int]) -> Iterator[None]:
 def _called(last: Callable[[int], int], status: int) -> int:
     try:
         status = last(status)
-    except Exception:  # noqa: BLE001 - nobody is left who could catch it
+    except Exception:  # noqa: BLE001 - no caller is left to catch it
         traceback.print_exc()
         status = status or 1
     flush_streams()
@@ -53,7 +50,7 @@ def _called(last: Callable[[int], int], status: int) -> int:
 
 
 def flush_streams() -> None:
-    """Writes what the standard streams hold back, as far as they can be written to."""
+    """Flush the standard streams, ignoring errors."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

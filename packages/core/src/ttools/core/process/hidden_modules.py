@@ -1,4 +1,4 @@
-"""Files of the user's that hide packages: a `torch.py` in the folder where Python looks first."""
+"""Detection of user files that hide packages, such as a `torch.py` beside the script."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from pathlib import Path
 from types import ModuleType
 
 _MOST_NAMED = 3
-#: Packages beside the standard library that no script means to replace.
+#: Packages outside the standard library that a script never replaces on purpose.
 _ESSENTIAL = ("numpy", "torch", "triton")
 
 
 def hiding_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a folder that are imported in the place of installed modules.
+    """Return the files of a folder that are imported in place of installed modules.
 
     Args:
-        folder: The folder where Python looks first: that of the script, or the current one.
+        folder: The first folder of `sys.path`: that of the script, or the current one.
 
     Returns:
-        For each hidden module, of an installed package or of the standard library, the file that
-        hides it.
+        Maps each hidden module, of an installed package or of the standard library, to the file
+        that hides it.
     """
     try:
-        names = {each.stem for each in folder.iterdir() if each.stem.isidentifier()}
+        names = {entry.stem for entry in folder.iterdir() if entry.stem.isidentifier()}
     except OSError:
         return {}
-    here = os.path.realpath(folder)
-    others = [each for each in sys.path if os.path.realpath(each) != here]
+    real_folder = os.path.realpath(folder)
+    other_paths = [entry for entry in sys.path if os.path.realpath(entry) != real_folder]
     hidden = {}
     for name in sorted(names):
-        own = PathFinder.find_spec(name, [str(folder)])
+        spec = PathFinder.find_spec(name, [str(folder)])
         # A folder without `__init__.py` has no origin, and comes after all packages on the path.
-        if own is None or own.origin is None or PathFinder.find_spec(name, others) is None:
+        if spec is None or spec.origin is None or PathFinder.find_spec(name, other_paths) is None:
             continue
         # Modules that are compiled into Python come before all folders.
         if BuiltinImporter.find_spec(name) is None and FrozenImporter.find_spec(name) is None:
-            hidden[name] = Path(own.origin)
+            hidden[name] = Path(spec.origin)
     return hidden
 
 
@@ -45,8 +45,8 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
     """Return a sentence that names the files of a folder that hide modules; None without any.
 
     Args:
-        folder: The folder where Python looks first.
-        error: If given, only a module that this exception says lacks something counts.
+        folder: The first folder of `sys.path`.
+        error: If given, only the module in which this exception misses a name counts.
     """
     hidden = hiding_files(folder)
     if error is not None:
@@ -62,7 +62,7 @@ def hiding_advice(folder: Path, error: BaseException | None = None) -> str | Non
 
 
 def lacking_module(error: BaseException) -> str | None:
-    """Return the top-level module of which an exception says that it lacks something."""
+    """Return the top-level module that, according to an exception, lacks a name."""
     name = None
     if isinstance(error, ImportError):
         name = error.name
@@ -72,9 +72,9 @@ def lacking_module(error: BaseException) -> str | None:
 
 
 def is_essential(name: str | None) -> bool:
-    """Return whether no script replaces a module on purpose.
+    """Return whether a module is never replaced on purpose.
 
-    That is clear of the standard library, torch, Triton and NumPy. A `config.py` may be meant to
-    come before an installed package of that name.
+    That holds for the standard library, torch, Triton and NumPy. By contrast, a `config.py` may be
+    meant to hide an installed package of that name.
     """
     return name in _ESSENTIAL or name in sys.stdlib_module_names

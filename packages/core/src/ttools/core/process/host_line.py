@@ -1,4 +1,4 @@
-"""Finds the line of the user's program that launches a kernel, and the lines that call it."""
+"""The line of the user's program that launches a kernel, and the lines that call it."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from types import CodeType, FrameType
 
 from ttools.core.ownership import is_program_frame
 
-#: Who calls a user's program: nobody behind them is of interest.
+#: Modules that call the user's program; their frames and those further out are left out.
 _RUNNERS = (
     *("ttools.cli", "ttools.core.process", "ttools_entry", "runpy"),
     *("_pytest", "pluggy", "unittest", "IPython", "ipykernel", "threading", "asyncio"),
 )
 
-#: Code outside the user's program, by its identity: a launch asks for all its callers.
+#: Code objects outside the user's program by `id`, since every launch checks all its callers.
 _ours: dict[int, CodeType] = {}
-#: How far out the program was at the last launch, its code, instruction and line. Programs launch
-#: in loops, and Python makes an object of each frame that is looked at, but for one far out. The
-#: first is not our own frame: one that refers to itself keeps its callers' tensors for a while.
-#: What lies between is not looked at, so where one expression calls `kernel[grid]` at one time and
-#: a helper that calls `kernel.run` at another, the helper's launch has the expression's line.
+#: Depth of the user's frame at the last launch, with its code, instruction and line. Programs
+#: launch in loops, and checking one frame at that depth is much cheaper than creating a frame
+#: object for each caller. Depth 1 skips our own frame: a frame that refers to itself keeps the
+#: tensors of its callers alive. Frames in between are not checked: where one expression calls
+#: `kernel[grid]` once and a helper that calls `kernel.run` the next time, the launch by the helper
+#: is reported with the line of the expression.
 _latest: tuple[int, CodeType | None, int, str] = 1, None, 0, ""
 
 
 def host_line() -> str | None:
     """Return the innermost line outside Triton, torch and ttools, as `file:line`."""
     global _latest
-    depth, known, instruction, line = _latest
+    depth, latest_code, instruction, line = _latest
     try:
         latest = sys._getframe(depth)
-    except ValueError:  # there are not so many
+    except ValueError:  # the stack is shallower
         pass
     else:
-        if latest.f_code is known and latest.f_lasti == instruction:
+        if latest.f_code is latest_code and latest.f_lasti == instruction:
             return line
     frame: FrameType | None = sys._getframe(1)
     depth = 1
@@ -53,16 +54,16 @@ def host_callers(most: int = 4) -> tuple[str, ...]:
     """Return the lines that call the one of `host_line`, the innermost first, as `file:line`.
 
     Args:
-        most: The number of innermost lines that are kept besides the outermost one.
+        most: The number of innermost lines to keep besides the outermost one.
     """
-    found: list[str] = []
+    lines: list[str] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if found and any(name == each or name.startswith(f"{each}.") for each in _RUNNERS):
+        if lines and any(name == runner or name.startswith(f"{runner}.") for runner in _RUNNERS):
             break
         if is_program_frame(frame):
-            found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            lines.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
         frame = frame.f_back
-    callers = list(dict.fromkeys(found[1:]))
+    callers = list(dict.fromkeys(lines[1:]))
     return tuple(callers if len(callers) <= most + 1 else [*callers[:most], callers[-1]])

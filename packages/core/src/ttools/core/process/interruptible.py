@@ -1,9 +1,9 @@
-"""Waiting that Ctrl-C ends.
+"""Waiting that Ctrl-C interrupts.
 
-A lock is waited for in one system call. A signal that arrives just before it, or in another thread,
-is noted by Python and not seen before the call returns: the main thread would sleep on, although
-the user has asked it to end. So it waits a little at a time. Other threads handle no
-signals and wait in one go.
+Waiting for a lock is one system call. If a signal arrives just before it, or in another thread,
+Python records it but handles it only after the call returns, so the main thread would sleep on.
+Hence the main thread waits in short intervals. Other threads handle no signals and wait without a
+timeout.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal, TypeVar
 
-#: How long a signal may go unseen.
+#: Longest delay until a signal is handled.
 _TICK_S = 0.2
 
 T = TypeVar("T")
 
-#: What ends the work of other threads, which Ctrl-C does not reach.
+#: Functions that end the work of other threads, which Ctrl-C does not reach.
 _stops: list[Callable[[], object]] = []
 
 
 def at_interrupt(stop: Callable[[], object]) -> None:
-    """Has a function called when Ctrl-C has ended a script, before its threads are waited for."""
+    """Register a function to call when Ctrl-C has ended a script, before its threads are joined."""
     _stops.append(stop)
 
 
 def stop_other_threads() -> None:
-    """Ends what other threads do for a script that Ctrl-C has ended, as far as we know how."""
+    """Stop the work of other threads after Ctrl-C has ended a script, as far as possible."""
     for stop in _stops:
         stop()
 
 
 @contextmanager
 def first_ctrl_c_ignored() -> Iterator[list[int]]:
-    """Ignores the first Ctrl-C in what is short and must not be left half done; the next one kills.
+    """Ignore the first Ctrl-C during a short critical section; the second one kills the process.
 
-    Other threads than the main one do not see Ctrl-C.
+    Other threads than the main thread do not receive Ctrl-C, so nothing changes there.
 
     Yields:
-        The signals that were ignored so far.
+        The signals that have been ignored so far.
     """
     ignored: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield ignored
         return
-    before = signal.getsignal(signal.SIGINT)
-    if before in (None, signal.SIG_IGN):  # not Python's, or ignored anyway
+    handler = signal.getsignal(signal.SIGINT)
+    if handler in (None, signal.SIG_IGN):  # a handler that Python cannot restore, or ignored anyway
         yield ignored
         return
 
@@ -63,7 +63,7 @@ def first_ctrl_c_ignored() -> Iterator[list[int]]:
     try:
         yield ignored
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)
 
 
 def wait(
@@ -71,43 +71,40 @@ def wait(
     return_when: Literal["FIRST_COMPLETED", "ALL_COMPLETED"] = "ALL_COMPLETED",
     timeout: float | None = None,
 ) -> tuple[set[futures.Future[T]], set[futures.Future[T]]]:
-    """`concurrent.futures.wait`, but Ctrl-C ends it.
+    """Wait for futures like `concurrent.futures.wait`, but let Ctrl-C interrupt it.
 
     Args:
-        return_when: as there.
-        timeout: seconds; None for any time.
+        timeout: Seconds; None for no limit.
 
     Returns:
-        Those that are done, and those that are not.
+        The futures that are done, and those that are not.
     """
-    every = list(waiting)
-    until = None if timeout is None else time.monotonic() + timeout
+    pending = list(waiting)
+    deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        left = _TICK_S if until is None else min(_TICK_S, max(until - time.monotonic(), 0))
-        done, others = futures.wait(every, left, return_when)
-        enough = bool(done) if return_when == "FIRST_COMPLETED" else not others
-        if enough or not every or (until is not None and time.monotonic() >= until):
-            return done, others
+        interval = (
+            _TICK_S if deadline is None else min(_TICK_S, max(deadline - time.monotonic(), 0))
+        )
+        done, unfinished = futures.wait(pending, interval, return_when)
+        enough = bool(done) if return_when == "FIRST_COMPLETED" else not unfinished
+        if enough or not pending or (deadline is not None and time.monotonic() >= deadline):
+            return done, unfinished
 
 
 def result(future: futures.Future[T]) -> T:
-    """The result of a future, however long it takes.
-
-    Raises:
-        Exception: what its call raised.
-    """
+    """Return the result of a future, or raise its exception; Ctrl-C interrupts the wait."""
     wait([future])
     return future.result()
 
 
 def join(running: threading.Thread | BaseProcess) -> None:
-    """Waits for the end of a thread or a child process."""
+    """Wait for the end of a thread or a child process."""
     while running.is_alive():
         running.join(_TICK_S)
 
 
 def acquire(lock: Any) -> None:
-    """Acquires a lock or a semaphore."""
+    """Acquire a lock or a semaphore; Ctrl-C interrupts the wait."""
     if threading.current_thread() is not threading.main_thread():
         lock.acquire()
         return

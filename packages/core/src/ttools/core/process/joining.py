@@ -1,8 +1,7 @@
-"""Lets processes that a program starts take part in the run that the program is in.
+"""Lets child processes of the user's program take part in the current run.
 
-A run says in a variable of the environment, which all children inherit, what a process that begins
-anew is to call; the backend plugin looks for it where Triton is imported. Forked processes have the
-run already.
+A run stores in an environment variable which function a new process must call; the backend plugin
+reads it when Triton is imported. Forked processes share the run already.
 """
 
 from __future__ import annotations
@@ -21,57 +20,59 @@ from typing import Any
 from ttools.core.imports import after_import
 from ttools.core.ownership import package_folders
 
-#: Not for users, so it begins otherwise than theirs.
+#: The underscore marks the variable as internal.
 _VARIABLE = "_TTOOLS_RUN"
-#: What Triton imports last: all that a run may want of it is there.
+#: The last module that Triton imports; after it, Triton is complete.
 _LAST_MODULE = "triton.tools"
-#: The module that TorchInductor's workers run: they import Triton to compile for their parent.
+#: The main module of TorchInductor's workers, which import Triton only to compile.
 _COMPILE_WORKER = "_inductor/compile_worker/__main__.py"
 
 _lock = threading.Lock()
-#: What the runs of this process ask for, the latest last.
-_asked: list[str] = []
+#: The active requests of this process as JSON, the latest last.
+_requests: list[str] = []
 
 
 @contextmanager
-def children_call(function: str, given: Mapping[str, Any]) -> Iterator[None]:
-    """Has processes that begin meanwhile call a function as soon as they have imported Triton.
+def children_call(function: str, argument: Mapping[str, Any]) -> Iterator[None]:
+    """Make new child processes call a function once they have imported Triton.
+
+    This holds for processes that start during the `with` block.
 
     Args:
-        function: `module:name`.
-        given: what it is given, as JSON.
+        function: Qualified name, written as `module:name`.
+        argument: Passed to the function, encoded as JSON.
     """
-    text = json.dumps({"owner": os.getpid(), "call": function, "given": given})
+    text = json.dumps({"owner": os.getpid(), "call": function, "given": argument})
     with _lock:
-        before = None if _asked else os.environ.get(_VARIABLE)
-        _asked.append(text)
+        previous = None if _requests else os.environ.get(_VARIABLE)
+        _requests.append(text)
         os.environ[_VARIABLE] = text
     try:
         yield
     finally:
         with _lock:
-            _asked.remove(text)
-            if _asked:
-                os.environ[_VARIABLE] = _asked[-1]
-            elif before is None:
+            _requests.remove(text)
+            if _requests:
+                os.environ[_VARIABLE] = _requests[-1]
+            elif previous is None:
                 os.environ.pop(_VARIABLE, None)
             else:
-                os.environ[_VARIABLE] = before
+                os.environ[_VARIABLE] = previous
 
 
 def without_run(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment whose processes take no part in the run."""
+    """Return a copy of an environment in which processes do not join the run."""
     return {name: value for name, value in environment.items() if name != _VARIABLE}
 
 
 def join_run() -> None:
-    """Calls the function that a process above this one asks for, once Triton has been imported."""
+    """Call the function that a parent process requests, once Triton has been imported."""
     text = os.environ.get(_VARIABLE)
-    if text is None or _asked:
-        return  # no run, or a fork of the process that asks, which is in the run
-    asked = json.loads(text)
-    if asked["owner"] != os.getpid() and not _is_compile_worker():
-        after_import(_LAST_MODULE, lambda _: _call(asked))
+    if text is None or _requests:
+        return  # no run, or a fork of a process that is in the run
+    request = json.loads(text)
+    if request["owner"] != os.getpid() and not _is_compile_worker():
+        after_import(_LAST_MODULE, lambda _: _call(request))
 
 
 def _is_compile_worker() -> bool:
@@ -82,10 +83,10 @@ def _is_compile_worker() -> bool:
     return Path(program).resolve() in workers
 
 
-def _call(asked: Mapping[str, Any]) -> None:
-    module, _, name = asked["call"].partition(":")
+def _call(request: Mapping[str, Any]) -> None:
+    module, _, name = request["call"].partition(":")
     try:
-        found: ModuleType = importlib.import_module(module)
-        getattr(found, name)(asked["given"])
-    except Exception as error:  # noqa: BLE001 - the program is not to fail for it
+        owner: ModuleType = importlib.import_module(module)
+        getattr(owner, name)(request["given"])
+    except Exception as error:  # noqa: BLE001 - the program must not fail
         sys.stderr.write(f"ttools: this process takes no part in the run: {error}\n")

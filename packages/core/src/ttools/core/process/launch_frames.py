@@ -1,7 +1,7 @@
 """Removes the frames of Triton and ttools that every launch goes through from tracebacks.
 
-A user can do without the frames between two of the user's own, and without those behind the last
-one where the error itself says where in the kernel it is.
+Frames between two frames of the user carry no information, nor do those after the last one if the
+error itself names the place in the kernel.
 """
 
 from __future__ import annotations
@@ -16,51 +16,58 @@ _OURS: Owner = "ttools"
 _TRITON: Owner = "triton"
 
 
-#: How Triton refuses an argument, of which it only says the type.
+#: Triton's message for an invalid argument, which names only its type.
 _REFUSED_ARGUMENT = "failed to specialize argument of type: "
 
 
 def name_argument(error: BaseException) -> None:
-    """Adds the parameter to the message of an error with which Triton refuses an argument."""
+    """Add the parameter's name to the message with which Triton refuses an argument."""
     text = str(error.args[0]) if error.args else ""
     if not isinstance(error, TypeError) or not text.startswith(_REFUSED_ARGUMENT):
         return
     for entry in reversed(_entries(error)):
-        given = entry.tb_frame.f_locals
-        function: Any = given.get("self")
-        args = given.get("args")
+        frame_locals = entry.tb_frame.f_locals
+        function: Any = frame_locals.get("self")
+        args = frame_locals.get("args")
         if owner_of_frame(entry.tb_frame) != _TRITON or not hasattr(function, "arg_names"):
             continue
         if not isinstance(args, tuple):
             continue
-        values = dict(zip(function.arg_names, args, strict=False)) | dict(given.get("kwargs") or {})
+        values = dict(zip(function.arg_names, args, strict=False)) | dict(
+            frame_locals.get("kwargs") or {}
+        )
         kind = text.removeprefix(_REFUSED_ARGUMENT)
-        named = [n for n in function.arg_names if type(values.get(n)).__name__ == kind]
-        if named:
-            names = " or ".join(f"`{name}`" for name in named)
+        matching = [n for n in function.arg_names if type(values.get(n)).__name__ == kind]
+        if matching:
+            names = " or ".join(f"`{name}`" for name in matching)
             error.args = (f"{text}; it is passed as {names} of `{function.__name__}`",)
         return
 
 
 def hide_launch_frames(error: BaseException) -> None:
-    """Leaves the machinery of launches out of the traceback of an error and of its causes.
+    """Remove the frames of launches from the traceback of an error and of its causes.
 
-    Frames that raised an error of Python's in Triton or ttools stay: they say what went wrong.
+    Frames of Triton or ttools in which Python raised an error stay, since they say what went wrong.
     """
-    seen: set[int] = set()
-    each: BaseException | None = error
-    while each is not None and id(each) not in seen:
-        seen.add(id(each))
-        name_argument(each)
-        entries = _entries(each)
-        # Where in our code Ctrl-C was noticed says nothing.
-        users_only = _says_where(each) or not isinstance(each, Exception)
-        each.__traceback__ = _made_of(_shown(entries, users_only))
-        cause = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
-        if cause is not None and _says_where(each) and not _says_where(cause) and _is_inner(cause):
-            # Its text is in the message already.
-            each.__cause__, each.__suppress_context__, cause = None, True, None
-        each = cause
+    visited: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in visited:
+        visited.add(id(current))
+        name_argument(current)
+        entries = _entries(current)
+        # The place in our code where Ctrl-C arrived carries no information.
+        users_only = _says_where(current) or not isinstance(current, Exception)
+        current.__traceback__ = _made_of(_shown(entries, users_only))
+        cause = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+        if (
+            cause is not None
+            and _says_where(current)
+            and not _says_where(cause)
+            and _is_inner(cause)
+        ):
+            # The message already contains the text of its cause.
+            current.__cause__, current.__suppress_context__, cause = None, True, None
+        current = cause
 
 
 def _shown(entries: list[TracebackType], users_only: bool) -> list[TracebackType]:
@@ -81,7 +88,7 @@ def _is_inner(error: BaseException) -> bool:
 
 
 def _owners(entries: list[TracebackType]) -> list[Owner]:
-    """Return whose frames these are; those of the standard library belong to whoever calls it."""
+    """Return the owners of frames; those of the standard library belong to their caller."""
     owners: list[Owner] = []
     for entry in entries:
         owner = owner_of_frame(entry.tb_frame)
@@ -106,6 +113,6 @@ def _made_of(entries: list[TracebackType]) -> TracebackType | None:
 
 
 def _says_where(error: BaseException) -> bool:
-    """Return whether an error needs no frame below the user's own to say what is wrong."""
+    """Return whether an error's message is clear without frames below the user's own."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return isinstance(error, TtoolsError | StandInError) or "CompilationError" in kinds

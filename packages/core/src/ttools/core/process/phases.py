@@ -1,10 +1,9 @@
-"""The phases of long work on a launch: what a thread does now, how far it is, when it must stop.
+"""Phases of long work on a launch, with progress and time limits.
 
-A `Work` is what one thread does for one launch. Code that may take long runs in a phase
-(`with phase("race analysis")`), and its outer loops call `tick`, which notes the progress and ends
-the phase once its time is over. A phase is stopped only there, never in the middle of a step, so
-that what it leaves is consistent and the program can go on. Threads that do no such work pay for
-one lookup.
+A `Work` describes what one thread does for one launch. Code that may take long runs in a phase
+(`with phase("race analysis")`), and its outer loops call `tick`, which records progress and ends
+the phase after its time limit. A phase stops only at a tick, never in the middle of a step, so that
+data stays consistent and the program can go on. Other threads pay for one lookup.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ Reason = Literal["timeout", "interrupt"]
 
 
 class PhaseStopped(BaseException):
-    """Ends a phase whose time is over, or which was asked to end.
+    """Ends a phase that reached its time limit or was asked to stop.
 
-    It is no `Exception`: what Triton's front end and ttools make of failures must let it pass.
+    It does not derive from `Exception`, so that code which handles failures lets it pass.
 
     Attributes:
-        phase: name of the phase.
-        reason: why it was stopped.
-        seconds: how long it had taken.
+        phase: Name of the phase.
+        reason: Cause of the stop.
+        seconds: Duration of the phase until the stop.
     """
 
     def __init__(self, phase: str, reason: Reason, seconds: float) -> None:
@@ -39,14 +38,14 @@ class PhaseStopped(BaseException):
 
 
 class Phase:
-    """One phase, and how far it has come.
+    """One phase and its progress.
 
     Attributes:
-        began: time of its beginning by the monotonic clock.
-        deadline: when its time is over, by the same clock; infinite for no limit.
-        done: how many units are done; None if they are not counted.
-        total: how many units there are; None if that is unknown.
-        unit: what is counted, in the plural.
+        began: Start time on the monotonic clock.
+        deadline: End of the time limit on the same clock; infinite for no limit.
+        done: Number of finished units; None if they are not counted.
+        total: Number of units; None if it is unknown.
+        unit: Noun for the units, in the plural.
     """
 
     __slots__ = ("began", "deadline", "done", "name", "total", "unit")
@@ -61,22 +60,22 @@ class Phase:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
+        """Return the time since the start."""
         return time.monotonic() - self.began
 
 
 class Work:
-    """What one thread does for one launch; a context manager, which threads may nest.
+    """Describes what one thread does for one launch; a context manager that threads can nest.
 
     Args:
-        kernel: name of the kernel.
-        number: number of the launch among those of its kernel, from 1.
-        seconds: the most that each phase may take; None for any time.
-        first: name of the phase that it begins with.
+        kernel: Name of the kernel.
+        number: Number of the launch among those of its kernel, from 1.
+        seconds: Time limit for each phase; None for no limit.
+        first: Name of the first phase.
 
     Attributes:
-        phase: the innermost phase of now.
-        broken: the innermost phase that an exception has left; None if there is none.
+        phase: The innermost current phase.
+        broken: The innermost phase that an exception has left; None if there is none.
     """
 
     __slots__ = ("_around", "_asked", "_limit", "_thread", "broken", "kernel", "number", "phase")
@@ -100,7 +99,7 @@ class Work:
         _current.work = self._around
 
     def text(self) -> str:
-        """`race analysis of k (launch 3): 1,200,000 of 4,000,000 records, 40 s`."""
+        """Return, e.g., `race analysis of k (launch 3): 1,200,000 of 4,000,000 records, 40 s`."""
         phase = self.phase
         what = f"{phase.name} of {self.kernel} (launch {self.number:,})"
         if phase.done is None:
@@ -109,8 +108,8 @@ class Work:
         return f"{what}: {phase.done:,}{of} {phase.unit}, {phase.seconds:.0f} s"
 
     def begin(self, name: str) -> None:
-        """Ends the phase of now, and begins another one in its place."""
-        # Each launch has several, most of which take microseconds: no new object is made.
+        """End the current phase and begin another one in its place."""
+        # A launch has several phases that take microseconds, so the object is reused.
         phase = self.phase
         phase.name, phase.done = name, None
         phase.began = began = time.monotonic()
@@ -118,23 +117,23 @@ class Work:
 
     @contextmanager
     def doing(self, name: str) -> Iterator[Phase]:
-        """Runs a phase; the clock of the one around it stands still meanwhile."""
-        around, self.phase = self.phase, Phase(name, self._limit)
-        own = self.phase
+        """Run a nested phase, during which the clock of the outer phase stands still."""
+        outer, self.phase = self.phase, Phase(name, self._limit)
+        inner = self.phase
         try:
-            yield own
+            yield inner
         except BaseException:
-            self.broken = self.broken or own
+            self.broken = self.broken or inner
             raise
         finally:
-            around.deadline += own.seconds
-            self.phase = around
+            outer.deadline += inner.seconds
+            self.phase = outer
 
     def tick(self, done: int | None = None, total: int | None = None, unit: str = "") -> None:
-        """Notes the progress of the phase.
+        """Record the progress of the phase.
 
         Raises:
-            PhaseStopped: its time is over, or it was asked to end.
+            PhaseStopped: The time limit was reached, or the phase was asked to stop.
         """
         phase = self.phase
         if done is not None:
@@ -144,7 +143,7 @@ class Work:
             raise PhaseStopped(phase.name, reason, phase.seconds)
 
     def ask(self, reason: Reason) -> None:
-        """Has the next tick end the phase."""
+        """Make the next tick end the phase."""
         self._asked = reason
 
 
@@ -153,23 +152,23 @@ class _Current(threading.local):
 
 
 _current = _Current()
-#: The works of all threads, by identity, in the order in which they began.
+#: The works of all threads by `id`, in the order in which they began.
 _all: dict[int, Work] = {}
 
 
 def current_work() -> Work | None:
-    """Return what this thread does now."""
+    """Return the work of this thread, or None."""
     return _current.work
 
 
 def works() -> list[Work]:
-    """Return what all threads of this process do now."""
+    """Return the works of all threads of this process."""
     return list(_all.values())
 
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Runs a phase of this thread's work; outside of any work this does nothing."""
+    """Run a phase of this thread's work; without work, do nothing."""
     work = _current.work
     if work is None:
         yield
@@ -179,10 +178,10 @@ def phase(name: str) -> Iterator[None]:
 
 
 def tick(done: int | None = None, total: int | None = None, unit: str = "") -> None:
-    """Notes the progress of this thread's work, see `Work.tick`.
+    """Record the progress of this thread's work, see `Work.tick`.
 
     Raises:
-        PhaseStopped: the time of the phase is over, or it was asked to end.
+        PhaseStopped: The time limit was reached, or the phase was asked to stop.
     """
     work = _current.work
     if work is not None:
@@ -190,14 +189,14 @@ def tick(done: int | None = None, total: int | None = None, unit: str = "") -> N
 
 
 def stop_other_works(reason: Reason) -> None:
-    """Has the works of all threads but this one end at their next tick."""
+    """Make the works of all other threads end at their next tick."""
     for work in works():
         if work._thread != threading.get_ident():
             work.ask(reason)
 
 
 def _forget_after_fork() -> None:
-    """Other threads do not exist in a forked process."""
+    """Forget the works of other threads, which do not exist in a forked process."""
     for key, work in list(_all.items()):
         if work._thread != threading.get_ident():
             _all.pop(key, None)

@@ -1,4 +1,4 @@
-"""A Ray cluster: connected to, or started on this machine, and left as it was found."""
+"""Connections to a Ray cluster, which is started on this machine if necessary."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ttools.core.errors import UsageError
 
 
 def connect(address: str | None, *, extra: str) -> tuple[Any, Callable[[], None]]:
-    """Connects to a cluster.
+    """Connect to a cluster.
 
     Args:
-        address: as `ray.init` takes it; None starts a cluster on this machine. One that this
-            program is already connected to is used as it is.
-        extra: what is to be installed where Ray is missing.
+        address: Address as in `ray.init`; None starts a cluster on this machine. An existing
+            connection of this program is reused.
+        extra: The requirement to install if Ray is missing.
 
     Returns:
-        The module `ray`, and a function that ends what this one began.
+        The module `ray`, and a function that undoes what this call started.
 
     Raises:
         UsageError: Ray is not installed, or there is no such cluster.

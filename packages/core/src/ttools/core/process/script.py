@@ -1,8 +1,7 @@
 """Running a user's script exactly as `python` would.
 
-Owns the set-up of `__main__`, `sys.argv` and `sys.path[0]`, and what a script's ending means for
-an exit code. The three forms are those of the interpreter: a path, `-m MODULE`, `-c CODE`. Must
-not know why the script is run.
+This sets `__main__`, `sys.argv` and `sys.path[0]` and converts the end of the script to an exit
+code. The forms of a target are the interpreter's: a path, `-m MODULE`, `-c CODE`.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ _INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What to run.
+    """A program to run.
 
     Attributes:
-        kind: How `name` is meant.
+        kind: Form of the target, which says what `name` is.
         name: A path (of a file, a directory or archive with `__main__.py`, or `-` for standard
             input), a module's name, or source code.
         arguments: `sys.argv[1:]` of the script.
@@ -54,7 +53,7 @@ class Target:
 
 @dataclass(frozen=True)
 class _Program:
-    """A target ready to execute."""
+    """A target that is ready to execute."""
 
     path0: str
     argv0: str
@@ -65,7 +64,7 @@ class _Program:
 
 Execute = Callable[[CodeType, dict[str, object]], None]
 OnError = Callable[[BaseException], None]
-#: Reports an exception in the place of its traceback; returns False if it does not.
+#: Reports an exception instead of its traceback; returns False to print the traceback.
 Report = Callable[[BaseException], bool]
 
 
@@ -76,29 +75,28 @@ def run_target(
     on_error: OnError | None = None,
     report: Report | None = None,
 ) -> int:
-    """Runs a script in this process and returns the exit code that `python` would give.
+    """Run a script in this process and return the exit code that `python` would give.
 
-    An uncaught exception is printed by `sys.excepthook` without our frames, as Python does, and
-    without those of Triton's and ours that launches go through. What
-    Python does at the end of a process is done, see `ScriptEnd`. `__main__`, `sys.argv`, `sys.path`
-    and the folder that the process is in are restored.
+    An uncaught exception is printed by `sys.excepthook`, without the frames of this module and of
+    the launch machinery. Then the steps of `ScriptEnd` are taken. Finally, `__main__`, `sys.argv`,
+    `sys.path` and the working directory are restored.
 
     Args:
-        execute: Runs its code in the namespace of `__main__`.
-        on_error: Called with an uncaught exception of the script's once it is printed.
-        report: Asked before that, as its traceback may hide what is wrong.
+        execute: Runs the code in the namespace of `__main__`.
+        on_error: Called with an uncaught exception of the script after it is printed.
+        report: Called before that, because the traceback may hide what is wrong.
 
     Raises:
         UsageError: There is no such file or module.
-        TtoolsError: The script let one pass, except a `KernelError` or `FindingsError`,
-            which count as the script's own failure.
+        TtoolsError: The script raised it. `KernelError` and `FindingsError` count as ordinary
+            failures of the script instead.
     """
     saved_path, saved_argv = list(sys.path), sys.argv
     saved_main = sys.modules["__main__"]
     folder = working_folder()
     try:
         if not getattr(sys.flags, "safe_path", False):
-            # As `python` does, the first entry gives way: that of our own entry point.
+            # The first entry belongs to our own entry point; `python` replaces it, too.
             sys.path[0:1] = [_path0(target)]
         program = _PREPARE[target.kind](target)
         if not getattr(sys.flags, "safe_path", False):
@@ -111,7 +109,7 @@ def run_target(
             try:
                 code = _execute(program, module, execute, on_error, report)
             except TtoolsError:
-                end.finish()  # it ends the script, too
+                end.finish()  # the script has ended, too
                 raise
             try:
                 end.finish()
@@ -125,7 +123,7 @@ def run_target(
 
 
 def working_folder() -> Path | None:
-    """Where the process is; None if that folder is gone."""
+    """Return the working directory, or None if it no longer exists."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -133,14 +131,14 @@ def working_folder() -> Path | None:
 
 
 def return_to(folder: Path | None) -> None:
-    """Goes back to a folder, if it is known and still there."""
+    """Change back to a directory if it is known and still exists."""
     if folder is not None and working_folder() != folder:
         with contextlib.suppress(OSError):
             os.chdir(folder)
 
 
 def _path0(target: Target) -> str:
-    """The entry of `sys.path` that must be there to find the target."""
+    """Return the entry of `sys.path` that is needed to find the target."""
     return {"script": str(Path(target.name).parent), "module": str(Path.cwd()), "code": ""}[
         target.kind
     ]
@@ -181,7 +179,7 @@ def _prepare_script(target: Target) -> _Program:
 
 
 def _prepare_container(name: str) -> _Program:
-    """A directory or archive with a `__main__.py`, which Python runs as `__main__`."""
+    """Prepare a directory or archive whose `__main__.py` Python runs as `__main__`."""
     spec = PathFinder.find_spec("__main__", [name])
     if spec is None:
         raise UsageError(f"can't find a `__main__` module in `{name}`")
@@ -201,10 +199,14 @@ def _prepare_module(target: Target) -> _Program:
     if spec is None:
         hint = f"; `{target.name}` is a package without `__main__`" if name != target.name else ""
         raise UsageError(f"no module named `{name}`{hint}")
-    found = spec
-    origin = found.origin or name
+    module_spec = spec
+    origin = module_spec.origin or name
     return _Program(
-        str(Path.cwd()), origin, lambda: _loader_code(found), file=found.origin, spec=found
+        str(Path.cwd()),
+        origin,
+        lambda: _loader_code(module_spec),
+        file=module_spec.origin,
+        spec=module_spec,
     )
 
 
@@ -220,13 +222,13 @@ _PREPARE: dict[str, Callable[[Target], _Program]] = {
 
 
 def _compile_file(path: str) -> CodeType:
-    # open_code is what Python itself reads a script with (it raises the audit event).
+    # Python itself reads scripts with open_code, which raises an audit event.
     with io.open_code(path) as file:
         return compile(file.read(), path, "exec", dont_inherit=True)
 
 
 def _compile_text(source: str, name: str) -> CodeType:
-    # In linecache, so that tracebacks show it and `inspect`, hence `@triton.jit`, can read it.
+    # Tracebacks and `inspect`, and so `@triton.jit`, read the source from linecache.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     return compile(source, name, "exec", dont_inherit=True)
 
@@ -273,13 +275,13 @@ def _execute(
 
 
 def _ours_in(error: BaseException) -> TtoolsError | None:
-    """Our error in one of torch.compile's, which keeps what went wrong in it."""
+    """Return the error of ttools that an exception of `torch.compile` wraps, if there is one."""
     inner = getattr(error, "inner_exception", None)
     return inner if isinstance(inner, TtoolsError) else None
 
 
 def _exit_code(code: object) -> int:
-    """What the interpreter makes of `sys.exit(code)`."""
+    """Return the exit code for `sys.exit(code)`."""
     if code is None:
         return 0
     if isinstance(code, int):
@@ -289,14 +291,14 @@ def _exit_code(code: object) -> int:
 
 
 def _report(error: BaseException) -> int:
-    """Prints an uncaught exception as Python would; returns the exit code."""
+    """Print an uncaught exception as Python would and return the exit code."""
     _strip_our_frames(error)
     hide_launch_frames(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except SystemExit as leaving:
         return _exit_code(leaving.code)
-    except Exception as failure:  # noqa: BLE001 - a broken hook of the user's
+    except Exception as failure:  # noqa: BLE001 - the user's hook may raise anything
         print("Error in sys.excepthook:", file=sys.stderr)  # noqa: T201
         traceback.print_exception(failure)
         print("\nOriginal exception was:", file=sys.stderr)  # noqa: T201
@@ -308,11 +310,11 @@ def _report(error: BaseException) -> int:
 
 
 def _strip_our_frames(error: BaseException) -> None:
-    """Drops the frames up to ours; a SyntaxError of the script then has none, as in Python."""
+    """Drop the frames up to this module's; a SyntaxError then has none, as in Python."""
     frames: TracebackType | None = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
-    # What is left of a failed compilation are importlib's own frames.
+    # A failed compilation leaves frames of importlib.
     while frames is not None and _is_importlib(frames.tb_frame):
         frames = frames.tb_next
     error.__traceback__ = frames

@@ -1,8 +1,8 @@
-"""Standard output, kept for a report that another program reads.
+"""Reserves standard output for a report that another program reads.
 
-A script, its libraries and the processes that it starts write to descriptor 1, through `print` or
-past Python. For a while that descriptor leads to standard error, and the report has a copy of the
-one that was there.
+A script, its libraries and its child processes write to descriptor 1, with `print` or without
+Python. While output is reserved, that descriptor leads to standard error, and the report uses a
+copy of the original.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ _OUT, _ERR = 1, 2
 
 @contextmanager
 def standard_output_kept() -> Iterator[TextIO]:
-    """Sends what is written to standard output to standard error instead.
+    """Redirect standard output to standard error during the `with` block.
 
     Yields:
-        What leads to standard output.
+        A stream to the original standard output.
     """
     stream = sys.stdout
     _flush(stream)
     try:
-        before = os.dup(_OUT)
+        original = os.dup(_OUT)
     except OSError:  # standard output is closed
         yield stream
         return
-    kept = stream
+    output = stream
     if _is_descriptor(stream, _OUT):
-        kept = io.TextIOWrapper(
-            io.FileIO(before, "w", closefd=False),
+        output = io.TextIOWrapper(
+            io.FileIO(original, "w", closefd=False),
             encoding=stream.encoding,
             errors=stream.errors,
             write_through=True,
         )
-    else:  # somebody has put an object in its place
+    else:  # it is an object without the descriptor
         sys.stdout = sys.stderr
     _lead(_OUT, _ERR)
     try:
-        yield kept
+        yield output
     finally:
         _flush(sys.stdout)
-        _flush(kept)
-        if kept is stream:
+        _flush(output)
+        if output is stream:
             sys.stdout = stream
-        os.dup2(before, _OUT)
-        os.close(before)
+        os.dup2(original, _OUT)
+        os.close(original)
 
 
-def _lead(number: int, where: int) -> None:
-    """Makes a descriptor a copy of another one, or of nowhere if that one is closed."""
+def _lead(number: int, source: int) -> None:
+    """Make a descriptor a copy of another one, or of /dev/null if that one is closed."""
     try:
-        os.dup2(where, number)
+        os.dup2(source, number)
     except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, number)
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, number)
+        os.close(null)
 
 
 def _is_descriptor(stream: TextIO, number: int) -> bool:

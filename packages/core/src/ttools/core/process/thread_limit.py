@@ -1,4 +1,4 @@
-"""Errors in plain words where the system starts no more threads, as under a low `ulimit -u`."""
+"""Clear errors where the system starts no more threads, as under a low `ulimit -u`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ttools.core.errors import UsageError
 
-#: What to do about it.
+#: The remedy, for messages.
 ADVICE = "raise the limit of processes and threads (`ulimit -u`)"
 
 
@@ -19,16 +19,16 @@ class ThreadLimitError(UsageError):
 
 
 def is_thread_limit(error: BaseException) -> bool:
-    """Return whether Python could not start a thread; it has no class of its own for that."""
+    """Return whether an error means that Python could not start a thread."""
     return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
 
 
 @contextmanager
 def starting_thread() -> Iterator[None]:
-    """Say in plain words that a thread which is started within the context cannot be.
+    """Raise a clear error if a thread cannot be started in the `with` block.
 
     Raises:
-        ThreadLimitError: The system refuses.
+        ThreadLimitError: The system refuses to start it.
     """
     try:
         yield

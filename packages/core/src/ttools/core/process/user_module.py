@@ -1,10 +1,9 @@
 """Loads files that a user names, alone or as `FILE.py:NAME`, as modules.
 
 A file is loaded as an import from its folder would load it: the folder comes first on `sys.path`,
-so that the file can import its neighbours, and a file that has not changed is run once. The module
-is called like the file unless that name belongs to another module, loaded already or of the
-standard library. A file `random.py` then becomes `random_2`, and whoever imports `random` still
-gets Python's.
+so that the file can import its neighbours, and an unchanged file runs only once. The module has the
+name of the file unless that name belongs to another loaded module or to the standard library. Then
+a file `random.py` becomes `random_2`, and `import random` still gives Python's module.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from typing import Any, Literal
 from ttools.core.errors import UsageError
 from ttools.core.ownership import is_program_file
 
-#: A message that an exception carries may hold whole arrays.
+#: Exception messages are cut to this length, since they may contain whole arrays.
 _LONGEST_TEXT = 2000
 
-#: A digest of what a file held when it was loaded here, by the name of its module.
+#: Digests of the files that were loaded here, by module name.
 _loaded: dict[str, bytes] = {}
 
 
 class _SourceLoader(SourceFileLoader):
-    """Loads a file as it is now.
+    """Loads the present content of a file.
 
-    Python takes cached bytecode for current if the second and the size of the last change agree,
-    which they also do for a file that has been edited twice within a second.
+    Python accepts cached bytecode if size and modification time in seconds agree, which can also be
+    true for a file that was edited twice within a second.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -47,7 +46,7 @@ class _SourceLoader(SourceFileLoader):
 
 
 class LoadError(UsageError):
-    """A file cannot be loaded, or has not what was asked of it.
+    """A file cannot be loaded, or lacks a requested function.
 
     Attributes:
         reason: The message without the file, such as "cannot be loaded: ValueError: no".
@@ -62,10 +61,10 @@ class LoadError(UsageError):
 
 
 def split_word(word: str, what: Literal["function", "kernel"] = "function") -> tuple[Path, str]:
-    """Return the file and the name of `FILE.py:NAME`; NAME may have dots.
+    """Split `FILE.py:NAME` into file and name; NAME may have dots.
 
     Args:
-        what: What the word names, for the message of an error.
+        what: What the word names, for error messages.
 
     Raises:
         UsageError: The word has another form, or there is no such file.
@@ -77,7 +76,7 @@ def split_word(word: str, what: Literal["function", "kernel"] = "function") -> t
 
 
 def require_file(file: str | Path) -> Path:
-    """Return the path of a file that exists.
+    """Return the path of an existing file.
 
     Raises:
         UsageError: There is no such file.
@@ -93,13 +92,13 @@ def require_file(file: str | Path) -> Path:
 
 
 def load_file(file: str | Path) -> ModuleType:
-    """Return the module of a Python file, which other modules find in `sys.modules`.
+    """Load a Python file as a module that other modules can import.
 
-    The file is run unless it has been, here or by an import, and has not changed since.
+    The file runs only if it has not run before, or has changed since.
 
     Raises:
         UsageError: There is no such file.
-        LoadError: It is no Python file, or its code raises an exception or ends Python.
+        LoadError: It is not a Python file, or its code raises an exception or ends Python.
     """
     path = require_file(file).resolve()
     name = _free_name(path)
@@ -137,7 +136,7 @@ def load_functions(words: Sequence[str]) -> list[tuple[ModuleType, Any]]:
     """Return the module and the function that each word names.
 
     Args:
-        words: `FILE.py:NAME`, where NAME may have dots.
+        words: Names as `FILE.py:NAME`, where NAME may have dots.
 
     Raises:
         UsageError: A word has another form, or there is no such file.
@@ -155,7 +154,7 @@ def function_of(module: ModuleType, name: str, file: str | Path) -> Any:
     """Return a function of a module by its name, which may have dots.
 
     Args:
-        file: How the user named the module's file, for the message of an error.
+        file: The file as the user named it, for error messages.
 
     Raises:
         LoadError: The module has no such function.
@@ -172,16 +171,16 @@ def function_of(module: ModuleType, name: str, file: str | Path) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """Describe an exception by its kind, its text and the innermost line of the program."""
+    """Describe an exception by its type, message and innermost line of the program."""
     text = str(error).strip()[:_LONGEST_TEXT]
     line = program_line(error)
     return f"{type(error).__name__}{': ' * bool(text)}{text}{' at ' * bool(line)}{line}"
 
 
 def program_line(error: BaseException) -> str:
-    """Return the innermost `file:line: text` of the program that an exception went through.
+    """Return the innermost `file:line: text` of the program in an exception's traceback.
 
-    Empty if it went through none, as a syntax error, whose text names the line.
+    The result is empty if there is none, as for a syntax error, whose message names the line.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if is_program_file(frame.filename):
@@ -191,7 +190,7 @@ def program_line(error: BaseException) -> str:
 
 
 def _free_name(path: Path) -> str:
-    """Return the name for the module of a file: none that another module has or needs."""
+    """Return a module name for a file that no other module has or needs."""
     stem = path.stem.replace(".", "_")
     names = (f"{stem}_{number}" if number > 1 else stem for number in count(1))
     return next(name for name in names if _may_have(name, path))

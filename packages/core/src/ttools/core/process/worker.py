@@ -1,18 +1,18 @@
-"""Worker processes: how they start, are asked, are limited and end.
+"""Worker processes: how they start, answer requests, are limited and end.
 
 A worker answers requests that come over a `Channel`. It is a fork of this process (`fork_worker`),
-a new interpreter (`spawn_worker`), or comes from elsewhere, such as a server that forks; `Worker`
-asks and ends all of them alike:
+a new interpreter (`spawn_worker`), or is started elsewhere, for example by a server that forks.
+`Worker` handles all of them alike:
 
-- An answer has a deadline. A worker that exceeds it is ended.
-- A worker that ends is noticed at once, also where a process that it started holds its connection,
-  and the error says how it ended, see `exit_text`.
-- A worker leads a process group, which is ended with it. The system ends a worker when the thread
-  that started it ends, however that happens. Only what a worker itself has started lives on if this
-  process is killed.
+- An answer has a deadline. A worker that exceeds it is killed.
+- The end of a worker is noticed at once, even if a process that it started keeps its connection
+  open, and the error says how it ended, see `exit_text`.
+- A worker leads a process group, which is killed with it. The system kills a worker when the thread
+  that started it ends, for whatever reason. If this process is killed, only processes that a worker
+  has started live on.
 
-The limits contain accidents and cheap tricks. They are no sandbox: a worker runs as its user. What
-an untrusted worker sends is only read by a `DataCodec`, in which nothing is code.
+The limits contain accidents and simple tricks. They are not a sandbox: a worker runs as its user.
+Messages of an untrusted worker are only read by a `DataCodec`, which never runs code.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from ttools.core.process.channel import (
 from ttools.core.process.joining import without_run
 
 _CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1
-#: The connection of a worker is closed a moment before it has ended.
+#: Time to wait for the end of a worker after its connection was closed.
 _DEATH_S = 2.0
 _TICK_S = 0.005
-#: Of what a worker wrote to standard error so much is kept.
+#: Length of the end of a worker's standard error that is kept.
 _KEPT_BYTES = 8000
-#: A new interpreter imports what this process would, but for files beside the script.
+#: A new interpreter gets the import path of this process, except for the script's folder.
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; "
     "from ttools.core.process.worker import _serve_new_interpreter as serve; serve()"
@@ -68,15 +68,15 @@ Serve = Callable[[Channel], int | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a worker may use, and what becomes of its output.
+    """The resources that a worker may use, and the handling of its output.
 
     Attributes:
-        seconds: For an answer; None for any time.
-        memory: Bytes beyond what the process has when it starts; None for any number.
-        network: If False, the process loses its network where the system allows that.
+        seconds: Time limit for an answer; None for no limit.
+        memory: Bytes beyond those that the process has when it starts; None for no limit.
+        network: If False, the process loses network access where the system allows that.
         own_folder: If True, the process works in a temporary folder, which is removed with it.
-        output: If "shown", standard output goes where that of this process does.
-        errors: The same for standard error; "kept" makes it available as `Worker.errors`.
+        output: If "shown", standard output goes to that of this process.
+        errors: Handling of standard error; "kept" makes it available as `Worker.errors`.
     """
 
     seconds: float | None = None
@@ -91,17 +91,16 @@ class Worker:
     """A process that answers requests.
 
     Args:
-        channel: The connection to it.
-        pid: The number of the process.
-        reap: Waits for its end and returns the exit code as `subprocess` does, None if it is not
-            known.
-        seconds: The time for an answer, see `Limits`.
-        errors: The file that takes its standard error, if that is kept.
+        channel: The connection to the process.
+        pid: Process id of the worker.
+        reap: Waits for the end and returns the exit code as `subprocess` does; None if it is
+            unknown.
+        seconds: Default time limit for an answer; None for no limit.
+        errors: The file that receives standard error, if that is kept.
         folder: A folder to remove at the end.
 
     Attributes:
-        pid: The number of the process.
-        code: The exit code, once the process has ended and was asked for something or ended here.
+        code: The exit code, once a request has failed or `end` was called.
     """
 
     def __init__(
@@ -122,14 +121,14 @@ class Worker:
             channel.death = os.pidfd_open(pid)
 
     def send(self, request: Any, seconds: float | None = None) -> None:
-        """Ask for something, whose answer `receive` returns.
+        """Send a request, whose answer `receive` returns.
 
         Args:
-            seconds: The time to take the request; by default that for an answer.
+            seconds: Time limit for the transfer; by default that of answers.
 
         Raises:
             WorkerGoneError: The process has ended; the message says how.
-            WorkerSlowError: It did not take the request in time, and was ended.
+            WorkerSlowError: The time limit was exceeded, and the process was killed.
         """
         try:
             self.channel.send(request, self._limit(seconds))
@@ -139,14 +138,14 @@ class Worker:
             raise self._slow(self._limit(seconds)) from None
 
     def receive(self, seconds: float | None = None) -> Any:
-        """Return the answer to the earliest request that has none.
+        """Return the answer to the earliest unanswered request.
 
         Args:
-            seconds: The time for this answer; by default that of all.
+            seconds: Time limit for this answer; by default that of the worker.
 
         Raises:
             WorkerGoneError: The process has ended; the message says how.
-            WorkerSlowError: It did not answer in time, and was ended.
+            WorkerSlowError: The time limit was exceeded, and the process was killed.
         """
         try:
             return self.channel.receive(self._limit(seconds))
@@ -164,14 +163,14 @@ class Worker:
         """Wait until the process ends by itself; return its exit code.
 
         Raises:
-            WorkerSlowError: It took longer, and was ended.
+            WorkerSlowError: The time limit was exceeded, and the process was killed.
         """
         if not self._has_ended_within(seconds):
             raise self._slow(seconds)
         return self.end()
 
     def end(self) -> int | None:
-        """End the process and its group; return the exit code, None if it is not known."""
+        """Kill the process and its group; return the exit code, None if it is not known."""
         if self._is_ended:
             return self.code
         self._is_ended = True
@@ -184,7 +183,7 @@ class Worker:
 
     @property
     def errors(self) -> str:
-        """The end of what the process wrote to standard error, if that is kept."""
+        """Return the end of what the process wrote to standard error, if that is kept."""
         if self._errors is None:
             return ""
         size = self._errors.seek(0, os.SEEK_END)
@@ -225,10 +224,10 @@ class Worker:
 
 
 def exit_text(code: int | None) -> str:
-    """Return how a process ended, such as "was ended by SIGSEGV (Segmentation fault)".
+    """Return a phrase for an exit code, such as "was ended by SIGSEGV (Segmentation fault)".
 
     Args:
-        code: Its exit status, or the negative number of a signal; None if it is not known.
+        code: The exit status, or the negative number of a signal; None if it is not known.
     """
     if code is None:
         return "has ended"
@@ -245,19 +244,19 @@ def exit_text(code: int | None) -> str:
 
 # --- starting a worker ---------------------------------------------------------------------------
 
-#: This process's connections to workers, which a fork closes: they are none of its business.
+#: The connections of this process to workers; a fork must close its copies of them.
 _channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
 def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Worker:
-    """Start a worker that is a fork of this process.
+    """Start a worker as a fork of this process.
 
-    Only the thread that calls this goes on in the fork. A lock that another thread holds stays
-    locked there, so a fork of a process with threads may hang; its deadline ends it.
+    Only the calling thread continues in the fork. A lock that another thread holds stays locked
+    there, so the fork of a multi-threaded process may hang; its deadline ends it.
 
     Args:
-        serve: Reads requests from a channel and answers them until the channel is closed. What it
-            returns is the exit status, None for 0.
+        serve: Reads requests from a channel and answers them until the channel is closed. It
+            returns the exit status, None for 0.
         codec: The encoding of messages; plain data by default.
 
     Raises:
@@ -271,7 +270,7 @@ def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Wor
             stream.flush()
     parent = os.getpid()
     try:
-        with warnings.catch_warnings():  # that there are threads is known
+        with warnings.catch_warnings():  # Python warns about forks of multi-threaded processes
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
     except OSError:
@@ -291,7 +290,7 @@ def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Wor
     def reap() -> int | None:
         try:
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        except ChildProcessError:  # somebody else has waited for it
+        except ChildProcessError:  # the process has been reaped elsewhere
             return None
 
     return Worker(channel, pid, reap, seconds=limits.seconds, errors=errors, folder=folder)
@@ -300,10 +299,10 @@ def fork_worker(serve: Serve, limits: Limits, codec: Codec | None = None) -> Wor
 def spawn_worker(
     function: str, arguments: Sequence[str], limits: Limits, codec: Codec | None = None
 ) -> Worker:
-    """Start a worker that is a new Python interpreter.
+    """Start a worker as a new Python interpreter.
 
     Args:
-        function: `module:name`; called with a channel and the arguments. What it returns is the
+        function: Written as `module:name`; called with a channel and the arguments. It returns the
             exit status, None for 0.
         codec: The encoding of messages; plain data by default.
 
@@ -345,14 +344,14 @@ def spawn_worker(
 
 
 def _errors_file() -> IO[bytes]:
-    """Return a file to which several processes append."""
+    """Return a temporary file to which several processes can append."""
     file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the worker owns it
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
     return file
 
 
 def _is_over(pid: int) -> bool:
-    """Return whether a process has ended, also if nobody has waited for it."""
+    """Return whether a process has ended, even if it has not been reaped."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:
@@ -361,7 +360,7 @@ def _is_over(pid: int) -> bool:
 
 
 def _kill(pid: int) -> None:
-    """Kill a process and the group that it leads, if it does already."""
+    """Kill a process and the group that it leads, if it leads one already."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
@@ -371,12 +370,12 @@ def _kill(pid: int) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the system end this process when the thread that started it ends.
+    """Make the system kill this process when the thread that started it ends.
 
-    A process in an endless loop would not notice that nobody waits for it.
+    A process in an endless loop would not notice that its parent is gone.
 
     Args:
-        parent: The number of the process that started this one, which may have ended by now.
+        parent: Process id of the parent, which may have ended by now.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -384,7 +383,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def silence(descriptor: int) -> None:
-    """Drop what is written to a descriptor from now on."""
+    """Redirect a descriptor to /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, descriptor)
     os.close(null)
@@ -399,21 +398,21 @@ def serve_and_leave(
     folder: str | None = None,
     errors: int | None = None,
 ) -> NoReturn:
-    """Make this process a worker; never returns.
+    """Turn this process into a worker; never returns.
 
     Args:
         serve: Answers the requests, see `fork_worker`.
-        connection: The connection to the process that asks.
-        parent: The number of the process that started this one.
-        folder: The folder to work in; None to stay where the process is.
-        errors: A descriptor that takes standard error; None to do as the limits say.
+        connection: The connection to the process that sends requests.
+        parent: Process id of the parent.
+        folder: The working directory; None to keep the present one.
+        errors: A descriptor that receives standard error; None to follow the limits.
     """
     status = 1
     try:
         end_with_parent(parent)
         with contextlib.suppress(OSError):
             os.setsid()  # Ctrl-C is for the process that asks; this one's group ends with it
-        faulthandler.disable()  # a crash is reported by whoever waits for the answer
+        faulthandler.disable()  # the process that waits for the answer reports crashes
         silence(0)
         if limits.output == "dropped":
             silence(1)
@@ -423,7 +422,7 @@ def serve_and_leave(
             silence(2)
         _contain(limits, folder)
         status = serve(Channel(connection, codec)) or 0
-    except WorkerGoneError:  # nobody asks any more
+    except WorkerGoneError:  # the other end has closed the connection
         status = 0
     except BaseException:  # noqa: BLE001 - the process ends
         with contextlib.suppress(OSError):  # the script may have replaced sys.stderr
@@ -436,7 +435,7 @@ def serve_and_leave(
 
 
 def _contain(limits: Limits, folder: str | None) -> None:
-    # A crash is expected, so the machine need not keep a file of it.
+    # Crashes are expected, so no core files are written.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if folder is not None:
         os.chdir(folder)
@@ -447,7 +446,7 @@ def _contain(limits: Limits, folder: str | None) -> None:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
     if not limits.network:
-        # Where the system lets its users have no namespaces of their own, the network stays.
+        # Where users may not create namespaces, the network remains available.
         ctypes.CDLL(None).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
 
 

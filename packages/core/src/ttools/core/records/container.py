@@ -1,8 +1,7 @@
-"""The file of a record: a zip archive of one JSON document, TTIR texts and NumPy arrays of bytes.
+"""The file of a record: a zip archive of a JSON document, TTIR texts and NumPy byte arrays.
 
-Owns the limits and everything that can be wrong with the file itself: nothing is unpacked before
-its size is known and allowed, and nothing in it is ever executed or unpickled. Must not know what
-the document says.
+This module checks the limits and the integrity of the archive. Nothing is unpacked before its size
+is known and allowed, and nothing in it is ever executed or unpickled.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from ttools.core.errors import UsageError
 
 DOCUMENT = "record.json"
-#: What a stranger's file may make this process hold.
+#: Limits for untrusted files, in bytes and numbers of parts.
 LARGEST_DOCUMENT = 64 << 20
 LARGEST_TEXT = 64 << 20
 LARGEST_RECORD = 8 << 30
@@ -31,7 +30,7 @@ MOST_PARTS = 20_000
 _LARGEST_HEADER = 1 << 12
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
-#: What Python's library raises over a broken archive.
+#: Exceptions that Python's zipfile raises for broken archives.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -50,7 +49,7 @@ class Parts:
     """The parts of an open file.
 
     Args:
-        name: of the file, for messages.
+        name: File name for messages.
     """
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
@@ -73,10 +72,10 @@ class Parts:
             )
 
     def document(self) -> Any:
-        """The JSON document.
+        """Return the JSON document.
 
         Raises:
-            UsageError: there is none.
+            UsageError: The archive has none.
         """
         if DOCUMENT not in self._entries:
             raise UsageError(f"{self._name}: it is no record of launches (no {DOCUMENT})")
@@ -87,10 +86,10 @@ class Parts:
             raise damaged(self._name, f"{DOCUMENT} is no JSON") from None
 
     def text(self, part: str) -> str:
-        """A part that is text.
+        """Return a part that is text.
 
         Raises:
-            UsageError: it is missing, too large or damaged.
+            UsageError: The part is missing, too large or damaged.
         """
         try:
             return self._read(part, LARGEST_TEXT).decode("utf-8")
@@ -98,13 +97,13 @@ class Parts:
             raise damaged(self._name, f"`{printable(part)}` is no text") from None
 
     def array(self, part: str, size: int) -> NDArray[np.uint8]:
-        """A part that is an array of bytes.
+        """Return a part that is an array of bytes.
 
         Args:
-            size: how many they must be.
+            size: The required number of bytes.
 
         Raises:
-            UsageError: it is missing, damaged or of another size.
+            UsageError: The part is missing, damaged or has another size.
         """
         data = self._read(part, size + _LARGEST_HEADER)
         stream = io.BytesIO(data)
@@ -112,9 +111,9 @@ class Parts:
             version = np.lib.format.read_magic(stream)
             if version != (1, 0):
                 raise ValueError
-            # The header first: to load what it claims is to allocate what it claims.
+            # The header is checked first, because loading allocates the size that it claims.
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        except Exception:  # noqa: BLE001 - NumPy evaluates the header, with any of Python's errors
+        except Exception:  # noqa: BLE001 - NumPy evaluates the header, which may raise anything
             shape, dtype = None, None
         if shape != (size,) or dtype != np.uint8 or len(data) - stream.tell() != size:
             raise damaged(self._name, f"`{printable(part)}` is no array of {size:,} bytes")
@@ -130,7 +129,7 @@ class Parts:
             )
         try:
             with self._archive.open(entry) as stream:
-                # No more than it claims, whatever is packed in there.
+                # Read no more than the claimed size, whatever the archive contains.
                 data = stream.read(entry.file_size + 1)
         except _BROKEN as error:
             reason = str(error) or type(error).__name__
@@ -141,22 +140,22 @@ class Parts:
 
 
 def damaged(name: str, what: str) -> UsageError:
-    """A file that cannot be read."""
+    """Return the error for a damaged file."""
     return UsageError(f"{name}: the record is damaged: {what}; copy or record it again")
 
 
 def printable(text: str, most: int = 200) -> str:
-    """Text of a stranger's that is fit for a terminal."""
+    """Make untrusted text safe for a terminal and limit its length."""
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:most])
     return clean + ("…" if len(text) > most else "")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Parts]:
-    """The parts of a file.
+    """Open a file and yield its parts.
 
     Raises:
-        UsageError: it cannot be read, or is no archive.
+        UsageError: The file cannot be read, or is not an archive.
     """
     try:
         archive = zipfile.ZipFile(path)
@@ -177,10 +176,10 @@ def write(
     texts: Mapping[str, str],
     arrays: Mapping[str, NDArray[np.uint8]],
 ) -> None:
-    """Writes a file, whole or not at all.
+    """Write a file completely or not at all.
 
     Raises:
-        UsageError: the system refuses.
+        UsageError: The operating system refuses.
     """
     partial = path.with_name(path.name + ".partial")
     try:

@@ -1,6 +1,6 @@
-"""The lines of source that go with a record: chosen where it is made, shown where it is read.
+"""Source lines in records: selected when a record is made, shown when it is read.
 
-Owns which lines belong to a location: the whole function around it. Must not know records' files.
+The whole function around a location is recorded.
 """
 
 from __future__ import annotations
@@ -12,50 +12,46 @@ from collections.abc import Iterable, Sequence
 from ttools.core.location import SourceLocation, show_recorded_lines, source_lines
 from ttools.core.records.launch_record import Excerpt
 
-#: Around a location that is in no function.
+#: Lines before and after a location outside of functions.
 _CONTEXT = 2
 _MOST_LINES = 5_000
 
 
 def excerpts_around(locations: Iterable[SourceLocation]) -> list[Excerpt]:
-    """The functions that locations lie in; files that cannot be read are left out.
-
-    Args:
-        locations: what is looked up; their callers count too.
-    """
-    wanted: dict[str, set[int]] = defaultdict(set)
+    """Return the functions around locations and their callers, without unreadable files."""
+    lines_by_file: dict[str, set[int]] = defaultdict(set)
     for location in locations:
-        for each in (location, *location.callers):
-            if each.line:
-                wanted[each.file].add(each.line)
-    found = []
-    for file, lines in wanted.items():
+        for position in (location, *location.callers):
+            if position.line:
+                lines_by_file[position.file].add(position.line)
+    excerpts = []
+    for file, lines in lines_by_file.items():
         text = [line.rstrip("\r\n") for line in source_lines(file)]
         numbers = sorted(_lines(text, lines))[:_MOST_LINES]
         if numbers:
-            found.append(Excerpt(file=file, lines={n: text[n - 1] for n in numbers}))
-    return found
+            excerpts.append(Excerpt(file=file, lines={n: text[n - 1] for n in numbers}))
+    return excerpts
 
 
 def _lines(text: Sequence[str], lines: set[int]) -> set[int]:
     chosen: set[int] = set()
     functions = _functions(text)
     for line in lines:
-        around = next((each for each in functions if line in each), None)
-        shown = range(line - _CONTEXT, line + _CONTEXT + 1) if around is None else around
+        function = next((span for span in functions if line in span), None)
+        shown = range(line - _CONTEXT, line + _CONTEXT + 1) if function is None else function
         chosen.update(n for n in shown if 1 <= n <= len(text))
     return chosen
 
 
 def _functions(text: Sequence[str]) -> list[range]:
-    """The outermost definitions of a file, decorators included."""
+    """Return the outermost definitions of a file, including decorators."""
     try:
         tree = ast.parse("\n".join(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     return [
         range(
-            min([node.lineno, *(each.lineno for each in node.decorator_list)]),
+            min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]),
             (node.end_lineno or node.lineno) + 1,
         )
         for node in tree.body
@@ -64,12 +60,13 @@ def _functions(text: Sequence[str]) -> list[range]:
 
 
 def show(excerpts: Sequence[Excerpt], files: Iterable[str]) -> None:
-    """Makes recorded lines, and no others, what findings and errors show.
+    """Make findings and errors show only recorded lines.
 
     Args:
-        files: that its kernels name; lines of these that are not recorded are none of its business.
+        files: Files that the record's kernels name; lines of these that are not recorded are
+            hidden.
     """
-    recorded = {each.file: each.lines for each in excerpts}
+    recorded = {excerpt.file: excerpt.lines for excerpt in excerpts}
     for file in {*recorded, *files}:
         lines = recorded.get(file, {})
         here = source_lines(file)

@@ -1,6 +1,6 @@
-"""The contents of a record of launches: launches as data, and the memory that they share.
+"""The content of a record: launches as data, and the memory that they share.
 
-Memory is recorded by storage, so that views and aliases survive.
+Memory is recorded by storage, so that views and aliases are preserved.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ttools.core.spec import LaunchSpec
 
 Bytes = NDArray[np.uint8]
 
-#: Addresses of storages are made again up to a multiple of this.
+#: Addresses of storages are reproduced modulo this number.
 PLACE_BYTES = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filling:
-    """Numbers in the place of a storage's own contents.
+    """Generated numbers that replace a storage's content.
 
     Attributes:
-        kind: `normal` has mean `first` and standard deviation `second`; `uniform` are whole
-            numbers from `first` to `second`; `constant` is `first`.
-        dtype: of an element, as torch names it without the module.
-        first, second: see `kind`.
+        kind: `normal` has mean `first` and standard deviation `second`; `uniform` are integers from
+            `first` to `second`; `constant` is `first`.
+        dtype: Element type, as torch names it without the module.
+        first, second: Parameters of the distribution.
     """
 
     kind: Literal["normal", "uniform", "constant"]
@@ -43,10 +43,10 @@ class Storage:
     """A piece of memory that tensors are views of.
 
     Attributes:
-        size: in bytes.
-        place: its address modulo `PLACE_BYTES`; kernels are specialised for such divisors.
-        data: the contents before the launch; None if they are not recorded.
-        filling: what to take instead.
+        size: Size of the storage in bytes.
+        place: Address modulo `PLACE_BYTES`; kernels are specialised for such divisors.
+        data: Content before the launch; None if it is not recorded.
+        filling: Replacement for the content.
     """
 
     size: int
@@ -57,13 +57,13 @@ class Storage:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRecord:
-    """A launch that was recorded: its `LaunchSpec`, and what makes it again without its program.
+    """A recorded launch: its `LaunchSpec`, and what is needed to repeat it without its program.
 
     Attributes:
         spec: The launch. Storages of its tensors are indices into `Record.storages`; of its
             options, only `fp_fusion` and `debug` are recorded.
-        ttir: Text of its module, as the interpreter's front end leaves it.
-        specialisation: How each parameter of the source was compiled, as text.
+        ttir: Text of the module after the interpreter's front end.
+        specialisation: Description of each source parameter's specialisation.
     """
 
     spec: LaunchSpec
@@ -73,11 +73,11 @@ class LaunchRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Excerpt:
-    """Lines of a file that launches' locations refer to.
+    """Lines of a file that locations refer to.
 
     Attributes:
-        file: its path where it was recorded.
-        lines: text by 1-based number, without line ends.
+        file: Path on the recording machine.
+        lines: Text by 1-based line number, without line ends.
     """
 
     file: str
@@ -86,11 +86,11 @@ class Excerpt:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
-        storages: the memory before each launch; a launch names its own.
-        made_by: versions of the programs that made it, and the device.
+        storages: Memory before each launch, which refers to its own storages.
+        made_by: Versions of the recording programs, and the device.
     """
 
     launches: Sequence[LaunchRecord]

@@ -1,7 +1,7 @@
-"""Reads a record from a file that nobody vouches for.
+"""Reads a record from an untrusted file.
 
-`schema` has msgspec check each field; here is what has to fit the rest of the file. An error names
-its place in the document. `writing` is the counterpart.
+msgspec checks each field by `schema`; this module checks consistency with the rest of the file.
+Errors name the place in the document.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from ttools.core.spec import (
 )
 
 _MOST_LINES = 2_000_000
-#: What a terminal would obey, as such or as MLIR writes it in strings; a kernel may print.
+#: Control characters, plain or escaped in MLIR strings; a kernel may print its strings.
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|\\(?:0[0-8B-F]|1[0-9A-F]|7F|C2\\[89][0-9A-F])", re.IGNORECASE
 )
 
 
 def read_record(path: Path) -> Record:
-    """Reads a record.
+    """Read a record.
 
     Raises:
-        UsageError: there is no such file, or it is no record, damaged, too large, or newer than
+        UsageError: The file does not exist, is not a record, is damaged, too large, or newer than
             this version of ttools.
     """
     with container.opened(path) as parts:
@@ -62,27 +62,27 @@ def read_record(path: Path) -> Record:
 
 
 def _record(document: schema.Document, parts: Parts) -> Record:
-    """The record of a document.
+    """Convert a document to a record.
 
     Raises:
-        UsageError: a part of the file is missing or damaged.
-        ValueError: the document contradicts itself.
+        UsageError: A part of the file is missing or damaged.
+        ValueError: The document contradicts itself.
     """
-    sizes = [each.size for each in document.storages]
+    sizes = [entry.size for entry in document.storages]
     if sum(sizes) > container.LARGEST_RECORD:
         raise ValueError("Expected smaller `storages`")
-    excerpts = tuple(_excerpt(each) for each in document.excerpts)
-    if sum(max(each.lines, default=0) for each in excerpts) > _MOST_LINES:
+    excerpts = tuple(_excerpt(entry) for entry in document.excerpts)
+    if sum(max(entry.lines, default=0) for entry in excerpts) > _MOST_LINES:
         raise ValueError("Expected shorter `excerpts`")
-    storages = tuple(_storage(each, parts) for each in document.storages)
-    texts = {part: parts.text(part) for part in {each.ttir for each in document.launches}}
+    storages = tuple(_storage(entry, parts) for entry in document.storages)
+    texts = {part: parts.text(part) for part in {entry.ttir for entry in document.launches}}
     for part, text in texts.items():
         if _UNSAFE.search(text):
             raise ValueError(f"`{part}` holds characters that Triton does not write")
     return Record(
         launches=tuple(
-            _launch(each, texts[each.ttir], sizes, f"$.launches[{n}]")
-            for n, each in enumerate(document.launches)
+            _launch(entry, texts[entry.ttir], sizes, f"$.launches[{n}]")
+            for n, entry in enumerate(document.launches)
         ),
         storages=storages,
         excerpts=excerpts,
@@ -90,57 +90,57 @@ def _record(document: schema.Document, parts: Parts) -> Record:
     )
 
 
-def _storage(found: schema.Storage, parts: Parts) -> Storage:
-    data = None if found.data is None else parts.array(found.data, found.size)
+def _storage(stored: schema.Storage, parts: Parts) -> Storage:
+    data = None if stored.data is None else parts.array(stored.data, stored.size)
     filling = None
-    if (numbers := found.filling) is not None:
+    if (numbers := stored.filling) is not None:
         ends = {"first": schema.real(numbers.first), "second": schema.real(numbers.second)}
         filling = Filling(**{**asdict(numbers), **ends})
-    return Storage(size=found.size, place=found.place, data=data, filling=filling)
+    return Storage(size=stored.size, place=stored.place, data=data, filling=filling)
 
 
-def _launch(found: schema.Entry, ttir: str, sizes: list[int], where: str) -> LaunchRecord:
+def _launch(entry: schema.Entry, ttir: str, sizes: list[int], where: str) -> LaunchRecord:
     arguments = tuple(
         ArgumentSpec(
-            name=each.name,
-            type=each.type,
-            value=_value(each.value, sizes, f"{where}.parameters[{n}].value"),
+            name=parameter.name,
+            type=parameter.type,
+            value=_value(parameter.value, sizes, f"{where}.parameters[{n}].value"),
         )
-        for n, each in enumerate(found.parameters)
+        for n, parameter in enumerate(entry.parameters)
     )
     spec = LaunchSpec(
-        kernel=found.kernel,
-        grid=found.grid,
+        kernel=entry.kernel,
+        grid=entry.grid,
         arguments=arguments,
-        options=CompileOptions(fp_fusion=found.fp_fusion, debug=found.debug),
-        site=CallSite(line=found.host_line, config=found.config),
+        options=CompileOptions(fp_fusion=entry.fp_fusion, debug=entry.debug),
+        site=CallSite(line=entry.host_line, config=entry.config),
     )
-    return LaunchRecord(spec=spec, ttir=ttir, specialisation=found.specialisation)
+    return LaunchRecord(spec=spec, ttir=ttir, specialisation=entry.specialisation)
 
 
-def _value(found: schema.Value, sizes: list[int], where: str) -> Value:
-    if isinstance(found, TensorSpec):
-        return _tensor(found, sizes, where)
-    if isinstance(found, schema.Float):
-        return schema.real(found.number)
-    return None if isinstance(found, schema.Null) else found.number
+def _value(value: schema.Value, sizes: list[int], where: str) -> Value:
+    if isinstance(value, TensorSpec):
+        return _tensor(value, sizes, where)
+    if isinstance(value, schema.Float):
+        return schema.real(value.number)
+    return None if isinstance(value, schema.Null) else value.number
 
 
-def _tensor(found: TensorSpec, sizes: list[int], where: str) -> TensorSpec:
-    size = sizes[found.storage] if found.storage < len(sizes) else -1
-    first, last = found.span
+def _tensor(tensor: TensorSpec, sizes: list[int], where: str) -> TensorSpec:
+    size = sizes[tensor.storage] if tensor.storage < len(sizes) else -1
+    first, last = tensor.span
     if first < 0 or last > size:
         raise ValueError(f"Expected a tensor in one of the storages - at `{where}`")
-    if found.itemsize not in (1, 2, 4, 8):
+    if tensor.itemsize not in (1, 2, 4, 8):
         raise ValueError(f"Expected elements of 1, 2, 4 or 8 bytes - at `{where}`")
-    if not schema.is_line(found.dtype):
+    if not schema.is_line(tensor.dtype):
         raise ValueError(f"Expected a line of text in `dtype` - at `{where}`")
-    return replace(found, storage_bytes=None)
+    return replace(tensor, storage_bytes=None)
 
 
-def _excerpt(found: schema.Excerpt) -> Excerpt:
+def _excerpt(excerpt: schema.Excerpt) -> Excerpt:
     lines = {
         number: "\t".join(printable(part, len(part)) for part in text.split("\t"))
-        for number, text in found.lines
+        for number, text in excerpt.lines
     }
-    return Excerpt(file=found.file, lines=lines)
+    return Excerpt(file=excerpt.file, lines=lines)

@@ -1,4 +1,4 @@
-"""The JSON document of a record: its objects as msgspec checks them, field by field."""
+"""The JSON document of a record, as msgspec types with checks."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _Line = tuple[Annotated[int, Meta(ge=1, le=_LAST_LINE)], Annotated[str, Meta(max
 
 
 def real(text: str) -> float:
-    """A floating-point number in hexadecimal: every bit of it, and infinities, which JSON has not.
+    """Parse a hexadecimal floating-point number, which is exact and allows infinities.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The text is not such a number.
     """
     try:
         return float.fromhex(text)
@@ -42,7 +42,7 @@ def is_line(text: str) -> bool:
 
 
 class Shown(Struct, frozen=True):
-    """An object whose texts end up in a terminal: each is one printable line."""
+    """An object whose texts may be shown in a terminal: each must be one printable line."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -53,7 +53,7 @@ class Shown(Struct, frozen=True):
 
 
 class Filling(Shown, frozen=True):
-    """See `launch_record.Filling`."""
+    """The form of `launch_record.Filling` in the file."""
 
     kind: Literal["normal", "uniform", "constant"]
     dtype: str
@@ -68,7 +68,7 @@ class Filling(Shown, frozen=True):
 
 
 class Storage(Shown, frozen=True):
-    """See `launch_record.Storage`; `data` is the part that has the contents."""
+    """The form of `launch_record.Storage`; `data` names the part with the content."""
 
     size: Annotated[int, Meta(ge=0, le=container.LARGEST_RECORD)]
     place: Annotated[int, Meta(ge=0, le=PLACE_BYTES - 1)]
@@ -86,13 +86,13 @@ class Null(Struct, tag_field="kind", tag="null", frozen=True):
 
 
 class Bool(Struct, tag_field="kind", tag="bool", frozen=True):
-    """A truth value."""
+    """A Boolean value."""
 
     number: bool
 
 
 class Int(Struct, tag_field="kind", tag="int", frozen=True):
-    """An integer of 64 bits, signed or not."""
+    """A 64-bit integer, signed or unsigned."""
 
     number: int
 
@@ -114,7 +114,7 @@ Value: TypeAlias = Null | Bool | Int | Float | TensorSpec
 
 
 class Parameter(Shown, frozen=True):
-    """An `ArgumentSpec` whose numbers name their type: JSON has no infinities."""
+    """The form of an `ArgumentSpec`, with typed numbers, since JSON has no infinities."""
 
     name: str
     type: str
@@ -127,10 +127,10 @@ class Parameter(Shown, frozen=True):
 
 
 class Entry(Shown, frozen=True):
-    """A `LaunchRecord`, with the fields of its spec beside the others.
+    """The form of a `LaunchRecord`, with the fields of its spec inlined.
 
     Attributes:
-        ttir: Name of the part of the file that has the module.
+        ttir: Name of the part with the module.
     """
 
     kernel: str
@@ -150,14 +150,14 @@ class Entry(Shown, frozen=True):
 
 
 class Excerpt(Shown, frozen=True):
-    """See `launch_record.Excerpt`; its lines are made printable when they are read."""
+    """The form of `launch_record.Excerpt`; its lines are made printable when they are read."""
 
     file: str
     lines: Annotated[tuple[_Line, ...], Meta(max_length=_LAST_LINE)]
 
 
 class Document(Shown, frozen=True, kw_only=True):
-    """See `launch_record.Record`."""
+    """The form of `launch_record.Record`."""
 
     format: Literal["ttools.record"] = FORMAT
     version: Literal[1] = VERSION

@@ -1,4 +1,4 @@
-"""Writes a record to a file; `reading` is its counterpart, and `schema` says what fields hold."""
+"""Writes a record to a file; the counterpart of `reading`."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ttools.core.spec import ArgumentSpec, ObjectSpec, TensorSpec, Value
 
 
 def write_record(record: Record, path: Path) -> None:
-    """Writes a record.
+    """Write a record.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: The file cannot be written.
     """
     modules = dict.fromkeys(launch.ttir for launch in record.launches)
     parts = {text: f"ttir/{n}.ttir" for n, text in enumerate(modules)}
     arrays = {
-        _part(n): each.data for n, each in enumerate(record.storages) if each.data is not None
+        _part(n): item.data for n, item in enumerate(record.storages) if item.data is not None
     }
     try:
         document = schema.Document(
             made_by=dict(record.made_by),
-            launches=tuple(_launch(each, parts[each.ttir]) for each in record.launches),
-            storages=tuple(_storage(each, n) for n, each in enumerate(record.storages)),
+            launches=tuple(_launch(item, parts[item.ttir]) for item in record.launches),
+            storages=tuple(_storage(item, n) for n, item in enumerate(record.storages)),
             excerpts=tuple(
-                schema.Excerpt(each.file, tuple(each.lines.items())) for each in record.excerpts
+                schema.Excerpt(item.file, tuple(item.lines.items())) for item in record.excerpts
             ),
         )
     except ValueError as error:
@@ -73,7 +73,7 @@ def _value(value: Value) -> schema.Value:
     if value is None:
         return schema.Null()
     if isinstance(value, TensorSpec):
-        return replace(value, storage_bytes=None)  # the storage itself says it
+        return replace(value, storage_bytes=None)  # recorded with the storage
     if isinstance(value, bool):
         return schema.Bool(value)
     if isinstance(value, int):

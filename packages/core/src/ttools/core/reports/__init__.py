@@ -1,5 +1,4 @@
-"""Reports: one run's findings as text, JSON, SARIF, JUnit, GitHub annotations or a page.
+"""Reports of a run's findings as text, JSON, SARIF, JUnit, GitHub annotations or a page.
 
-Each writer is a function from a `Report` to a string; `registry` lists them by name. Knows no
-engine, no check and no console.
+Each writer is a function from a `Report` to a string; `registry` lists them by name.
 """

@@ -1,9 +1,8 @@
-"""Which programs load and store which elements of a tensor, folded to a size that can be drawn.
+"""Folds accesses of programs to the elements of a tensor into a picture of limited size.
 
-Accesses are added piece by piece, so that a tensor of any size and a launch of any length take
-little memory. Owns the way from runs of elements in memory to cells of a two-dimensional picture:
-of a matrix, of slices of what has more dimensions, of a vector in rows. Must not know how accesses
-are recorded nor how the map is drawn.
+Accesses are added piece by piece, so memory use is small for tensors of any size and launches of
+any length. Runs of elements in memory are mapped to cells of a two-dimensional picture: of a
+matrix, of slices of a tensor with more dimensions, or of a vector in rows.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-#: The most cells along an axis.
+#: Maximum number of cells along an axis.
 CELLS = 128
-#: The most slices of a tensor of more than two dimensions that are drawn.
+#: Maximum number of slices shown of a tensor with more than two dimensions.
 SLICES = 6
 KINDS = ("load", "store", "atomic")
-_NOBODY = np.iinfo(np.int64).max
+_NO_PROGRAM = np.iinfo(np.int64).max
 
 Ints: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class _Dimension:
-    """A dimension in memory, and what it is in the picture."""
+    """A dimension in memory and its role in the picture."""
 
     stride: int
     extent: int
     role: str
-    #: Of a slice's dimension: how many slices one step along it is.
+    #: For leading dimensions: number of slices per step.
     weight: int = 0
 
 
@@ -50,15 +49,16 @@ class AccessMap:
     """The map of one tensor.
 
     Args:
-        strides: in elements, none negative.
-        followed: linear ids of programs whose own cells are kept apart.
+        shape: Extents of the tensor.
+        strides: Strides in elements, none negative.
+        followed: Linear ids of programs whose own cells are recorded separately.
 
     Attributes:
-        as_stored: elements are in the order of memory, because the tensor's strides overlap.
-        rows: how many elements the picture has from top to bottom.
-        columns: how many from left to right.
-        slices: the numbers of the slices that are drawn, in row-major order of leading indices.
-        outside: elements accessed that are none of the tensor's.
+        as_stored: True if elements are shown in memory order, because the tensor's strides overlap.
+        rows: Number of elements from top to bottom.
+        columns: Number of elements from left to right.
+        slices: Numbers of the slices shown, in row-major order of leading indices.
+        outside: Number of accessed elements outside the tensor.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AccessMap:
             shape, strides = (1 + sum(s * (n - 1) for s, n in moving),), (1,)
         self._length: int | None = None
         self._dimensions = self._lay_out(shape, strides)
-        # From the largest stride; that of a dimension of one element says nothing.
+        # Order by decreasing stride; dimensions with one element come first.
         self._order = sorted(self._dimensions, key=lambda d: (d.extent > 1, -d.stride))
         count = prod(shape[:-2]) if len(shape) > 2 else 1
         self.slices = sorted({round(n) for n in np.linspace(0, count - 1, min(count, SLICES))})
@@ -99,7 +99,7 @@ class AccessMap:
         ]
 
     def _in_rows(self, length: int, stride: int) -> list[_Dimension]:
-        """A vector, cut into rows where one row would be too long."""
+        """Split a vector into rows if one row would be too long."""
         self._length = length
         per_cell = max(1, -(-length // (CELLS * CELLS)))
         self.columns = min(length, per_cell * CELLS)
@@ -110,13 +110,13 @@ class AccessMap:
     # ---- adding accesses
 
     def add(self, start: Ints, stop: Ints, program: Ints, kind: Ints) -> None:
-        """Adds accesses.
+        """Add accesses.
 
         Args:
-            start: first element of each run, in memory from the tensor's first element.
-            stop: the one past its last.
-            program: linear id of who accesses it.
-            kind: index into `KINDS`.
+            start: First element of each run, in memory from the tensor's first element.
+            stop: End of each run (exclusive).
+            program: Linear id of the accessing program.
+            kind: Kind of each access, an index into `KINDS`.
         """
         length = stop - start
         self.outside += int(length.sum())
@@ -126,7 +126,7 @@ class AccessMap:
             self._deposit(placed.where(placed.kind == kind_number), kind_number)
 
     def _split(self, runs: NDArray[np.int64]) -> _Pieces:
-        """Cuts runs where they leave a row, a slice, whatever is next in memory."""
+        """Split runs at the ends of rows, slices and other dimensions in memory."""
         start, stop, program, kind = runs
         at = {"slice": np.zeros(len(start), np.int64)}
         for dimension in self._order[:-1]:
@@ -141,22 +141,24 @@ class AccessMap:
             start = np.maximum(start[source] - begin, 0)
             stop = np.minimum(stop[source] - begin, pitch)
             program, kind = program[source], kind[source]
-            at = {role: known[source] for role, known in at.items()}
+            at = {role: indices[source] for role, indices in at.items()}
             _advance(at, dimension, index)
         fast = self._order[-1]
         first = -(-np.maximum(start, 0) // fast.stride)
         last = np.minimum((stop - 1) // fast.stride, fast.extent - 1)
         if fast.role == "slice":
             source, index = _expanded(first, last)
-            at = {role: known[source] for role, known in at.items()}
+            at = {role: indices[source] for role, indices in at.items()}
             _advance(at, fast, index)
             zero = np.zeros(len(source), np.int64)
             at.setdefault("row", zero)
             column = at.pop("column", zero)
             return _Pieces(at, column, column, program[source], kind[source], along="column")
-        held = last >= first
-        known = {role: values[held] for role, values in at.items()}
-        return _Pieces(known, first[held], last[held], program[held], kind[held], along=fast.role)
+        inside = last >= first
+        indices = {role: values[inside] for role, values in at.items()}
+        return _Pieces(
+            indices, first[inside], last[inside], program[inside], kind[inside], along=fast.role
+        )
 
     def _deposit(self, pieces: _Pieces, kind: int) -> None:
         pieces = pieces.where(self._is_inside(pieces))
@@ -178,8 +180,8 @@ class AccessMap:
         flat = (index * rows + row) * columns + column
         counts = self._counts.get(kind)
         if counts is None:
-            nobody = np.full(self._cells, _NOBODY)
-            counts = _Counts(np.zeros(self._cells, np.int64), nobody, np.full(self._cells, -1))
+            no_program = np.full(self._cells, _NO_PROGRAM)
+            counts = _Counts(np.zeros(self._cells, np.int64), no_program, np.full(self._cells, -1))
             self._counts[kind] = counts
         np.add.at(counts.elements, flat, number)
         np.minimum.at(counts.low, flat, pieces.program)
@@ -187,12 +189,12 @@ class AccessMap:
         self._follow(flat, pieces.program, kind)
 
     def _ends(self, pieces: _Pieces, bounds: Ints, cell: Ints) -> Ints:
-        """How many elements of each piece lie in its cell."""
+        """Return the number of elements of each piece in its cell."""
         stop = np.minimum(pieces.last + 1, bounds[cell + 1])
         return np.asarray(stop - np.maximum(pieces.first, bounds[cell]))
 
     def _is_inside(self, pieces: _Pieces) -> NDArray[np.bool_]:
-        """Leaves out the end of a vector's last row, which is not there."""
+        """Leave out the missing end of a vector's last row."""
         if self._length is None:
             return np.ones(len(pieces.first), np.bool_)
         if pieces.along == "row":
@@ -203,14 +205,14 @@ class AccessMap:
         return np.asarray(pieces.last >= pieces.first)
 
     def _follow(self, flat: Ints, program: Ints, kind: int) -> None:
-        for one in self._followed[np.isin(self._followed, program)].tolist():
-            cells = np.unique(flat[program == one]).tolist()
-            self._own.setdefault((one, kind), set()).update(cells)
+        for followed in self._followed[np.isin(self._followed, program)].tolist():
+            cells = np.unique(flat[program == followed]).tolist()
+            self._own.setdefault((followed, kind), set()).update(cells)
 
-    # ---- reading
+    # ---- result
 
     def data(self) -> dict[str, Any]:
-        """The map as data for JSON; cells are row by row, slice by slice."""
+        """Return the map as data for JSON; cells are row by row, slice by slice."""
         kinds = {}
         for kind, counts in sorted(self._counts.items()):
             touched = counts.high >= 0
@@ -219,9 +221,9 @@ class AccessMap:
                 "low": np.where(touched, counts.low, -1).tolist(),
                 "high": counts.high.tolist(),
             }
-        own: dict[str, dict[str, list[int]]] = {}
+        own_cells: dict[str, dict[str, list[int]]] = {}
         for (program, kind), cells in sorted(self._own.items()):
-            own.setdefault(str(program), {})[KINDS[kind]] = _runs(sorted(cells))
+            own_cells.setdefault(str(program), {})[KINDS[kind]] = _runs(sorted(cells))
         return {
             "shape": list(self.shape),
             "as_stored": self.as_stored,
@@ -232,7 +234,7 @@ class AccessMap:
             "column_cells": self.column_cells,
             "slices": self.slices,
             "kinds": kinds,
-            "own": own,
+            "own": own_cells,
         }
 
 
@@ -261,7 +263,7 @@ def _advance(at: dict[str, Ints], dimension: _Dimension, index: Ints) -> None:
 
 
 def _expanded(first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """All numbers from each first to its last, and whose they are."""
+    """Return all integers from each `first` to its `last`, and the index of the pair of each."""
     counts = np.maximum(last - first + 1, 0)
     source = np.repeat(np.arange(len(first), dtype=np.int64), counts)
     before = np.cumsum(counts) - counts
@@ -270,7 +272,7 @@ def _expanded(first: Ints, last: Ints) -> tuple[Ints, Ints]:
 
 
 def _nests(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether each stride reaches beyond all that lies within the smaller ones."""
+    """Return whether each stride exceeds the span of all smaller ones."""
     span = 1
     for stride, extent in sorted(zip(strides, shape, strict=True)):
         if extent > 1 and stride < span:
@@ -280,11 +282,11 @@ def _nests(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _runs(cells: Sequence[int]) -> list[int]:
-    """First and length of each run of neighbours, one behind the other."""
-    found: list[int] = []
+    """Return first cell and length of each run of neighbours as a flat list."""
+    flat: list[int] = []
     for first, length in _neighbours(cells):
-        found += [first, length]
-    return found
+        flat += [first, length]
+    return flat
 
 
 def _neighbours(cells: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -1,6 +1,6 @@
-"""The report as workflow commands, which GitHub shows as annotations on the changed lines.
+"""The report as workflow commands, which GitHub shows as annotations of changed lines.
 
-Owns their escaping, which GitHub describes as "workflow commands for GitHub Actions".
+GitHub describes their escaping under "workflow commands for GitHub Actions".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 
 def write(report: Report) -> str:
-    """A command per finding, and the summary as a plain line of the log."""
+    """Return a command per finding, and the summary as a plain line of the log."""
     commands = [_command(finding, report) for finding in report.findings]
     return "\n".join([*commands, summary(report).translate(_DATA)]) + "\n"
 
@@ -42,6 +42,6 @@ def _command(finding: Finding, report: Report) -> str:
 
 
 def workflow_command(level: str, properties: Mapping[str, object], message: str) -> str:
-    """A line of a log that GitHub shows as an annotation of this level, or as a notice."""
+    """Return a log line that GitHub shows as an annotation with this level, or as a notice."""
     listed = ",".join(f"{name}={str(v).translate(_PROPERTY)}" for name, v in properties.items())
     return f"::{_COMMANDS.get(level, 'notice')} {listed}::{message.translate(_DATA)}"

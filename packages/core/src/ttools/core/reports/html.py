@@ -1,6 +1,6 @@
-"""The report as one page that needs no network: the source with its findings, and memory maps.
+"""The report as one self-contained HTML page: the source with its findings, and memory maps.
 
-Owns what the page shows; `page/` owns its markup, style and script.
+Markup, style and script are in `page/`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COLLISIONS_LISTED = 20
 
 
 def write(report: Report) -> str:
-    """The report as an HTML document."""
+    """Return the report as an HTML document."""
     findings = [_finding(f, index, report.root) for index, f in enumerate(report.findings)]
     sources = _sources(report)
     return page_template(_PAGE).render(
@@ -73,7 +73,7 @@ def _finding(finding: Finding, index: int, root: Path) -> dict[str, Any]:
 
 
 def _filters(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
-    """Values and how often they come, by the attribute to filter by."""
+    """Return values and their counts for each attribute by which the page can filter."""
     findings = list(findings)
     severities = Counter(finding.severity for finding in findings)
     return {
@@ -87,7 +87,7 @@ def _filters(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
 
 
 def _sources(report: Report) -> dict[str, list[str]]:
-    """The lines of each file that a finding is in, as far as they can be read."""
+    """Return the readable lines of each file with a finding."""
     locations = [finding.location for finding in report.findings if finding.location]
     read = {file: source_lines(file) for file in dict.fromkeys(p.file for p in locations)}
     return {file: lines for file, lines in read.items() if lines}
@@ -125,15 +125,15 @@ def _files(
 
 
 def visible_lines(total: int, near: set[int]) -> list[tuple[int, bool]]:
-    """The lines of a file to show, each with whether lines are left out before it.
+    """Return the numbers of lines to show, each with whether lines are left out before it.
 
     Args:
-        total: how many lines the file has; a short file is shown as a whole.
-        near: the lines whose surroundings matter.
+        total: Number of lines of the file; a short file is shown as a whole.
+        near: Numbers of lines whose surroundings are shown.
     """
     if total <= _WHOLE_FILE_LINES:
         return [(number, False) for number in range(1, total + 1)]
-    wanted = sorted(
+    numbers = sorted(
         {
             number
             for line in near
@@ -141,8 +141,8 @@ def visible_lines(total: int, near: set[int]) -> list[tuple[int, bool]]:
             if 1 <= number <= total
         }
     )
-    before = [0, *wanted]
-    return [(number, number != last + 1) for number, last in zip(wanted, before, strict=False)]
+    preceding = [0, *numbers]
+    return [(number, number != last + 1) for number, last in zip(numbers, preceding, strict=False)]
 
 
 def _line(number: int, gap: bool, text: str, location: SourceLocation | None) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _map(tensor: TensorMap) -> dict[str, Any]:
 
 
 def collision_runs(tensor: TensorMap) -> list[tuple[int, int, tuple[int, ...]]]:
-    """First and last element, and the programs, of each run of cells where the same collide."""
+    """Return first element, last element and programs of each run with the same collisions."""
     flat = [code for row in tensor.cells for code in row]
     runs: list[tuple[int, int, tuple[int, ...]]] = []
     for cell in (index for index, code in enumerate(flat) if code == COLLISION):

@@ -1,7 +1,6 @@
 """The report as JSON, schema `ttools.report/1`; docs/reference/findings.md describes it.
 
-Owns the names of the fields. Fields may be added under the same schema; a change of meaning is a
-new one.
+Fields may be added under the same schema; a change of meaning requires a new one.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _RENAMED = {"other_configs": "configs"}
 
 
 def write(report: Report) -> str:
-    """The report as an indented JSON document."""
+    """Return the report as an indented JSON document."""
     return json.dumps(as_data(report), indent=2, default=str) + "\n"
 
 
 def as_data(report: Report) -> dict[str, Any]:
-    """The report as plain data."""
+    """Return the report as plain data."""
     sizes = {} if report.sizes is None else {"sizes": report.sizes.as_data()}
     return {
         "schema": SCHEMA,
@@ -43,7 +42,7 @@ def as_data(report: Report) -> dict[str, Any]:
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
-    """One finding as plain data: the fields of `Finding`, but for what is replaced here."""
+    """Return a finding as plain data: the fields of `Finding`, except those replaced here."""
     fields = {_RENAMED.get(name, name): value for name, value in vars(finding).items()}
     for name in ("sizes", "witness"):
         if fields[name] is None:
@@ -54,14 +53,15 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "location": location_data(finding.location),
         "variables": dict(finding.variables),
         "related": [
-            {**vars(each), "location": location_data(each.location)} for each in finding.related
+            {**vars(related), "location": location_data(related.location)}
+            for related in finding.related
         ],
         "configs": finding.configs,
     }
 
 
 def entry_data(entry: TallyEntry) -> dict[str, Any]:
-    """Return a line of the list of launches as plain data."""
+    """Return an entry of the list of launches as plain data."""
     site = entry.spec.site
     return {
         "kernel": entry.spec.kernel,
@@ -71,7 +71,7 @@ def entry_data(entry: TallyEntry) -> dict[str, Any]:
         "location": site.line,
         "config": site.config,
         "choices": site.choices,
-        "unfinished": [asdict(each) for each in entry.unfinished],
+        "unfinished": [asdict(unfinished) for unfinished in entry.unfinished],
     }
 
 
@@ -89,7 +89,7 @@ def argument_data(argument: ArgumentSpec) -> dict[str, Any]:
 
 
 def location_data(location: SourceLocation | None) -> dict[str, Any] | None:
-    """A location; `column` and `end_column`, one past the last, count characters from 1."""
+    """Return a location as plain data; columns count from 1, and `end_column` is exclusive."""
     if location is None:
         return None
     columns = extent(location) or (location.column or None, None)

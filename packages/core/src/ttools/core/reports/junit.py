@@ -1,8 +1,8 @@
 """The report as JUnit XML, which CI systems show as tests.
 
-A suite per kernel has a case per finding, and one for its launches, which is an error if one of
-these was not checked to its end. Findings below the failing severity pass and keep their text. A
-program that failed, or launched nothing, is a suite of its own: that is no clean result.
+A suite per kernel has a case per finding and one for its launches, which is an error if a launch
+was not checked completely. Findings below the failing severity pass and keep their text. A program
+that failed, or launched nothing, gets its own suite, because that is not a clean result.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from ttools.core.findings.suppressions import Suppressed
 from ttools.core.reports.report import Report, at_least, counted, no_launch, unfinished_text
 from ttools.core.reports.text import finding_text
 
-# What XML 1.0 cannot hold, even escaped.
+# Characters that XML 1.0 does not allow, even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class _Case(TestCase):
-    """A test case with its location: not in the schema, but what CI systems link a failure to."""
+    """A test case with its location, which is not in the schema but which CI systems link to."""
 
     file = Attr()
     line = Attr()
 
 
 def write(report: Report) -> str:
-    """The report as one `<testsuites>` document."""
+    """Return the report as one `<testsuites>` document."""
     document = JUnitXml("ttools")
     launched = [entry.spec.kernel for entry in report.launches]
-    found = [finding.kernel for finding in report.findings]
+    reported = [finding.kernel for finding in report.findings]
     hidden = [entry.finding.kernel for entry in report.suppressed]
-    kernels = dict.fromkeys([*launched, *found, *hidden])
+    kernels = dict.fromkeys([*launched, *reported, *hidden])
     for kernel in kernels:
         document.add_testsuite(_suite(kernel, report))
     if report.exit_code or not kernels:
         document.add_testsuite(_program(report))
     document.update_statistics()
     for element in document._elem.iter():
-        # Python writes small numbers with an exponent, which the schema's decimals have not.
+        # The schema's decimals do not allow the exponents that Python writes for small numbers.
         if (seconds := element.get("time")) is not None:
             element.set("time", f"{float(seconds):.6f}")
     return f"{document.tostring().decode()}\n"
@@ -57,8 +57,8 @@ def _suite(kernel: str, report: Report) -> TestSuite:
     unfinished = unfinished_text(runs)
     if unfinished:
         case.result = [Error(_clean(f"not checked to the end: {unfinished}"), "unfinished")]
-    for each in [*([case] if runs else []), *cases]:
-        suite.add_testcase(each)
+    for one_case in [*([case] if runs else []), *cases]:
+        suite.add_testcase(one_case)
     return suite
 
 

@@ -1,9 +1,8 @@
 """Formats numbers for reports: times, amounts with SI prefixes, shares, sizes of files.
 
-All reports use these functions, so that a figure looks alike on the console, in pages and in
-notebooks. Values have three significant digits unless more are asked for; microseconds are `us`,
-which every terminal and every encoding can show. A value that is not known, None or NaN, is an
-empty text.
+All reports use these functions, so that a figure looks the same on the console, in pages and in
+notebooks. Values have three significant digits by default; microseconds are `us`, which every
+terminal and encoding can show. An unknown value, None or NaN, gives an empty text.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
 
 
 def is_known(value: Any) -> bool:
-    """Return whether a value is a number, and not NaN."""
+    """Return whether a value is a number other than NaN."""
     return isinstance(value, (int, float)) and not math.isnan(value)
 
 
 def seconds(value: float | None, digits: int = 3) -> str:
-    """Return a time with the unit that suits it, such as `3.14 ms`."""
+    """Return a time with a suitable unit, such as `3.14 ms`."""
     if value is None or math.isnan(value):
         return ""
     if abs(value) < _TIMES[-1][0]:
@@ -32,7 +31,7 @@ def seconds(value: float | None, digits: int = 3) -> str:
 
 
 def elapsed(value: float) -> str:
-    """Return a time that somebody waits, without digits that nobody reads, such as `12 min`."""
+    """Return a waiting time, rounded for people, such as `12 min`."""
     if value < 100:
         return f"{value:.0f} s"
     return f"{value / 60:.0f} min" if value < 6000 else f"{value / 3600:.1f} h"
@@ -57,21 +56,21 @@ def percent(value: float | None) -> str:
 
 
 def rounded_percent(value: float) -> str:
-    """Return a share for sentences: `63%`, and `0.4%` where whole percents would say too little."""
+    """Return a share for sentences, such as `63%`, or `0.4%` if it is small."""
     return f"{value:.0%}" if value >= 0.095 or not value else f"{value:.1%}"
 
 
 def number(value: float | None) -> str:
-    """Return a number with three digits."""
+    """Return a number with three significant digits."""
     return "" if value is None or math.isnan(value) else f"{value:.3g}"
 
 
 def _scaled(value: float, units: Sequence[tuple[float, str]], digits: int) -> tuple[str, str]:
-    """Return a number in the largest unit of which it is at least one, and that unit.
+    """Return a number in the largest unit in which it is at least one, and that unit.
 
     Args:
-        units: Factors and names, the largest first; smaller values are in the last one.
-        digits: Significant digits of the number.
+        units: Factors and names, the largest first; smaller values use the last one.
+        digits: Number of significant digits.
     """
     at = next((i for i, (factor, _) in enumerate(units) if abs(value) >= factor), len(units) - 1)
     factor, unit = units[at]

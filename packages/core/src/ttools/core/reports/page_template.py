@@ -1,7 +1,4 @@
-"""Pages that need no network, as jinja templates with their style and script beside them.
-
-Owns how every page's markup is rendered and how data gets into its script. Must not know any page.
-"""
+"""Renders self-contained HTML pages from jinja templates with their style and script."""
 
 from __future__ import annotations
 
@@ -12,15 +9,15 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-#: What all pages extend and include: `base.html.jinja` and `base.css`.
+#: The folder of `base.html.jinja` and `base.css`, which all pages extend and include.
 _STYLE = Path(__file__).parent / "style"
 
 
 @lru_cache(maxsize=8)
 def page_template(folder: Path) -> Template:
-    """The template `page.html.jinja` of a folder, which extends `base.html.jinja`.
+    """Return the template `page.html.jinja` of a folder, which extends `base.html.jinja`.
 
-    The folder has a `page.css`, too, and whatever else its template includes.
+    The folder also has a `page.css` and any other files that the template includes.
     """
     environment = Environment(
         loader=FileSystemLoader([folder, _STYLE]),
@@ -33,6 +30,6 @@ def page_template(folder: Path) -> Template:
 
 
 def script_json(data: object) -> Markup:
-    """JSON that may stand in a script element: nothing in it ends the element."""
+    """Return JSON for a script element, escaped so that it cannot end the element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

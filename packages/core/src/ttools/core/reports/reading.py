@@ -1,7 +1,4 @@
-"""Findings of a report that was written as JSON, schema `ttools.report/1`, read back.
-
-Owns the way from the report's fields to `Finding`. Must not know who wants the findings.
-"""
+"""Reads findings from a report in JSON, schema `ttools.report/1`."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ class _Location:
 
     def location(self) -> SourceLocation:
         line = self.line or 0
-        # Reports count characters, locations bytes of UTF-8.
+        # Reports count characters, locations UTF-8 bytes.
         before = source_line(self.file, line)[: (self.column or 1) - 1]
         column = len(before.encode(errors="replace")) + 1 if self.column else 0
         callers = tuple(caller.location() for caller in self.callers)
@@ -118,7 +115,7 @@ class _Finding:
             **same,
             argument=None if self.argument is None else self.argument.argument(),
             location=_location(self.location),
-            related=tuple(each.related() for each in self.related),
+            related=tuple(related.related() for related in self.related),
             variables=tuple(self.variables.items()),
             other_configs=self.configs[1:],
         )
@@ -135,13 +132,13 @@ class _Report:
 
 
 def read_findings(path: Path) -> tuple[Finding, ...]:
-    """The findings of a report; those that were suppressed are left out.
+    """Return the findings of a report without those that were suppressed.
 
     Raises:
-        UsageError: the file cannot be read, is no report, or is damaged.
+        UsageError: The file cannot be read, is not a report, or is damaged.
     """
     report = read_json_document(path, SCHEMA, "report", _Report)
-    return tuple(each.finding() for each in report.findings)
+    return tuple(finding.finding() for finding in report.findings)
 
 
 def _location(location: _Location | None) -> SourceLocation | None:

@@ -1,7 +1,7 @@
-"""The formats a report can be written in, by name.
+"""The formats of reports by name.
 
-Owns the table. A writer is imported when it is asked for: most runs need one, and the page and
-JUnit need libraries that take time to import.
+A writer is imported when it is needed, since the page and JUnit require libraries that take time to
+import.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ WRITERS = {
 
 
 def write_report(report: Report, form: str) -> str:
-    """The report in a format.
+    """Return the report in a format.
 
     Raises:
-        UsageError: there is no such format.
+        UsageError: The format is unknown.
     """
     if form not in WRITERS:
         raise UsageError(f"there is no format `{form}`; choose from {', '.join(WRITERS)}")

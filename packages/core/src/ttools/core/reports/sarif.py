@@ -1,7 +1,7 @@
 """The report as SARIF 2.1.0, which code scanning and editors read.
 
-Owns the mapping to SARIF's objects: kinds are rules, related accesses are related locations, the
-inlined call stack is a stack, suppressions are suppressions. Columns count Unicode characters.
+Kinds become rules, related accesses related locations, the inlined call stack a stack, and
+suppressions suppressions. Columns count Unicode characters.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SUPPRESSION_KINDS = {
 
 
 def write(report: Report) -> str:
-    """The report as a log with one run."""
+    """Return the report as a log with one run."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report)]}
     return json.dumps(log, indent=2, default=str) + "\n"
 
@@ -83,15 +83,17 @@ def _invocation(report: Report) -> dict[str, Any]:
         invocation["toolExecutionNotifications"] = [
             {
                 "level": "error",
-                "message": {"text": f"not checked to the end: `{entry.spec.kernel}` ({each.text})"},
+                "message": {
+                    "text": f"not checked to the end: `{entry.spec.kernel}` ({reason.text})"
+                },
                 "locations": [
                     _location(
                         location_of_line(entry.spec.site.line), report.root, entry.spec.kernel
                     )
                 ],
-                "properties": asdict(each),
+                "properties": asdict(reason),
             }
-            for entry, each in report.unfinished
+            for entry, reason in report.unfinished
         ]
     if report.exit_code is not None:
         invocation["exitCode"] = report.exit_code
@@ -114,7 +116,7 @@ def _result(finding: Finding, rules: list[str], root: Path) -> dict[str, Any]:
         ],
         "properties": {"text": finding_text(finding, root), **_witness(finding)},
     }
-    if related := [_related(each, index, root) for index, each in enumerate(finding.related)]:
+    if related := [_related(other, index, root) for index, other in enumerate(finding.related)]:
         result["relatedLocations"] = related
     if finding.location is not None and finding.location.callers:
         result["stacks"] = [_stack(finding.location, finding.kernel, root)]
@@ -127,7 +129,7 @@ def _message(finding: Finding) -> str:
 
 
 def _witness(finding: Finding) -> dict[str, Any]:
-    """What SARIF has no place for."""
+    """Return the data for which SARIF has no place."""
     data = finding_data(finding)
     witness = ("program", "lane", "iteration", "variables", "notes", "argument", "launch")
     names = (*witness, "config", "configs")
@@ -137,15 +139,15 @@ def _witness(finding: Finding) -> dict[str, Any]:
 def _location(
     location: SourceLocation | None, root: Path, kernel: str | None = None
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if location is not None:
         physical: dict[str, Any] = {"artifactLocation": _artifact(location.file, root)}
         if location.line > 0:
             physical["region"] = _region(location)
-        found["physicalLocation"] = physical
+        result["physicalLocation"] = physical
     if kernel is not None:
-        found["logicalLocations"] = [{"name": kernel, "kind": "function"}]
-    return found
+        result["logicalLocations"] = [{"name": kernel, "kind": "function"}]
+    return result
 
 
 def _region(location: SourceLocation) -> dict[str, Any]:
@@ -172,9 +174,9 @@ def _related(related: Related, index: int, root: Path) -> dict[str, Any]:
 
 
 def _stack(location: SourceLocation, kernel: str, root: Path) -> dict[str, Any]:
-    """The inlined calls, innermost first; Triton records no names of inlined functions."""
+    """Return the inlined calls, innermost first; Triton records no names of inlined functions."""
     chain = [location, *location.callers]
-    frames = [{"location": _location(each, root)} for each in chain]
+    frames = [{"location": _location(caller, root)} for caller in chain]
     frames[-1]["location"]["logicalLocations"] = [{"name": kernel, "kind": "function"}]
     return {"frames": frames}
 

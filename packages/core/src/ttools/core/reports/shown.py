@@ -1,7 +1,6 @@
-"""What results show of themselves in a notebook: headings, tables and code, as HTML and as text.
+"""Display of results in notebooks: headings, tables and code, as HTML and as text.
 
-Owns their markup, which needs no script and no style of a page around it. Must not know what is
-shown.
+The markup needs no script and no style sheet.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from ttools.core.location import location_of_line, source_line
 _CODE = "font-family:monospace;white-space:pre;text-align:left"
 _LEFT, _RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
 _MOST_ROWS = 200
-#: Lines of folded code that are shown as text.
+#: Maximum number of lines of folded code in the text form.
 _MOST_UNFOLDED = 30
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; of several lines each is one."""
+    """Text with one paragraph per line."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Code:
-    """Lines in a font of fixed width.
+    """Lines in a fixed-width font.
 
     Attributes:
-        summary: what is shown of them until they are unfolded; None to show them at once.
+        summary: Title while the lines are folded; None to show them at once.
     """
 
     text: str
@@ -44,8 +43,8 @@ class Table:
     """Rows under headings.
 
     Attributes:
-        columns: headings; those that begin with `>` are of numbers, those with `|` of code.
-        rows: a cell for each column.
+        columns: Headings; the prefix `>` marks a column of numbers, `|` one of code.
+        rows: Cells of each row, one per column.
     """
 
     title: str
@@ -71,14 +70,10 @@ def reporter_of(kind: type[ShowsItself]) -> Callable[[_Reporter], _Reporter]:
 
 
 class ShowsItself:
-    """A result that a notebook shows where it is the last line of a cell.
-
-    A type whose report is written elsewhere does not override `_shown`: the module that writes it
-    registers a function with `reporter_of`.
-    """
+    """A result that a notebook displays if it is the last value of a cell."""
 
     def _shown(self) -> Iterable[Part]:
-        """Return the parts, in order."""
+        """Return the parts to display, in order."""
         reporter = _reporters.get(type(self))
         return [Code(repr(self))] if reporter is None else reporter(self)
 
@@ -94,13 +89,13 @@ class ShowsItself:
 
 
 def place_cells(file: str, line: int) -> tuple[str, str]:
-    """Two cells: file and line, without the folder, and the source there."""
+    """Return two cells: file name with line, and the source line."""
     name = file.rpartition("/")[2]
     return (f"{name}:{line}", source_line(file, line).strip()) if file else ("", "")
 
 
 def host_cells(host_line: str | None) -> tuple[str, str]:
-    """The same of a `file:line`, if there is one."""
+    """Return the cells of `place_cells` for a `file:line`, empty for None."""
     location = location_of_line(host_line)
     return place_cells(location.file, location.line) if location else ("", "")
 

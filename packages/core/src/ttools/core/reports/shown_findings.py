@@ -1,4 +1,4 @@
-"""Findings as a notebook shows them: a table with their lines of source, and each in full."""
+"""Findings in notebooks: a table with source lines, and the details of each finding."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _COLUMNS = ("severity", "check", "line", "|source", "what", "affected")
 
 
 class Findings(list[Finding], ShowsItself):
-    """A list of findings that shows itself."""
+    """A list of findings that notebooks display."""
 
     def _shown(self) -> Iterator[Part]:
         return shown_findings(self)
 
 
 def shown_findings(findings: Iterable[Finding]) -> Iterator[Part]:
-    """A table, and each finding folded."""
+    """Yield a table, and each finding in folded form."""
     listed = list(findings)
     if not listed:
         yield Text("no findings")

@@ -1,7 +1,4 @@
-"""What is known of a range of sizes: the verdict, and what stands between it and a proof.
-
-Owns its words and its form as data. Must not know how it is found out.
-"""
+"""The verdict on a range of sizes, and what prevents a proof."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ from ttools.core.location import shown_path
 
 @dataclass(frozen=True, kw_only=True)
 class Unproved:
-    """Something that is neither proved nor seen to be wrong.
+    """Something that was neither proved nor shown to be wrong.
 
     Attributes:
-        reason: in words.
-        file: where it is, with the line; None if it has none.
-        line: of the kernel or of host code.
-        kernel: concerned, if any.
-        sizes: first and last of each size that it is about.
+        reason: A sentence for the report.
+        file: Source file; None if there is no location.
+        line: Line in the kernel or in host code.
+        kernel: Name of the affected kernel, if any.
+        sizes: Minimum and maximum of each size concerned.
     """
 
     reason: str
@@ -34,15 +31,15 @@ class Unproved:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSizes:
-    """What is known of the launches of one kernel.
+    """The verdict on the launches of one kernel.
 
     Attributes:
-        kernel: its name.
-        checked: first and last of each size.
-        failing: the sizes of the first failure; None if none was seen.
-        is_least: whether smaller ones (each size alone) are known to be right.
-        failure: what is wrong there, in words.
-        unproved: what is neither proved nor seen to be wrong.
+        kernel: Name of the kernel.
+        checked: Minimum and maximum of each size.
+        failing: The sizes of the first failure; None if none was found.
+        is_least: True if smaller values (of each size separately) are known to be correct.
+        failure: Description of the failure.
+        unproved: What was neither proved nor shown to be wrong.
     """
 
     kernel: str
@@ -55,17 +52,17 @@ class KernelSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class SizesVerdict:
-    """What is known of a range of sizes.
+    """The verdict on a range of sizes.
 
     Attributes:
-        checked: first and last of each size.
-        verdict: `proved` where all sizes are right, `fails` where some are wrong.
-        assumptions: under which it is said.
-        abstained: what is not proved.
-        sentences: what is to be said of each kernel.
-        kernels: what is known of each, launches for all sizes of a script apart.
-        by_solver: what rests on the answer of a solver.
-        seconds: that it took.
+        checked: Minimum and maximum of each size.
+        verdict: `proved` if all sizes are correct, `fails` if some are wrong.
+        assumptions: Conditions under which the verdict holds.
+        abstained: What was not proved.
+        sentences: Statements about each kernel.
+        kernels: Verdicts by kernel, except for launches from a script for all sizes.
+        by_solver: Statements that rely on a solver.
+        seconds: Duration of the analysis.
     """
 
     checked: Mapping[str, tuple[int, int]]
@@ -88,13 +85,13 @@ class SizesVerdict:
             "assumptions": list(self.assumptions),
             "abstained": [
                 {
-                    "line": each.line,
-                    "file": each.file,
-                    "kernel": each.kernel,
-                    "reason": each.reason,
-                    "sizes": {name: list(ends) for name, ends in each.sizes.items()},
+                    "line": unproved.line,
+                    "file": unproved.file,
+                    "kernel": unproved.kernel,
+                    "reason": unproved.reason,
+                    "sizes": {name: list(ends) for name, ends in unproved.sizes.items()},
                 }
-                for each in self.abstained
+                for unproved in self.abstained
             ],
             "by_solver": list(self.by_solver),
             "seconds": self.seconds,
@@ -102,17 +99,17 @@ class SizesVerdict:
 
     def text(self, root: Path) -> str:
         lines = list(self.sentences)
-        for each in self.abstained:
-            where = "" if each.file is None else f"{shown_path(each.file, root)}:{each.line}: "
-            about = f" (for {ranges_text(each.sizes)})" if each.sizes else ""
-            lines.append(f"{where}not proved: {each.reason}{about}")
+        for item in self.abstained:
+            where = "" if item.file is None else f"{shown_path(item.file, root)}:{item.line}: "
+            about = f" (for {ranges_text(item.sizes)})" if item.sizes else ""
+            lines.append(f"{where}not proved: {item.reason}{about}")
         lines += self.by_solver
-        lines += [f"assumed: {each}" for each in self.assumptions]
+        lines += [f"assumed: {item}" for item in self.assumptions]
         return "\n".join(lines or ["every launch is right"])
 
 
 def ranges_text(ranges: Mapping[str, tuple[int, int]]) -> str:
-    """`n = 1 to 4,096, m = 7`."""
+    """Format ranges as `n = 1 to 4,096, m = 7`."""
     return ", ".join(
         f"{name} = {low:,}" if low == high else f"{name} = {low:,} to {high:,}"
         for name, (low, high) in ranges.items()
@@ -120,5 +117,5 @@ def ranges_text(ranges: Mapping[str, tuple[int, int]]) -> str:
 
 
 def point_text(sizes: Mapping[str, int]) -> str:
-    """`n = 4,096, m = 7`."""
+    """Format sizes as `n = 4,096, m = 7`."""
     return ", ".join(f"{name} = {value:,}" for name, value in sizes.items())

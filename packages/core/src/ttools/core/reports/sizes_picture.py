@@ -1,6 +1,6 @@
-"""What is known of sizes as a picture: a bar for each kernel and size over a logarithmic axis.
+"""The verdict on sizes as a picture: a bar per kernel and size on a logarithmic axis.
 
-Owns which part of a bar is what, and where it lies. Must not know how a page draws it.
+A template draws the bars computed here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ttools.core.reports.sizes import KernelSizes, Unproved, point_text, ranges_
 WIDTH = 900
 _LEFT, _RIGHT = 10, 890
 _ROW, _BAR, _AXIS = 40, 14, 28
-#: Above which texts would touch.
+#: Maximum number of ticks without overlapping labels.
 _MOST_TICKS = 7
-#: So that a size of one value is seen.
+#: Minimum width, so that a single value is visible.
 _LEAST_WIDTH = 3.0
 
 
@@ -28,10 +28,10 @@ class Part:
     """A part of a bar.
 
     Attributes:
-        kind: what is known of it; `failing` from the first failing size on.
-        x: where it begins.
-        width: as it is drawn.
-        title: what is known, in words.
+        kind: Verdict on this part; `failing` from the first failing size on.
+        x: Left end in the picture.
+        width: Width in the picture.
+        title: Description of the verdict.
     """
 
     kind: Literal["proved", "unproved", "failing", "first"]
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Picture:
-    """All bars, the marks of their axis as position and text, and what they say as text."""
+    """All bars, the ticks of their axis as position and label, and the content as text."""
 
     height: int
     rows: tuple[Row, ...]
@@ -62,7 +62,7 @@ class Picture:
 
 
 class _Axis:
-    """A logarithmic axis on which 0 lies where 1 does."""
+    """A logarithmic axis on which 0 has the position of 1."""
 
     def __init__(self, low: int, high: int) -> None:
         self.low, self.high = max(1, low), max(2, low + 1, high)
@@ -79,39 +79,39 @@ class _Axis:
                 yield self.at(size), f"{size:,}"
 
     def part(self, kind: str, low: int, high: int, title: str) -> Part:
-        """A part from one size to another, both included."""
+        """Return a part from one size to another, both included."""
         x, end = self.at(low), min(_RIGHT, self.at(high + 1))
         width = max(_LEAST_WIDTH, end - x)
         return Part(kind, min(x, _RIGHT - width), width, title)  # type: ignore[arg-type]
 
 
 def picture(kernels: Sequence[KernelSizes], root: Path) -> Picture | None:
-    """The picture of what is known of kernels; None where there is no size.
+    """Return the picture for some kernels; None if there is no size.
 
     Args:
-        root: paths are shown relative to it.
+        root: Folder to which paths are shown relative.
     """
-    ends = [end for each in kernels for end in each.checked.values()]
+    ends = [end for kernel in kernels for end in kernel.checked.values()]
     if not ends:
         return None
     axis = _Axis(min(low for low, _ in ends), max(high for _, high in ends))
     rows: list[Row] = []
     texts: list[str] = []
-    for each in kernels:
-        texts.append(_text(each, root))
-        for name in each.checked:
+    for kernel in kernels:
+        texts.append(_text(kernel, root))
+        for name in kernel.checked:
             y = len(rows) * _ROW
-            rows.append(Row(y, f"{each.kernel}: {name}", tuple(_parts(each, name, axis, root))))
+            rows.append(Row(y, f"{kernel.kernel}: {name}", tuple(_parts(kernel, name, axis, root))))
     height = len(rows) * _ROW + _AXIS
     return Picture(height, tuple(rows), tuple(axis.ticks()), tuple(texts))
 
 
-def _parts(known: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator[Part]:
-    low, high = known.checked[name]
-    first = None if known.failing is None else known.failing[name]
+def _parts(verdict: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator[Part]:
+    low, high = verdict.checked[name]
+    first = None if verdict.failing is None else verdict.failing[name]
     last = high if first is None else first - 1
-    others = len(known.checked) > 1
-    if low <= last and (first is None or known.is_least):
+    others = len(verdict.checked) > 1
+    if low <= last and (first is None or verdict.is_least):
         title = f"proved for {ranges_text({name: (low, last)})}"
         if first is not None and others:
             title += ", the other sizes being those of the failure"
@@ -122,30 +122,32 @@ def _parts(known: KernelSizes, name: str, axis: _Axis, root: Path) -> Iterator[P
     if first is not None:
         yield axis.part("failing", first, high, "nothing is claimed from the failing size on")
     reasons: dict[tuple[int, int], list[str]] = {}
-    for each in known.unproved:
-        begin, end = each.sizes.get(name, (low, high))
+    for unproved in verdict.unproved:
+        begin, end = unproved.sizes.get(name, (low, high))
         if first is not None and not others:
             end = min(end, first - 1)
         if begin <= end:
-            reasons.setdefault((begin, end), []).append(_reason(each, root))
+            reasons.setdefault((begin, end), []).append(_reason(unproved, root))
     for (begin, end), texts in reasons.items():
         title = f"not proved for {ranges_text({name: (begin, end)})}: {'; '.join(texts)}"
         yield axis.part("unproved", begin, end, title)
-    if known.failing is not None and first is not None:
-        title = f"{'first' if known.is_least else 'a'} failing size: {point_text(known.failing)}"
-        yield axis.part("first", first, first, f"{title}: {known.failure}")
+    if verdict.failing is not None and first is not None:
+        title = (
+            f"{'first' if verdict.is_least else 'a'} failing size: {point_text(verdict.failing)}"
+        )
+        yield axis.part("first", first, first, f"{title}: {verdict.failure}")
 
 
-def _reason(each: Unproved, root: Path) -> str:
-    where = "" if each.file is None else f" ({shown_path(each.file, root)}:{each.line})"
-    return f"{each.reason}{where}"
+def _reason(unproved: Unproved, root: Path) -> str:
+    where = "" if unproved.file is None else f" ({shown_path(unproved.file, root)}:{unproved.line})"
+    return f"{unproved.reason}{where}"
 
 
-def _text(known: KernelSizes, root: Path) -> str:
-    """What the bars of a kernel say."""
+def _text(verdict: KernelSizes, root: Path) -> str:
+    """Describe the bars of a kernel."""
     texts = []
-    if known.failing is not None:
-        what = "first failing size" if known.is_least else "a failing size"
-        texts.append(f"{what} {point_text(known.failing)}: {known.failure}")
-    texts += [f"not proved: {_reason(each, root)}" for each in known.unproved]
-    return f"{known.kernel}: {'; '.join(texts) or f'proved for {ranges_text(known.checked)}'}"
+    if verdict.failing is not None:
+        what = "first failing size" if verdict.is_least else "a failing size"
+        texts.append(f"{what} {point_text(verdict.failing)}: {verdict.failure}")
+    texts += [f"not proved: {_reason(unproved, root)}" for unproved in verdict.unproved]
+    return f"{verdict.kernel}: {'; '.join(texts) or f'proved for {ranges_text(verdict.checked)}'}"

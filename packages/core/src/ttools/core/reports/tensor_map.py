@@ -1,8 +1,4 @@
-"""Which programs touched which part of a tensor, small enough to draw.
-
-Owns the folding of accesses to at most `ROWS` times `COLUMNS` cells. Must not know how accesses
-are recorded nor how a map is drawn.
-"""
+"""Folds the accesses of programs to a tensor into at most `ROWS` times `COLUMNS` cells."""
 
 from __future__ import annotations
 
@@ -17,10 +13,10 @@ from ttools.core.spec import ArgumentSpec
 
 ROWS = 64
 COLUMNS = 512
-#: Cells that are no program's id.
+#: Values of cells other than program ids.
 UNTOUCHED, SHARED, COLLISION = -1, -2, -3
 _PROGRAMS_NAMED = 8
-#: Pairs of a cell and a program that are looked at together.
+#: Number of (cell, program) pairs processed together.
 _CELLS_AT_ONCE = 1 << 20
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -30,21 +26,21 @@ Touches: TypeAlias = NDArray[np.void]
 TOUCH = np.dtype(
     [("start", np.int64), ("stop", np.int64), ("program", np.int64), ("writes", np.bool_)]
 )
-"""Elements `start` (inclusive) to `stop` of a storage that the program of this linear id accessed;
-`writes` if it wrote them. Atomically written elements count as read."""
+"""Elements `start` to `stop` (exclusive) of a storage, the linear id of the accessing program, and
+whether it wrote them. Atomically written elements count as read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorMap:
-    """Who touched what of one argument's storage in the launches of one kernel.
+    """The accesses to one argument's storage in the launches of one kernel.
 
     Attributes:
-        elements: how many elements the storage has.
-        elements_per_cell: how many of them one cell stands for; the last may stand for fewer.
-        cells: row by row, in the order of the elements: a program's linear id, `UNTOUCHED`,
-            `SHARED` (several programs, at most reading together) or `COLLISION` (several programs
-            touch an element and one of them writes it).
-        sharers: the first few programs of each `SHARED` or `COLLISION` cell, by its index in
+        elements: Number of elements of the storage.
+        elements_per_cell: Number of elements per cell; the last cell may have fewer.
+        cells: Row by row, in the order of the elements: a program's linear id, `UNTOUCHED`,
+            `SHARED` (several programs, which at most read the same elements) or `COLLISION`
+            (several programs access an element and one of them writes it).
+        sharers: The first few programs of each `SHARED` or `COLLISION` cell, by its index in
             row-major order.
     """
 
@@ -57,13 +53,13 @@ class TensorMap:
 
     @property
     def collisions(self) -> int:
-        """How many cells hold elements that programs collide on."""
+        """Return the number of cells with collisions."""
         return sum(row.count(COLLISION) for row in self.cells)
 
 
 @dataclass(frozen=True)
 class _Intervals:
-    """Half-open intervals, disjoint within each program, in the order of programs and starts."""
+    """Half-open intervals, disjoint within each program, sorted by program and start."""
 
     start: Ints
     stop: Ints
@@ -74,14 +70,14 @@ class _Intervals:
 
 
 def fold(kernel: str, argument: ArgumentSpec, elements: int, touches: Touches) -> TensorMap:
-    """The map of a storage of `elements` elements; what lies outside it is left out.
+    """Return the map of a storage; accesses outside it are left out.
 
-    Collisions are found by element, not by cell: neighbours that write next to each other's
-    elements share a cell without colliding.
+    Collisions are found by element, not by cell: programs that write neighbouring elements share a
+    cell without colliding.
 
     Args:
-        elements: of the storage.
-        touches: of dtype `TOUCH`, in any order.
+        elements: Number of elements of the storage.
+        touches: Array of dtype `TOUCH`, in any order.
     """
     per_cell = max(1, -(-elements // (ROWS * COLUMNS)))
     count = -(-elements // per_cell)
@@ -110,12 +106,12 @@ def fold(kernel: str, argument: ArgumentSpec, elements: int, touches: Touches) -
 
 
 def _united(touches: Touches, per_cell: int) -> _Intervals:
-    """The union of each program's accesses, in cells of so many elements."""
+    """Return the union of each program's accesses in units of cells."""
     start = touches["start"] // per_cell
     stop = -(-touches["stop"] // per_cell)
     order = np.lexsort((start, touches["program"]))
     start, stop, program = start[order], stop[order], touches["program"][order]
-    # Programs are kept apart by an offset that no interval reaches across.
+    # An offset per program, larger than any interval, separates the programs.
     width = int(stop.max(initial=0)) + 1
     rank = np.cumsum(np.diff(program, prepend=program[:1]) != 0)
     reached = np.maximum.accumulate(stop + rank * width)
@@ -126,7 +122,7 @@ def _united(touches: Touches, per_cell: int) -> _Intervals:
 
 
 def _cover(count: int, intervals: _Intervals, weights: Ints) -> Ints:
-    """The sum of the weights of the intervals that hold each of `count` indices."""
+    """Return, for each of `count` indices, the sum of the weights of the intervals with it."""
     steps = np.zeros(count + 1, np.int64)
     np.add.at(steps, intervals.start, weights)
     np.subtract.at(steps, intervals.stop, weights)
@@ -135,7 +131,7 @@ def _cover(count: int, intervals: _Intervals, weights: Ints) -> Ints:
 
 
 def _collisions(used: _Intervals, written: _Intervals) -> _Intervals:
-    """Where one program writes and another is, too."""
+    """Return the intervals where one program writes and another one reads or writes."""
     cuts = np.unique(np.concatenate([used.start, used.stop]))
     if not len(cuts):
         return used
@@ -145,26 +141,26 @@ def _collisions(used: _Intervals, written: _Intervals) -> _Intervals:
         len(writers_at) - 1, _ranked(written, writers_at), np.ones_like(written.program)
     )
     shared = users[np.searchsorted(cuts, writers_at[:-1], side="right") - 1]
-    found = (writers > 0) & (shared > 1)
-    nobody = np.zeros(int(found.sum()), np.int64)
-    return _Intervals(writers_at[:-1][found], writers_at[1:][found], nobody)
+    colliding = (writers > 0) & (shared > 1)
+    no_program = np.zeros(int(colliding.sum()), np.int64)
+    return _Intervals(writers_at[:-1][colliding], writers_at[1:][colliding], no_program)
 
 
 def _ranked(intervals: _Intervals, cuts: Ints) -> _Intervals:
-    """The intervals by the ranks of their ends among `cuts`."""
+    """Replace the ends of intervals by their ranks among `cuts`."""
     start, stop = (np.searchsorted(cuts, ends) for ends in (intervals.start, intervals.stop))
     return _Intervals(start, stop, intervals.program)
 
 
 def _sharers(intervals: _Intervals, shared: NDArray[Any]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The lowest programs of each shared cell, in the order of cells."""
+    """Yield the lowest programs of each shared cell, in the order of cells."""
     names = np.zeros((len(shared), _PROGRAMS_NAMED), np.int64)
-    known = np.zeros(len(shared), np.int64)
+    name_counts = np.zeros(len(shared), np.int64)
     covered = np.cumsum(intervals.stop - intervals.start)
     parts = np.searchsorted(covered, np.arange(_CELLS_AT_ONCE, covered[-1:].sum(), _CELLS_AT_ONCE))
     for part in np.split(np.arange(len(covered)), parts):
-        wanted = shared & (known < _PROGRAMS_NAMED)
-        before = np.append(0, np.cumsum(wanted))
+        incomplete = shared & (name_counts < _PROGRAMS_NAMED)
+        before = np.append(0, np.cumsum(incomplete))
         if not before[-1]:
             break
         start, stop, program = intervals.start[part], intervals.stop[part], intervals.program[part]
@@ -172,13 +168,13 @@ def _sharers(intervals: _Intervals, shared: NDArray[Any]) -> Iterator[tuple[int,
         start, length = start[some], (stop - start)[some]
         owner = np.repeat(np.arange(len(start)), length)
         cell = start[owner] + np.arange(len(owner)) - (np.cumsum(length) - length)[owner]
-        owner, cell = owner[wanted[cell]], cell[wanted[cell]]
-        # Programs ascend, and a stable sort keeps them so in each cell.
+        owner, cell = owner[incomplete[cell]], cell[incomplete[cell]]
+        # Programs are sorted, and a stable sort keeps their order within each cell.
         order = np.argsort(cell, kind="stable")
         owner, cell = owner[order], cell[order]
-        place = known[cell] + np.arange(len(cell)) - np.searchsorted(cell, cell)
+        place = name_counts[cell] + np.arange(len(cell)) - np.searchsorted(cell, cell)
         kept = place < _PROGRAMS_NAMED
         names[cell[kept], place[kept]] = program[some][owner[kept]]
-        np.add.at(known, cell[kept], 1)
+        np.add.at(name_counts, cell[kept], 1)
     for index in np.flatnonzero(shared):
-        yield int(index), tuple(names[index, : known[index]].tolist())
+        yield int(index), tuple(names[index, : name_counts[index]].tolist())

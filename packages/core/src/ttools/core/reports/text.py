@@ -1,7 +1,4 @@
-"""The report as a compiler would print it; see the house style for the look of a finding.
-
-Owns the words and lines. Colour is the console's business: the text has none.
-"""
+"""The report as text in the style of a compiler, without colours."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _CONFIGS_LISTED = 5
 
 
 def write(report: Report) -> str:
-    """Every finding, then the summary, separated by empty lines."""
+    """Return every finding, then the summary, separated by empty lines."""
     blocks = [finding_text(finding, report.root) for finding in report.findings]
     if report.sizes is not None:
         blocks.append(report.sizes.text(report.root))
@@ -26,10 +23,10 @@ def write(report: Report) -> str:
 
 
 def finding_text(finding: Finding, root: Path) -> str:
-    """One finding as a block of lines.
+    """Return a finding as a block of lines.
 
     Args:
-        root: the folder that paths are shown relative to.
+        root: Folder to which paths are shown relative.
     """
     location = f"kernel {finding.kernel}" if finding.kernel else "ttools"
     lines: list[str] = []
@@ -45,12 +42,12 @@ def _notebook_parts(finding: Finding) -> Iterator[Part]:
 
 
 def headline(finding: Finding) -> str:
-    """`error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr``."""
+    """Return, e.g., `error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr``."""
     return f"{finding.severity}[{finding.check}]: {finding.message}"
 
 
 def detail_lines(finding: Finding, root: Path) -> list[str]:
-    """What follows the source line: the call stack, the witness, the argument, what to do."""
+    """Return the lines after the source line: call stack, witness, argument and help."""
     callers = finding.location.callers if finding.location else ()
     lines = [f"called from {location_text(caller, root)}" for caller in callers]
     lines += [witness_text(finding), *_argument_lines(finding), *config_lines(finding)]
@@ -63,7 +60,7 @@ def detail_lines(finding: Finding, root: Path) -> list[str]:
 
 
 def location_text(location: SourceLocation, root: Path) -> str:
-    """`file:line:column`, as far as known; the column counts characters."""
+    """Return `file:line:column` as far as known; the column counts characters."""
     column = (extent(location) or (location.column,))[0]
     parts = [shown_path(location.file, root)]
     parts += [str(part) for part in (location.line, column) if part]
@@ -71,7 +68,7 @@ def location_text(location: SourceLocation, root: Path) -> str:
 
 
 def witness_text(finding: Finding) -> str:
-    """`program (3, 0, 0), lane [1000] of [1024]: offs = 4072, mask = none`."""
+    """Return, e.g., `program (3, 0, 0), lane [1000] of [1024]: offs = 4072, mask = none`."""
     parts = _who(finding)
     if finding.lane and finding.shape:
         parts[-1] += f" of [{_numbers(finding.shape)}]"
@@ -80,7 +77,7 @@ def witness_text(finding: Finding) -> str:
 
 
 def argument_text(argument: ArgumentSpec) -> str:
-    """`x_ptr: float32[4000] (16,000 bytes)`; what is not plain about its layout is added."""
+    """Return, e.g., `x_ptr: float32[4000] (16,000 bytes)`, with unusual strides or offsets."""
     tensor = argument.tensor
     if tensor is None:
         return f"{argument.name}: {argument.dtype or 'a raw address'}"
@@ -96,7 +93,7 @@ def argument_text(argument: ArgumentSpec) -> str:
 
 
 def related_lines(related: Related, finding: Finding, root: Path) -> list[str]:
-    """Another location of the same defect, with its source line unless that was just shown."""
+    """Return another location of the defect, with its source line unless that is shown already."""
     location = f"{location_text(related.location, root)}: " if related.location else ""
     who = ", ".join(_who(related))
     lines = [f"  {location}{related.message}" + (f": {who}" if who else "")]
@@ -121,7 +118,7 @@ def _who(witness: Finding | Related) -> list[str]:
 
 
 def _argument_lines(finding: Finding) -> list[str]:
-    """The argument with the first fact behind it, then the others, a line each."""
+    """Return the argument with the first note, then the other notes, a line each."""
     notes = list(finding.notes)
     if finding.argument is None:
         return notes
@@ -129,9 +126,9 @@ def _argument_lines(finding: Finding) -> list[str]:
 
 
 def config_lines(finding: Finding) -> list[str]:
-    """`config: BLOCK=128, num_warps=4` of an autotuned kernel, else nothing.
+    """Return the lines for an autotuned kernel, e.g. `config: BLOCK=128, num_warps=4`, else none.
 
-    Of several that have the defect, the one of the witness comes first, and the rest follows.
+    If several configurations have the defect, that of the witness comes first.
     """
     texts = [config_text(config) for config in finding.configs if config]
     if not texts:
@@ -145,19 +142,19 @@ def config_lines(finding: Finding) -> list[str]:
 
 
 def _extent_line(finding: Finding, root: Path) -> str:
-    """`launched from bench.py:40; 24 lanes in 1 program are affected`."""
+    """Return, e.g., `launched from bench.py:40; 24 lanes in 1 program are affected`."""
     launched = f"launched from {shown_line(finding.launch, root)}" if finding.launch else ""
     return "; ".join(filter(None, [launched, affected_text(finding)]))
 
 
 def _callers_line(finding: Finding, root: Path) -> str:
-    """`the launch is called from model.py:80, bench.py:12`."""
+    """Return, e.g., `the launch is called from model.py:80, bench.py:12`."""
     callers = ", ".join(shown_line(caller, root) for caller in finding.launch_callers)
     return f"the launch is called from {callers}" if callers else ""
 
 
 def affected_text(finding: Finding) -> str:
-    """`24 lanes in 1 program are affected`; scalars have no lanes, so their programs count."""
+    """Return, e.g., `24 lanes in 1 program are affected`; for scalars, programs are counted."""
     if finding.shape:
         where = f" in {counted(finding.programs, 'program')}" if finding.programs else ""
         verb = "is" if finding.count == 1 else "are"

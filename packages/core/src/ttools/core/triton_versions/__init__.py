@@ -1,8 +1,7 @@
-"""Every private name of Triton that ttools relies on, and every difference between its versions.
+"""The private interfaces of Triton that ttools uses, and the differences between its versions.
 
-Supported: triton 3.6, 3.7, 3.8 and 3.9. Nothing here is imported from Triton before it is asked
-for, so this file may be imported while `import triton` itself is still running. It must not know
-what its callers do with what it finds.
+Supported are Triton 3.6, 3.7, 3.8 and 3.9. Nothing is imported from Triton before it is needed, so
+this package may be imported while `import triton` is still running.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from ttools.core.triton_versions.ahead import (
     build_one_at_a_time,
     hash_triton,
     import_argument_types,
-    know_compiler,
-    tells_leaks,
+    load_compiler,
+    reports_leaks,
     triton_file,
     use_hash,
 )

@@ -1,7 +1,7 @@
-"""What Triton does once in each process or for each kernel, done before it is needed, or elsewhere.
+"""Preparation of what Triton does once per process or per kernel, before it is needed.
 
-It hashes its files, and has C modules compiled by which it launches: a third of a second or more
-each. Must not know why there is time for it.
+Triton hashes its files and compiles the C modules by which it launches; each takes a third of a
+second or more.
 """
 
 from __future__ import annotations
@@ -19,46 +19,48 @@ from ttools.core.triton_versions.launching import is_descriptor
 
 
 def hash_triton() -> str:
-    """Triton's hash of its own files, which the first compilation of a process takes long for."""
+    """Return Triton's hash of its own files, which takes long at the first compilation of a
+    process.
+    """
     from triton.runtime.cache import triton_key
 
     return str(triton_key())
 
 
 def triton_file() -> str:
-    """Where Triton is, or where it would be imported from."""
+    """Return the path of the installed Triton, imported or not."""
     spec = importlib.util.find_spec("triton")
     return str(spec.origin if spec is not None else "")
 
 
-def use_hash(known: str, file: str) -> None:
-    """Has Triton in this process take its hash from another process, which has made it.
+def use_hash(digest: str, file: str) -> None:
+    """Make Triton in this process use a hash that another process has computed.
 
     Args:
-        known: what `hash_triton` gave there.
-        file: what `triton_file` gave there; where it is another here, nothing is taken.
+        known: Result of `hash_triton` in the other process.
+        file: Result of `triton_file` there; if it differs here, the hash is not used.
     """
-    if known and file == triton_file():
+    if digest and file == triton_file():
         from triton.runtime import cache
 
-        cache.triton_key = functools.cache(lambda: known)
+        cache.triton_key = functools.cache(lambda: digest)
 
 
-def tells_leaks() -> bool:
-    """Whether Triton is imported and tells what of it is not destroyed when the process ends."""
+def reports_leaks() -> bool:
+    """Return whether Triton is imported and reports leaked objects at the end of the process."""
     library = sys.modules.get("triton._C.libtriton")
     return library is not None and type(library.ir.context).__module__ == "nanobind"
 
 
 def import_argument_types() -> None:
-    """Imports what Triton does when it looks at the first argument of a process."""
+    """Import the modules that Triton imports when it handles the first argument of a process."""
     for name in ("triton.tools.tensor_descriptor", "triton.experimental.gluon.nvidia.hopper"):
         with contextlib.suppress(ImportError):  # of another release
             importlib.import_module(name)
 
 
-def know_compiler() -> None:
-    """Has Triton load its driver, and ask the compiler of the GPU's machine code what it is."""
+def load_compiler() -> None:
+    """Load Triton's driver and determine the version of its GPU assembler."""
     from triton.compiler import make_backend
     from triton.runtime import driver
 
@@ -66,9 +68,9 @@ def know_compiler() -> None:
 
 
 def build_one_at_a_time() -> None:
-    """Has this process wait for C modules that another one is about to have compiled.
+    """Make processes that share Triton's cache wait for each other's builds of C modules.
 
-    Of those that do the same and share Triton's cache, where the module is found then.
+    Afterwards they find the module in the cache.
     """
     import fcntl
 
@@ -80,19 +82,19 @@ def build_one_at_a_time() -> None:
         return
 
     def compile_module_from_src(src: str, name: str, **kwargs: Any) -> Any:
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError):  # then both compile it
                 lock = Path(knobs.cache.dir, f".ttools-{name}")
-                fcntl.flock(held.enter_context(lock.open("w")), fcntl.LOCK_EX)
+                fcntl.flock(stack.enter_context(lock.open("w")), fcntl.LOCK_EX)
             return original(src=src, name=name, **kwargs)
 
     driver.compile_module_from_src = compile_module_from_src
 
 
 def build_driver_module() -> None:
-    """Has the C module of Triton's driver for NVIDIA compiled, unless the cache has it.
+    """Compile the C module of Triton's NVIDIA driver unless it is cached.
 
-    Needs no GPU, and does nothing where it cannot be compiled: whoever needs it meets that again.
+    This needs no GPU. A failure is ignored, since it occurs again where the module is needed.
     """
     with contextlib.suppress(Exception):
         from triton.backends.nvidia.driver import CudaUtils
@@ -101,11 +103,11 @@ def build_driver_module() -> None:
 
 
 def build_launchers() -> None:
-    """Has the C modules by which kernels are launched compiled beside them, from now on.
+    """Compile the C modules of launchers in parallel with their kernels, from now on.
 
-    Of kernels that this process has not compiled yet. Triton 3.6 has one for each signature; later
-    releases need none. One for descriptors depends on what becomes of the kernel, so that it is
-    left to whoever launches it.
+    This concerns kernels that this process has not compiled yet. Triton 3.6 has one module per
+    signature; later versions need none. Modules for descriptors depend on the compiled kernel and
+    are left to the launch.
     """
     from triton import compiler
 
@@ -124,14 +126,14 @@ def build_launchers() -> None:
 
 
 def _build_launcher(source: Any) -> None:
-    with contextlib.suppress(Exception):  # whoever launches it meets that again
+    with contextlib.suppress(Exception):  # a failure occurs again at the launch
         from triton.backends.nvidia.driver import CudaLauncher
 
         CudaLauncher(source, _Nothing())
 
 
 class _Nothing:
-    """Stands for the metadata of a kernel that is not compiled yet."""
+    """Placeholder for the metadata of a kernel that is not compiled yet."""
 
     tensordesc_meta = None
 

@@ -1,8 +1,8 @@
-"""Compilation that ends where shared and tensor memory are allocated, long before machine code.
+"""Compilation up to the allocation of shared and tensor memory, long before machine code.
 
-Triton's backends have a point for instrumentation in the middle of their passes to LLVM IR, right
-after memory is allocated. The passes up to there are run as the backend lists them, so that nothing
-of its list is repeated here.
+Triton's backends offer a hook for instrumentation amid their passes to LLVM IR, right after memory
+is allocated. The passes before it are run as the backend lists them, so that the list is not
+repeated here.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _POINTS = ("ttgpuir_to_llvmir", "ttgpuir-to-llvmir")  # until 3.8, since 3.9
 
 @dataclass(frozen=True)
 class AllocatedMemory:
-    """What a block takes.
+    """The resources that a block needs.
 
     Attributes:
-        shared: bytes of shared memory.
-        tensor: columns of tensor memory; 0 where there is none.
-        warps: of the block, those that a specialised kernel adds included.
+        shared: Bytes of shared memory.
+        tensor: Columns of tensor memory; 0 if the GPU has none.
+        warps: Warps per block, including those that warp specialisation adds.
     """
 
     shared: int
@@ -35,7 +35,7 @@ class AllocatedMemory:
 
 
 class _AllocatedError(Exception):
-    """Ends a stage; carries the passes that came before."""
+    """Ends a stage; carries the passes up to allocation."""
 
     def __init__(self, passes: Any) -> None:
         super().__init__()
@@ -43,15 +43,15 @@ class _AllocatedError(Exception):
 
 
 def allocate_memory(source: Any, target: Any, options: Mapping[str, Any]) -> AllocatedMemory:
-    """Compiles a source for a target until its memory is allocated.
+    """Compile a source for a target until its memory is allocated.
 
     Args:
-        source: Triton's `ASTSource`.
-        target: Triton's `GPUTarget`.
-        options: of the launch, that the backend knows.
+        source: The kernel as Triton's `ASTSource`.
+        target: The GPU as Triton's `GPUTarget`.
+        options: Launch options that the backend supports.
 
     Raises:
-        Exception: whatever the compiler breaks on.
+        Exception: Any error of the compiler.
     """
     from triton._C.libtriton import ir
     from triton.compiler import make_backend
@@ -82,13 +82,13 @@ def allocate_memory(source: Any, target: Any, options: Mapping[str, Any]) -> All
 
 
 class _Ending:
-    """Until 3.8: what a backend's class attribute `instrumentation` is asked."""
+    """Up to Triton 3.8: replaces the backend's class attribute `instrumentation`."""
 
     def load_dialects(self, context: Any) -> None:
-        """Nothing."""
+        """Load nothing."""
 
     def patch(self, point: str, passes: Any, context: Any) -> None:
-        """Ends the stage at the point after allocation."""
+        """End the stage at the hook after allocation."""
         if point in _POINTS:
             raise _AllocatedError(passes)
 

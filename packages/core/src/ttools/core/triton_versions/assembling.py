@@ -1,8 +1,8 @@
-"""What ptxas prints while Triton's NVIDIA backend assembles a kernel.
+"""The output of ptxas while Triton's NVIDIA backend assembles a kernel.
 
-Triton runs `ptxas -v` with its output in a temporary file, which it deletes. The output is the only
-place that says how many bytes are spilled: a cubin has the size of the stack frame alone, and that
-also holds arrays, such as the one that the argument reduction of `sin` and `cos` indexes.
+Triton runs `ptxas -v` with its output in a temporary file, which it deletes. Only this output says
+how many bytes are spilled: a cubin contains the size of the stack frame, which also holds arrays,
+such as the one in the argument reduction of `sin` and `cos`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def assembler_output() -> Iterator[list[str]]:
     """Collect the output of each ptxas that this thread runs through Triton's backend."""
     from triton.backends.nvidia import compiler
 
-    found: list[str] = []
+    outputs: list[str] = []
     with Patches() as patches:
-        patches.wrap(compiler, "subprocess", lambda module: _ReadingSubprocess(module, found))
-        yield found
+        patches.wrap(compiler, "subprocess", lambda module: _ReadingSubprocess(module, outputs))
+        yield outputs
 
 
 class _ReadingSubprocess:
-    """Stands for the module `subprocess`: reads the file that standard error was written to."""
+    """Stands for the module `subprocess` and reads the file to which standard error was written."""
 
-    def __init__(self, module: ModuleType, found: list[str]) -> None:
-        self._module, self._found = module, found
+    def __init__(self, module: ModuleType, outputs: list[str]) -> None:
+        self._module, self._outputs = module, outputs
         self._thread = threading.get_ident()
 
     def __getattr__(self, name: str) -> Any:
@@ -45,15 +45,15 @@ class _ReadingSubprocess:
         done = self._module.run(*args, stderr=stderr, **options)
         name = getattr(stderr, "name", None)
         if isinstance(name, str) and threading.get_ident() == self._thread:
-            self._found.append(Path(name).read_text())
+            self._outputs.append(Path(name).read_text())
         return done
 
 
 def spill_traffic(output: str) -> int | None:
-    """Return the bytes that ptxas says its spill stores and loads move, over all functions.
+    """Return the bytes that spill stores and loads move according to ptxas, over all functions.
 
     Returns:
-        None if the output does not say.
+        None if the output does not contain them.
     """
-    found = _SPILLS.findall(output)
-    return sum(int(stored) + int(loaded) for stored, loaded in found) if found else None
+    spills = _SPILLS.findall(output)
+    return sum(int(stored) + int(loaded) for stored, loaded in spills) if spills else None

@@ -1,7 +1,7 @@
-"""Kernels that Triton compiles with something done to their TTIR, for a while.
+"""Compiles kernels with modified TTIR for a limited time.
 
-Up to 3.7 the hook for stages is part of no key: neither what a kernel's function nor what Triton's
-cache on disk has may be mixed up with what is compiled by it.
+Up to Triton 3.7, the hook for stages is not part of any cache key. Hence neither the kernels' own
+caches nor Triton's cache on disk may be shared with normal compilations.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 from ttools.core.patches import Patches
 
-#: Is given a module after the clean-up of Triton's backend, the options that it is compiled with,
-#: and what the backend gives the front end.
+#: Receives a module after the clean-up passes of Triton's backend, the compilation options, and
+#: the functions that the backend gives to the front end.
 Change = Callable[[Any, Any, Any], None]
 
 
 @contextmanager
 def changed_ttir(change: Change) -> Iterator[None]:
-    """Has `change` done to the module of each kernel that is launched meanwhile; they are new.
+    """Apply `change` to each kernel that is launched in the `with` block, compiled anew.
 
-    A hook that the program has set comes after it, as it would after Triton's own stage.
+    A hook of the program comes after it, as it would after Triton's own stage.
     """
     from triton import knobs
     from triton.runtime.jit import JITFunction
@@ -46,8 +46,8 @@ def changed_ttir(change: Change) -> Iterator[None]:
         try:
             yield
         finally:
-            for each in launched.values():
-                each.device_caches.clear()
+            for kernel in launched.values():
+                kernel.device_caches.clear()
 
 
 def _hook(change: Change, beneath: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is known of kernels that a GPU's backend compiled."""
+"""Data of kernels that a GPU backend compiled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from ttools.core.triton_versions.functions import kernel_name
 
 
 def compiled_kernel_class() -> Any:
-    """`triton.compiler.CompiledKernel`; launchers call its `launch_metadata(grid, stream, *args)`
-    with the arguments of each launch before they make it.
+    """Return `triton.compiler.CompiledKernel`.
+
+    Launchers call its `launch_metadata(grid, stream, *args)` with the arguments of each launch
+    before they make it.
     """
     from triton.compiler.compiler import CompiledKernel
 
@@ -19,14 +21,14 @@ def compiled_kernel_class() -> Any:
 
 @dataclass(frozen=True)
 class CompiledKernelFacts:
-    """What a `CompiledKernel` says of itself.
+    """Data of a `CompiledKernel`.
 
     Attributes:
-        name: of the Python function; that of the binary if it was made of an IR file.
-        function: the name it has in the binary.
-        parameters: names of all its parameters, constants included.
-        ctas: thread blocks that make one program.
-        ttir: text of its TTIR, if it was kept.
+        name: Name of the Python function; for an IR file, name in the binary.
+        function: Name in the binary.
+        parameters: Names of all parameters, including constants.
+        ctas: Thread blocks per program.
+        ttir: Text of the TTIR, if it was kept.
     """
 
     name: str
@@ -37,7 +39,7 @@ class CompiledKernelFacts:
 
 
 def compiled_kernel_facts(kernel: Any) -> CompiledKernelFacts:
-    """The facts of a `CompiledKernel`."""
+    """Return the data of a `CompiledKernel`."""
     python = getattr(kernel.src, "fn", None)
     ttir = kernel.asm.get("ttir")
     return CompiledKernelFacts(
@@ -50,10 +52,10 @@ def compiled_kernel_facts(kernel: Any) -> CompiledKernelFacts:
 
 
 def specialised_source(kernel: Any) -> dict[str, Any] | None:
-    """What a `CompiledKernel` was compiled from, as the fields of `KernelSource` by name.
+    """Return the source of a `CompiledKernel` as fields of `KernelSource`.
 
     Returns:
-        None if it was compiled from no Python function.
+        None if it was not compiled from a Python function.
     """
     source: Any = getattr(kernel, "src", None)
     metadata: Any = getattr(kernel, "metadata", None)
@@ -71,15 +73,15 @@ def specialised_source(kernel: Any) -> dict[str, Any] | None:
 
 
 def loaded_resources(kernel: Any) -> tuple[int, int] | None:
-    """Return registers and bytes of local memory of a thread of a `CompiledKernel`.
+    """Return registers and bytes of local memory per thread of a `CompiledKernel`.
 
-    Local memory holds spilled registers and arrays. Triton calls all of it `n_spills`.
+    Local memory contains spilled registers and arrays. Triton calls all of it `n_spills`.
 
     Returns:
-        None if it was never loaded onto a GPU, whose driver says so.
+        None if the kernel was never loaded by a GPU driver, which reports the numbers.
     """
     registers = getattr(kernel, "n_regs", None)
     if registers is None:
         return None
-    word = 4  # `n_spills` counts registers
+    word = 4  # bytes; `n_spills` counts registers
     return int(registers), int(kernel.n_spills) * word

@@ -1,8 +1,8 @@
-"""TTIR that Triton did not just write: whether its own reader may be given it.
+"""Checks whether Triton's parser can safely read TTIR from elsewhere.
 
-MLIR's parser and Triton's passes trust their input: text that nests deeply, a module without a
-kernel or types that do not fit end the process. So what the text alone shows is reported first,
-and the rest is tried in a child process. Must not know what the module is for.
+MLIR's parser and Triton's passes trust their input: deeply nested text, a module without a kernel
+or mismatched types crash the process. So the text is checked first, and then parsed in a child
+process.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ttools.core.process.worker import Limits, spawn_worker
 from ttools.core.triton_versions.front_end import run_ttir_passes
 from ttools.core.triton_versions.version import installed_triton
 
-#: Brackets within brackets; Triton writes a few dozen, MLIR's parser overflows its stack at some
+#: Nesting of brackets; Triton writes a few dozen levels, MLIR's parser overflows its stack at some
 #: thousands.
 DEEPEST = 200
-#: Bytes of a file; the largest kernels have some megabytes.
+#: Largest accepted file in bytes; the largest kernels have a few megabytes.
 LARGEST = 1 << 28
-#: Seconds after which a child that still reads is given up.
+#: Time limit of the child process in seconds.
 _PATIENCE_S = 120
 
 _WORDS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[(\[{]|[)\]}]')
@@ -33,10 +33,10 @@ _WITHOUT_KERNEL = "it has no public function (`tt.func public`) to launch"
 
 
 def read_foreign_ttir(path: Path) -> str:
-    """The text of a `.ttir` file that Triton's own reader survives and takes.
+    """Return the text of a `.ttir` file if Triton's parser accepts it without crashing.
 
     Raises:
-        UsageError: it cannot be read or is no TTIR.
+        UsageError: The file cannot be read or is not TTIR.
     """
     try:
         with path.open("rb") as file:
@@ -55,10 +55,13 @@ def read_foreign_ttir(path: Path) -> str:
 
 
 def refuse_damaged_ttir(text: str, name: str) -> None:
-    """Returns if Triton's own reader survives and takes a text.
+    """Check that Triton's parser accepts a text without crashing.
+
+    Args:
+        name: Description of the text for the error message.
 
     Raises:
-        UsageError: it does not; `name` says what the text is.
+        UsageError: The text is not valid TTIR.
     """
     reason = _wrong(text)
     if reason:
@@ -70,7 +73,7 @@ def refuse_damaged_ttir(text: str, name: str) -> None:
 
 
 def _wrong(text: str) -> str | None:
-    """What the text alone shows."""
+    """Return what is wrong with the text at first sight, or None."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         return f"line {line} holds a byte of zero"
@@ -90,7 +93,7 @@ def _wrong(text: str) -> str | None:
 
 
 def _try_in_child(path: Path, name: str) -> None:
-    """Reads a file as Triton does, in a process that may die of it."""
+    """Parse a file with Triton in a process that may crash."""
     version = installed_triton()
     worker = spawn_worker(f"{__name__}:read_as_triton", [str(path)], Limits(output="shown"))
     try:
@@ -105,12 +108,12 @@ def _try_in_child(path: Path, name: str) -> None:
     if code == _NO_KERNEL:
         raise UsageError(f"{name}: {_WITHOUT_KERNEL}")
     if code:
-        # MLIR has printed where and why.
+        # MLIR has printed the place and the reason.
         raise UsageError(f"{name}: not valid TTIR for Triton {version}")
 
 
 def read_as_triton(_: Channel, path: str) -> int:
-    """Return the exit status of a process that reads a file as Triton does, and may die of it."""
+    """Parse a file with Triton, possibly crashing, and return the exit status of the process."""
     from triton._C.libtriton import ir
 
     context = ir.context()

@@ -1,4 +1,4 @@
-"""Triton's front end: passes, TTIR, and the kernel that it is compiling."""
+"""Triton's front end: passes, TTIR, and the kernel that is being compiled."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ttools.core.ownership import owner_of_function
 from ttools.core.patches import Patches
 from ttools.core.triton_versions.version import installed_triton
 
-#: A kernel's signature: a Triton type per parameter, `constexpr`, or a tuple of such.
+#: An entry of a kernel's signature: a Triton type, `constexpr`, or a tuple of such entries.
 Signature: TypeAlias = "str | tuple[Signature, ...]"
 
 
-# The nvidia backend rewrites tensor descriptors to pointers below compute capability 9.0 only.
+# The NVIDIA backend rewrites tensor descriptors to pointers only below compute capability 9.0.
 _CAPABILITY_WITHOUT_DESCRIPTORS = 80
 
 
 @contextmanager
 def each_visited_node(act: Callable[[], object]) -> Iterator[None]:
-    """Has a function called for each node of a kernel's source that the front end visits.
+    """Call a function for each node of a kernel's source that the front end visits.
 
     Args:
-        act: the function; what it raises ends the compilation if it is no `Exception`.
+        act: The function. If it raises anything but an `Exception`, the compilation ends.
     """
     from triton.compiler.code_generator import CodeGenerator
 
@@ -44,9 +44,9 @@ def each_visited_node(act: Callable[[], object]) -> Iterator[None]:
 
 
 def run_ttir_passes(module: Any) -> None:
-    """Runs the installed nvidia backend's own TTIR passes, descriptors rewritten, on `module`.
+    """Run the installed NVIDIA backend's TTIR passes on `module`, including descriptor rewriting.
 
-    Up to 3.7 its list also rewrites block pointers; 3.8 gave `tl.make_block_ptr` up.
+    Up to Triton 3.7 its list also rewrites block pointers; 3.8 removed `tl.make_block_ptr`.
     """
     from triton.backends.nvidia.compiler import CUDABackend
 
@@ -54,11 +54,11 @@ def run_ttir_passes(module: Any) -> None:
 
 
 def run_required_passes(module: Any) -> None:
-    """What `run_ttir_passes` does of necessity: it rewrites descriptors and block pointers.
+    """Run only the necessary part of `run_ttir_passes`: rewrite descriptors and block pointers.
 
-    Nothing is simplified, nor inlined, which simplifies, so that values are yielded twice and
-    carried for nothing: forms that other versions of Triton, whose front ends and passes differ,
-    may leave.
+    Without simplification and inlining, redundant values remain, for example values that are
+    yielded twice. Other versions of Triton, whose front ends and passes differ, may leave such
+    forms too.
     """
     from triton._C.libtriton import ir, passes
 
@@ -70,22 +70,22 @@ def run_required_passes(module: Any) -> None:
 
 
 def print_operands(module: Any, name: str, prefix: Callable[[str], str | None]) -> None:
-    """Puts a `tt.print` of its operands behind each operation of a name that has one result.
+    """Insert a `tt.print` of the operands after each operation with a given name and one result.
 
-    A module is left as it is by versions of Triton that let nobody insert there.
+    Versions of Triton whose builder cannot insert there leave the module unchanged.
 
     Args:
-        module: as the front end writes it.
-        prefix: of the print, from the text of the result's type; None for none.
+        module: Module as the front end writes it.
+        prefix: Maps the text of the result's type to the print's prefix, or to None for no print.
     """
     from triton._C.libtriton import ir
 
     if not hasattr(ir.builder, "set_insertion_point_after"):
         return
-    found: list[Any] = []
-    module.walk(lambda op: found.append(op) if op.get_name() == name else None)
+    operations: list[Any] = []
+    module.walk(lambda op: operations.append(op) if op.get_name() == name else None)
     builder = ir.builder(module.context)
-    for op in found:
+    for op in operations:
         result = op.get_result(0)
         text = prefix(str(result.get_type()))
         if text is not None:
@@ -96,14 +96,14 @@ def print_operands(module: Any, name: str, prefix: Callable[[str], str | None]) 
 
 
 def libdevice_module() -> Any:
-    """The module whose functions `triton.language.extra.libdevice` stands for."""
+    """Return the module behind `triton.language.extra.libdevice`."""
     from triton.language.extra.cuda import libdevice
 
     return libdevice
 
 
 def fp_fusion(requested: bool | None) -> bool:
-    """Whether a*b+c may contract, from the launch option and Triton's environment variables."""
+    """Return whether a*b+c may contract, by launch option and Triton's environment variables."""
     from triton import knobs
 
     if getattr(knobs.language, "force_disable_fp_fusion", False):  # from 3.9
@@ -112,16 +112,16 @@ def fp_fusion(requested: bool | None) -> bool:
 
 
 def load_ttir(path: Path) -> Any:
-    """Parses and verifies a `.ttir` file with Triton's own parser.
+    """Parse and verify a `.ttir` file with Triton's own parser.
+
+    Args:
+        path: A file that `read_foreign_ttir` has checked, because this parser trusts its input.
 
     Returns:
         The module; it keeps its context alive.
 
-    Args:
-        path: of a file that `read_foreign_ttir` has read, for this parser trusts its input.
-
     Raises:
-        UsageError: the file is not TTIR. MLIR prints where and why on stderr itself.
+        UsageError: The file is not TTIR. MLIR itself prints the place and the reason to stderr.
     """
     from triton._C.libtriton import ir
 
@@ -143,28 +143,28 @@ class CompiledSource:
 
     @property
     def kernels(self) -> tuple[Any, ...]:
-        """Those that are compiled; the others compute constants while Triton compiles."""
+        """Return the compiled functions; the others compute constants during compilation."""
         return tuple(function for function in self.functions if hasattr(function, "params"))
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Where these functions were written, without repetition."""
+        """Return the source files of these functions, without repetition."""
         return tuple(dict.fromkeys(str(Path(source_file(f)).absolute()) for f in self.functions))
 
 
 def source_file(function: Any) -> str:
-    """The file of a `JITFunction`'s Python source."""
+    """Return the file of a `JITFunction`'s Python source."""
     return str(function.fn.__code__.co_filename)
 
 
 def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
-    """The kernel for which Triton calls a backend, found in the caller's variables.
+    """Return the kernel for which Triton calls a backend, found in the caller's variables.
 
-    Triton does not say to a backend which kernel it compiles, and leaves the path of its source out
-    of its cache's key.
+    Triton does not pass the kernel to a backend, and leaves the path of its source out of its
+    cache's key.
 
     Args:
-        frame: of the backend's caller: `triton.compiler.compile` has the source in `src`,
+        frame: Frame of the backend's caller: `triton.compiler.compile` has the source in `src`,
             `JITFunction._pack_args` has the function in `self`.
     """
     if frame is None:
@@ -177,21 +177,21 @@ def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
 
 
 def compiled_source(kernel: Any, constants: Mapping[Any, Any]) -> CompiledSource:
-    """A kernel and what it may call, the functions included that are passed as constants.
+    """Return a kernel with the functions it may call, including those passed as constants.
 
     Args:
-        kernel: a `JITFunction`.
-        constants: the values it is compiled for.
+        kernel: The kernel as a `JITFunction`.
+        constants: Values of constant parameters.
     """
     passed = filter(_is_jit_callable, constants.values())
     return CompiledSource(tuple(_reachable([kernel, *passed])))
 
 
 def launched_function(frame: FrameType | None) -> Any:
-    """The `JITFunction` that Triton is about to compile for a launch; None if it is not for one.
+    """Return the `JITFunction` that Triton is about to compile for a launch, or None.
 
     Args:
-        frame: as of `kernel_being_compiled`.
+        frame: The frame described at `kernel_being_compiled`.
     """
     if frame is None or frame.f_code.co_name != "_pack_args":
         return None
@@ -199,20 +199,20 @@ def launched_function(frame: FrameType | None) -> Any:
 
 
 def _is_jit_callable(value: Any) -> bool:
-    # On the class: evaluating a kernel's key already refuses some of what it may hold.
+    # Looked up on the class, since evaluating `cache_key` refuses some kernels.
     return hasattr(type(value), "cache_key") and hasattr(getattr(value, "fn", None), "__code__")
 
 
 def _reachable(roots: Iterable[Any]) -> Iterator[Any]:
-    """`roots` and the jit functions their code names, without Triton's own."""
-    seen: set[int] = set()
-    todo = list(roots)
-    while todo:
-        function = todo.pop(0)
-        if id(function) in seen or owner_of_function(function) == "triton":
+    """Yield `roots` and the jit functions that their code names, without Triton's own."""
+    visited: set[int] = set()
+    pending = list(roots)
+    while pending:
+        function = pending.pop(0)
+        if id(function) in visited or owner_of_function(function) == "triton":
             continue
-        seen.add(id(function))
+        visited.add(id(function))
         yield function
         scope = function.fn.__globals__
         named = (scope.get(name) for name in function.fn.__code__.co_names)
-        todo += filter(_is_jit_callable, named)
+        pending += filter(_is_jit_callable, named)

@@ -1,4 +1,4 @@
-"""What instrumentation of its own the installed Triton has, and what its kernels need."""
+"""The instrumentation modes of the installed Triton, and what their kernels need."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import importlib
 import importlib.util
 from typing import Any
 
-#: The passes that make a mode; those of the address sanitizer are of AMD's backend.
+#: The pass of each mode; those of the address sanitizer belong to AMD's backend.
 _PASSES = {
     "consan": "add_concurrency_sanitizer",
     "gsan": "add_global_sanitizer",
     "fpsan": "add_fp_sanitizer",
 }
-#: Where the attribute of the options is that says whether a mode is on.
+#: For modes without a pass: module, class and attribute of the option that enables them.
 _OPTIONS = {"iisan": ("triton.backends.nvidia.compiler", "CUDAOptions", "enable_iisan")}
 
 
 def instrumentation_modes() -> frozenset[str]:
-    """The modes that `TRITON_INSTRUMENTATION_MODE` and `TRITON_ENABLE_ASAN` choose; imports Triton.
+    """Return the modes for `TRITON_INSTRUMENTATION_MODE` and `TRITON_ENABLE_ASAN`; imports Triton.
 
-    `gsan` needs an allocator besides its pass, which is compiled when it is first used.
+    `gsan` also needs an allocator, which is compiled on first use.
     """
     knobs: Any = importlib.import_module("triton").knobs
     compilation = getattr(knobs, "compilation", None)
@@ -31,8 +31,8 @@ def instrumentation_modes() -> frozenset[str]:
     passes = importlib.import_module("triton._C.libtriton").passes.ttgpuir
     modes |= {mode for mode, name in _PASSES.items() if hasattr(passes, name)}
     for mode, (module, options, attribute) in _OPTIONS.items():
-        found = getattr(importlib.import_module(module), options, None)
-        if hasattr(found, attribute):
+        options_class = getattr(importlib.import_module(module), options, None)
+        if hasattr(options_class, attribute):
             modes.add(mode)
     if "gsan" in modes and importlib.util.find_spec("triton.experimental.gsan") is None:
         modes.remove("gsan")
@@ -40,9 +40,9 @@ def instrumentation_modes() -> frozenset[str]:
 
 
 def allocate_by_torch() -> None:
-    """Gives launches torch's memory where the program has set no allocator.
+    """Let launches allocate memory through torch if the program has set no allocator.
 
-    Kernels that are instrumented need some, which the same kernels may not have needed.
+    Instrumented kernels need such memory even if the original kernels do not.
     """
     import torch
 
@@ -55,7 +55,7 @@ def allocate_by_torch() -> None:
 
 
 def gsan_memory() -> Any:
-    """A context in which torch's CUDA memory is such as `gsan` finds races in."""
+    """Return a context in which torch's CUDA memory is suitable for `gsan` to find races."""
     import torch
 
     pool = importlib.import_module("triton.experimental.gsan").create_mem_pool()

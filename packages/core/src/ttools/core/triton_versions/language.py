@@ -10,14 +10,14 @@ from ttools.core.triton_versions.front_end import Signature
 
 
 def semantic_class() -> Any:
-    """What gives `tl`'s functions their meaning: types, promotion, broadcasting."""
+    """Return the class that implements `tl`: types, promotion, broadcasting."""
     from triton.language.semantic import TritonSemantic
 
     return TritonSemantic
 
 
 def mlir_context() -> Any:
-    """An MLIR context with Triton's dialects."""
+    """Return an MLIR context with Triton's dialects."""
     from triton._C.libtriton import ir
 
     context = ir.context()
@@ -26,18 +26,18 @@ def mlir_context() -> Any:
 
 
 def mlir_builder(context: Any) -> Any:
-    """A builder of MLIR, positioned nowhere."""
+    """Return an MLIR builder without an insertion point."""
     from triton._C.libtriton import ir
 
     return ir.builder(context)
 
 
 def begin_function(builder: Any, name: str, parameters: list[Any]) -> tuple[Any, Any]:
-    """A module with one function without results, and that function, its body open.
+    """Return a module with one function without results, and that function with an open body.
 
     Args:
-        builder: a new one.
-        parameters: their MLIR types.
+        builder: A new builder.
+        parameters: MLIR types of the parameters.
     """
     module = builder.create_module()
     type_ = builder.get_function_ty(parameters, [])
@@ -48,17 +48,17 @@ def begin_function(builder: Any, name: str, parameters: list[Any]) -> tuple[Any,
 
 
 def language_type(name: Signature) -> Any:
-    """`tl`'s type for a type in a kernel's signature."""
+    """Return `tl`'s type for a type in a kernel's signature."""
     from triton import language
 
     return language.str_to_ty(name, None)
 
 
 def combine_function(region_builder: Any) -> Any:
-    """The jit function that a reduction, scan or map was given.
+    """Return the jit function passed to a reduction, scan or map.
 
     Args:
-        region_builder: the closure by which `triton.language.core` writes it into MLIR.
+        region_builder: The closure with which `triton.language.core` writes the function to MLIR.
     """
     cells = dict(
         zip(region_builder.__code__.co_freevars, region_builder.__closure__ or (), strict=True)
@@ -70,14 +70,14 @@ def combine_function(region_builder: Any) -> Any:
 
 
 def argument_type(argument: Any) -> str:
-    """Triton's type of a kernel argument, as in a signature."""
+    """Return Triton's type of a kernel argument, as in a signature."""
     from triton.runtime.jit import mangle_type
 
     return str(mangle_type(argument))
 
 
 def static_assertion_failure(location: SourceLocation | None, message: str) -> Exception:
-    """What Triton raises where a `static_assert` fails, and its autotuner survives."""
+    """Return the exception that Triton raises for a failed `static_assert`."""
     from triton.compiler.errors import CompileTimeAssertionFailure
 
     text = "static_assert failed" + (f": {message}" if message else "")
@@ -85,17 +85,17 @@ def static_assertion_failure(location: SourceLocation | None, message: str) -> E
 
 
 def is_type_mismatch(error: Exception) -> bool:
-    """Whether Triton's semantic layer says that operands do not go together."""
+    """Return whether Triton's semantic layer reports incompatible operands."""
     from triton.language.semantic import IncompatibleTypeErrorImpl
 
     return isinstance(error, IncompatibleTypeErrorImpl)
 
 
 def compilation_error(location: SourceLocation | None, cause: Exception) -> Exception:
-    """Triton's error for a mistake in a kernel's source.
+    """Return Triton's error for a mistake in a kernel's source.
 
     Args:
-        cause: what Triton's own library raised.
+        cause: The exception that Triton's own library raised.
     """
     from triton.compiler.errors import CompilationError
 
@@ -107,7 +107,7 @@ def compilation_error(location: SourceLocation | None, cause: Exception) -> Exce
 
 def _located(kind: Any, location: SourceLocation | None, text: str) -> Exception:
     error: Any = kind(None, None, text)
-    # Made without a syntax tree it would say that there is no source.
+    # Without a syntax tree, the default message would say that the source is missing.
     lines = [f"{location}: {text}", excerpt(location)] if location is not None else [text]
     error.message = "\n".join(filter(None, lines))
     return error  # type: ignore[no-any-return]

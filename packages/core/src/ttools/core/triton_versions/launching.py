@@ -1,4 +1,4 @@
-"""What a launch passes on: descriptors, metadata, the active driver."""
+"""Parts of a launch: descriptors, metadata, the active driver."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from ttools.core.triton_versions.version import triton_version
 
 
 def is_descriptor(type_name: object) -> bool:
-    """Whether a type in a signature is that of a host-side tensor descriptor."""
+    """Return whether a type in a signature is that of a host-side tensor descriptor."""
     return isinstance(type_name, str) and type_name.startswith("tensordesc")
 
 
 def descriptor_types(type_name: str) -> list[str]:
-    """The Triton types of the parameters that a host-side tensor descriptor becomes.
+    """Return the Triton types of the parameters that a host-side tensor descriptor expands to.
 
-    Base, shape, strides, flags, then shape and strides once more for the kernel's own use. The
-    flags are the padding and, from 3.7, the rounding to TF32.
+    They are base, shape, strides, flags, then shape and strides again for the kernel's own use. The
+    flags are the padding and, from Triton 3.7, the rounding to TF32.
     """
     match = re.match(r"tensordesc\w*<([^[>]*)\[([^\]]*)\]", type_name)
     if match is None:
         raise TtoolsError(f"Triton passes a tensor descriptor of unknown form: {type_name}")
-    given_rank = re.search(r",input_rank=(\d+)", type_name)
-    rank = int(given_rank[1]) if given_rank else match[2].count(",") + 1
+    explicit_rank = re.search(r",input_rank=(\d+)", type_name)
+    rank = int(explicit_rank[1]) if explicit_rank else match[2].count(",") + 1
     flags = ["i1"] * (1 if triton_version() < (3, 7) else 2)
     return ["*" + match[1], *["i64"] * (2 * rank), *flags, *["i32"] * rank, *["i64"] * rank]
 
 
 def descriptor_block(type_name: str) -> tuple[int, ...]:
-    """The shape of a block of a host-side tensor descriptor; empty if its type does not say."""
+    """Return the block shape of a host-side tensor descriptor; empty if its type lacks it."""
     match = re.match(r"tensordesc\w*<[^[>]*\[([\d, ]+)\]", type_name)
     return tuple(map(int, match[1].split(","))) if match else ()
 
 
 def descriptor_values(descriptor: Any) -> list[Any]:
-    """The arguments that a host-side tensor descriptor becomes, as `descriptor_types` lists."""
+    """Return the arguments that a tensor descriptor expands to, see `descriptor_types`."""
     flags = [descriptor.padding == "nan"]
     if triton_version() >= (3, 7):
         flags.append(bool(getattr(descriptor, "round_f32_to_tf32", False)))
@@ -46,14 +46,14 @@ def descriptor_values(descriptor: Any) -> list[Any]:
 
 
 def driver_config() -> Any:
-    """What holds Triton's active driver and takes another (`set_active`)."""
+    """Return the object that holds Triton's active driver and can replace it (`set_active`)."""
     from triton.runtime import driver
 
     return driver
 
 
 def active_driver() -> Any:
-    """Triton's active driver; None if there is none (no GPU, and ours switched off)."""
+    """Return Triton's active driver; None if there is none (no GPU, and ours switched off)."""
     try:
         return driver_config().active
     except RuntimeError:
@@ -61,7 +61,7 @@ def active_driver() -> Any:
 
 
 def launch_metadata(values: dict[str, Any]) -> Any:
-    """What a launch hook is given: values that it asks for with `get()`."""
+    """Return the argument of launch hooks, which read its values with `get()`."""
     from triton.compiler.compiler import LazyDict
 
     return LazyDict(values)

@@ -1,4 +1,4 @@
-"""Kernels made again in another process."""
+"""Reconstruction of kernels in another process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ttools.core.triton_versions.functions import (
 
 
 def plain_autotuner(tuner: Any, configs: Sequence[Any]) -> Any:
-    """An autotuner like another, over other configurations, which prunes none of them."""
+    """Return a copy of an autotuner with other configurations and without pruning."""
     return _autotuned_again(*_autotuner_parts(tuner, configs))
 
 
@@ -32,7 +32,7 @@ def _autotuner_parts(tuner: Any, configs: Sequence[Any]) -> tuple[Any, ...]:
     return (tuner.fn, list(configs), *map(list, names), hooks)
 
 
-#: How a jit function keeps what `triton.jit` was given.
+#: Attributes of a jit function by argument of `triton.jit`.
 _JIT_OPTIONS = {
     "version": "version",
     "do_not_specialize": "do_not_specialize",
@@ -45,19 +45,19 @@ _JIT_OPTIONS = {
 
 
 def rebuilds(value: Any) -> bool:
-    """Return whether `rebuilding` knows how to make the object again."""
+    """Return whether `rebuilding` supports an object."""
     constexpr_functions = (constexpr_function_class(), bound_constexpr_function_class())
     return is_triton_kernel(value) or isinstance(value, constexpr_functions)
 
 
 def rebuilding(kernel: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return a function and arguments that make a kernel again, each of which pickle can write.
+    """Return a picklable function and picklable arguments that make a kernel again.
 
     Args:
         kernel: A jit function, one under autotune or heuristics, or a constexpr function.
 
     Raises:
-        UsageError: it is of a class that is not Triton's own.
+        UsageError: The class of the kernel is not one of Triton's own.
     """
     if isinstance(kernel, autotuner_class()):
         return _autotuned_again, _autotuner_parts(kernel, kernel.configs)
@@ -69,7 +69,7 @@ def rebuilding(kernel: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return type(kernel), (kernel.fn,)
     if type(kernel) is not jit_function_class():
         raise UsageError(f"`{kernel_name(kernel)}` is a {type(kernel).__name__}")
-    options = {name: getattr(kernel, kept, None) for name, kept in _JIT_OPTIONS.items()}
+    options = {name: getattr(kernel, attribute, None) for name, attribute in _JIT_OPTIONS.items()}
     return _jit_again, (kernel.fn, options)
 
 
@@ -81,8 +81,8 @@ def _autotuned_again(
     restore_value: list[str],
     hooks: dict[str, Any],
 ) -> Any:
-    own = (function, function.arg_names, configs, keys, reset_to_zero, restore_value)
-    return autotuner_class()(*own, **hooks)
+    arguments = (function, function.arg_names, configs, keys, reset_to_zero, restore_value)
+    return autotuner_class()(*arguments, **hooks)
 
 
 def _heuristics_again(function: Any, values: dict[str, Any]) -> Any:

@@ -1,8 +1,8 @@
-"""Keys of Triton's cache that tell apart the files which hold the same kernel.
+"""Cache keys that distinguish files with the same kernel.
 
-Triton's key of a source has its text and first line, but no path, while what is cached has
-locations: whoever compiles the same text in another file (a copy, a worktree, a second environment)
-would get those of the first. Must not know what is compiled for which target.
+Triton's key of a source contains its text and first line but no path, while cached results contain
+locations. If the same text is compiled in another file (a copy, a worktree, a second environment),
+it would get the locations of the first file.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ttools.core.triton_versions.front_end import compiled_source
 def kernel_ast_source(
     function: Any, signature: Mapping[str, Any], constants: Mapping[Any, Any], hints: Any
 ) -> Any:
-    """What `triton.compile` takes of a Python kernel; what is cached of it is of its own files."""
+    """Return the argument of `triton.compile` for a Python kernel, cached by file."""
     return _located_class()(function, dict(signature), dict(constants), dict(hints))
 
 
 def keep_files_apart(patches: Patches) -> None:
-    """Has everything that Triton compiles of Python kernels cached by file too.
+    """Make Triton cache all Python kernels by file too.
 
     Args:
-        patches: undo it.
+        patches: Undoes the replacement.
     """
     from triton.compiler import ASTSource
 

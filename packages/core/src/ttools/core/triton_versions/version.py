@@ -1,4 +1,4 @@
-"""Which Triton is installed."""
+"""The version of the installed Triton."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1)
 def triton_version() -> tuple[int, int]:
-    """Major and minor version of the installed Triton."""
+    """Return major and minor version of the installed Triton."""
     import triton
 
     major, minor = str(triton.__version__).split(".")[:2]
@@ -16,7 +16,7 @@ def triton_version() -> tuple[int, int]:
 
 
 def installed_triton() -> str:
-    """The version of the installed Triton, as it writes it."""
+    """Return the version of the installed Triton as Triton writes it."""
     import triton
 
     return str(triton.__version__)

@@ -128,7 +128,7 @@ def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
 
 def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int) -> AccessQuality:
     """Counts the sectors of an access, given how wide a thread's accesses are."""
-    held = layout.held
+    held = layout.elements
     atomic = trace.kind == "atomic"  # made one by one
     group = (1,) * len(trace.shape) if atomic else widest_group(trace, held.registers)
     adjacent, regular = _steps(trace)

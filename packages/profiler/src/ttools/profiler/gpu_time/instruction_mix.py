@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ttools.core.compilation.machine_code import Line, MachineCode
-from ttools.core.compilation.shared_banks import bank_turns, least_turns
+from ttools.core.compilation.shared_banks import least_wavefronts, shared_wavefronts
 from ttools.profiler.counting.counts import WorkCounts
 from ttools.profiler.gpu_time.loop_turns import loop_turns
 from ttools.profiler.gpu_time.units import unit_of
@@ -72,7 +72,7 @@ def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
         turns: of each of its loops, see `loop_turns`.
     """
     units: Counter[str] = Counter()
-    shared, banks = 0.0, bank_turns(code)
+    shared, banks = 0.0, shared_wavefronts(code)
     conflicts: dict[Line | None, float] = {}
     for number, times in (*enumerate(turns), (None, 1.0)):
         for at, instruction in code.body(number):
@@ -81,7 +81,7 @@ def executed_of(code: MachineCode, turns: Sequence[float]) -> Executed:
             units[unit_of(instruction)] += times  # type: ignore[assignment]
             if at in banks:
                 shared += times * banks[at]
-                if (more := banks[at] - least_turns(instruction)) > 0:
+                if (more := banks[at] - least_wavefronts(instruction)) > 0:
                     line = instruction.line
                     conflicts[line] = conflicts.get(line, 0.0) + times * more
     return Executed(units=units, shared=shared, conflicts=conflicts)

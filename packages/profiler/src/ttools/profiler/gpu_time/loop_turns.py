@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from ttools.core.compilation.machine_code import Line, MachineCode, constant_turns
+from ttools.core.compilation.machine_code import Line, MachineCode, constant_trip_count
 from ttools.profiler.counting.counts import LineCounts, WorkCounts
 
 _WARP = 32
@@ -34,7 +34,7 @@ def loop_turns(code: MachineCode, counts: WorkCounts, warps: int) -> list[float]
     for number in reversed(range(len(code.loops))):
         loop = code.loops[number]
         outer = 1.0 if loop.parent is None else turns[loop.parent]
-        constant = constant_turns(code, loop)
+        constant = constant_trip_count(code, loop)
         if constant:
             turns[number] = constant * outer
             continue

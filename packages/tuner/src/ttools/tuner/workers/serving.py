@@ -149,7 +149,7 @@ def wake_gpu() -> None:
         some = torch.ones(1024, device="cuda")
         torch.equal(some, some.clone())
         some.double().square().mean().isnan().item()
-        triton_versions.know_compiler()
+        triton_versions.load_compiler()
 
 
 def serve_bench(channel: Channel, make_bench: Callable[[], Bench], configs: Sequence[Any]) -> None:

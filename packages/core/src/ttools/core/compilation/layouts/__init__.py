@@ -1,1 +1,1 @@
-"""Layouts of TTGIR: which thread holds which element of a tile, where shared memory has it."""
+"""Layouts of TTGIR: which thread holds which element, and where it lies in shared memory."""

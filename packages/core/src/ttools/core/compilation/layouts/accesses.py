@@ -1,8 +1,4 @@
-"""Which thread makes which part of an access to global memory, as TTGIR has it.
-
-Owns finding accesses and the layouts of their tiles, slices of other layouts included. Must not
-know addresses.
-"""
+"""The layouts of accesses to global memory in TTGIR: which thread makes which part."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from ttools.core.compilation.layouts.ttgir import Holder, Layout, holder, layout
 from ttools.core.compilation.stages import Compilation
 from ttools.core.location import SourceLocation
 
-#: An operation that accesses global memory; the name of the group is the kind of access.
+#: An operation that accesses global memory; the group's name is the kind of access.
 _ACCESS = re.compile(
     r"""(?:=\ |^\s*)(?:
         (?P<load>tt\.load|tt\.atomic_load|tt\.atomic_poll
@@ -28,7 +24,7 @@ _ACCESS = re.compile(
 )
 _TILE = re.compile(r"tensor<((?:\d+x)+)(?:!tt\.ptr<[^<>]*>|[^,<>]+), (#.*)")
 _SLICE = re.compile(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>")
-#: Tiles of more elements take too long to be laid out one by one.
+#: Larger tiles are skipped, because elements are laid out one by one.
 _MOST_ELEMENTS = 1 << 15
 
 
@@ -37,49 +33,50 @@ class AccessLayout:
     """The tile of an access.
 
     Attributes:
-        kind: `load`, `store`, `atomic`.
-        shape: of the tile.
-        layout: as TTGIR writes it.
-        nested: whether it is inside a loop or a branch.
+        kind: `load`, `store` or `atomic`.
+        shape: Extents of the tile.
+        layout: The layout's text in TTGIR.
+        elements: Elements of the tile by thread.
+        nested: True inside a loop or a branch.
     """
 
     kind: str
     location: SourceLocation | None
     shape: tuple[int, ...]
     layout: str
-    held: Holder
+    elements: Holder
     nested: bool
 
 
-#: Operations of the kernel itself are indented so far.
+#: Indentation of operations at the top level of the kernel.
 _INDENT = " " * 4
 
 
 def access_layouts(compilation: Compilation) -> list[AccessLayout]:
-    """The accesses to tiles whose layouts are known, each location and layout once."""
+    """Return accesses to tiles with known layouts, once per location and layout."""
     ttgir = compilation.texts["ttgir"]
     named = {layout.name: layout for layout in layouts_of(ttgir)}
-    found: dict[tuple[object, ...], AccessLayout] = {}
+    layouts: dict[tuple[object, ...], AccessLayout] = {}
     for line in annotate("ttgir", ttgir):
         access, tile = _ACCESS.search(line.text), _TILE.search(line.text)
         if not access or not tile:
             continue
         shape = tuple(int(n) for n in tile[1].split("x") if n)
         text = _balanced(tile[2])
-        # What a loop pipelines is copied before it too.
+        # Software pipelining copies accesses of a loop in front of it.
         nested = line.text.startswith(_INDENT + " ")
         kind = str(access.lastgroup)
         key = (kind, line.location, shape, text)
-        if key in found and nested:
-            found[key] = replace(found[key], nested=True)
-        held = None if key in found else _held(text, named, shape, compilation.target.threads)
-        if held is not None:
-            found[key] = AccessLayout(kind, line.location, shape, text, held, nested)
-    return list(found.values())
+        if key in layouts and nested:
+            layouts[key] = replace(layouts[key], nested=True)
+        elements = None if key in layouts else _held(text, named, shape, compilation.target.threads)
+        if elements is not None:
+            layouts[key] = AccessLayout(kind, line.location, shape, text, elements, nested)
+    return list(layouts.values())
 
 
 def _balanced(text: str) -> str:
-    """The layout at the beginning of a text: up to the bracket that closes the tensor's type."""
+    """Return the layout at the start of a text, up to the bracket that closes the tensor's type."""
     depth = 0
     for index, letter in enumerate(text):
         depth += {"<": 1, ">": -1}.get(letter, 0)

@@ -1,7 +1,7 @@
-"""Layouts that matrix instructions demand: of accumulators, and of the operands of products.
+"""Layouts of matrix instructions: accumulators, and operands of dot products.
 
-Sources: the fragments of mma.sync and wgmma in the PTX ISA, of MFMA and WMMA in AMD's ISA guides;
-what Triton makes of them is the oracle of the tests. Must not know how they are shown.
+The sources are the fragments of mma.sync and wgmma in the PTX ISA, and of MFMA and WMMA in AMD's
+ISA guides. The tests compare them with Triton's own conversion of layouts.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from math import prod
 
 from ttools.core.compilation.layouts.terms import Coordinates, Holder, Layout, delinearised
 
-#: Where a part of an instruction's tile lies: from register and lane to row and column.
+#: Maps register and lane to row and column in an instruction's tile.
 Part = Callable[[int, int], tuple[int, int]]
 
 
 def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Accumulators of mma.sync and wgmma: parts of 16 rows and 8 columns, pairs in a thread."""
+    """Return accumulators of mma.sync and wgmma: 16 rows by 8 columns, in pairs per thread."""
     version = re.search(r"versionMajor = (\d)", layout.text)
     warps, instruction = layout.numbers("warpsPerCTA"), layout.numbers("instrShape")
     if not version or version[1] not in "23" or len(shape) != 2 or len(warps) != 2:
@@ -30,7 +30,7 @@ def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder |
     def at(register: int, lane: int, warp: int) -> Coordinates:
         repeat, within = divmod(register, inner)
         again = delinearised(repeat, repeats, (1, 0))
-        # Warps of wgmma are counted along rows first, as its groups of four demand.
+        # wgmma runs in groups of four warps, which are counted along rows first.
         where = delinearised(warp, warps, (0, 1) if version[1] == "3" else (1, 0))
         block, index = divmod(within, 4)
         row = again[0] * tile[0] + where[0] * 16 + lane // 4 + 8 * (index // 2)
@@ -44,7 +44,7 @@ def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder |
 
 
 def amd_mfma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Accumulators of MFMA: four rows of a column in a thread, then the next group of four."""
+    """Return accumulators of MFMA: groups of four rows of a column per thread."""
     instruction, warps = layout.numbers("instrShape"), layout.numbers("warpsPerCTA")
     rows, columns = instruction[:2]
     if rows != columns or rows not in (16, 32) or len(shape) != 2 or "tilesPerWarp" in layout.text:
@@ -57,12 +57,12 @@ def amd_mfma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | N
 
     return _tiled(
         shape, (rows, columns), warps, threads, rows * columns // threads,
-        _turned(part) if layout.flag("isTransposed") else part,
+        _transposed(part) if layout.flag("isTransposed") else part,
     )  # fmt: skip
 
 
 def amd_wmma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Accumulators of WMMA: 16x16, eight of a column in a thread."""
+    """Return accumulators of WMMA: 16x16, with eight elements of a column per thread."""
     warps = _wmma_warps(layout)
     if warps is None or len(shape) != 2:
         return None
@@ -72,28 +72,28 @@ def amd_wmma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | N
         row = 2 * register + lane // 16 if alternates else register + 8 * (lane // 16)
         return row, lane % 16
 
-    turned = layout.flag("isTranspose") or layout.flag("isTransposed")
-    return _tiled(shape, (16, 16), warps, threads, 8, _turned(part) if turned else part)
+    transposed = layout.flag("isTranspose") or layout.flag("isTransposed")
+    return _tiled(shape, (16, 16), warps, threads, 8, _transposed(part) if transposed else part)
 
 
 def _wmma_warps(layout: Layout) -> list[int] | None:
-    """Warps along each axis; None where they do not simply tile, or registers repeat tiles."""
+    """Return warps along each axis; None if they do not simply tile or registers repeat tiles."""
     warps = layout.numbers("warpsPerCTA")
     if warps or "ctaLayout" not in layout.text:
         return warps or None
     if "register" in layout.text:
         return None
-    found = [1, 1]
-    # From 3.7 on as bases: columns first, each twice the one before.
+    counts = [1, 1]
+    # Triton 3.7 and later write bases: columns first, each twice the one before.
     for row, column in layout.bases("warp"):
         axis = 0 if row else 1
-        if (row, column)[axis] != found[axis] or (axis == 1 and found[0] > 1) or (row and column):
+        if (row, column)[axis] != counts[axis] or (axis == 1 and counts[0] > 1) or (row and column):
             return None
-        found[axis] *= 2
-    return found
+        counts[axis] *= 2
+    return counts
 
 
-def _turned(part: Part) -> Part:
+def _transposed(part: Part) -> Part:
     return lambda register, lane: part(register, lane)[::-1]
 
 
@@ -106,10 +106,10 @@ def _tiled(
     part: Part,
     replicated: int | None = None,
 ) -> Holder:
-    """Instructions' tiles, repeated over warps and then over a tile, columns first.
+    """Return an instruction's tile repeated over warps and then over the tensor, columns first.
 
     Args:
-        replicated: the axis along which warps hold the same.
+        replicated: The axis along which warps hold the same elements.
     """
     across = [1 if axis == replicated else n for axis, n in enumerate(warps)]
     tile = [n * w for n, w in zip(size, across, strict=True)]
@@ -127,11 +127,11 @@ def _tiled(
     return Holder(tuple(shape), registers * prod(repeats), threads, prod(warps), at)
 
 
-# ---- operands
+# ---- operands of dot products
 
 
 def dot_operand(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """An operand of `tl.dot`: a row of the first and a column of the second meet in a thread."""
+    """Return an operand of `tl.dot`, in the form that the matrix instruction expects."""
     parent = layout.parent
     make = _OPERANDS.get(parent.kind) if parent else None
     if parent is None or make is None or len(shape) != 2:
@@ -140,7 +140,7 @@ def dot_operand(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder 
 
 
 def _of_mma(layout: Layout, parent: Layout, shape: tuple[int, ...], threads: int) -> Holder | None:
-    """Operands of mma.sync: each lane has `kWidth` neighbours of four parts of the inner axis."""
+    """Return operands of mma.sync, whose lanes hold `kWidth` neighbours of the inner axis."""
     first, width = layout.number("opIdx", 0) == 0, layout.number("kWidth", 0)
     warps = parent.numbers("warpsPerCTA")
     if parent.number("versionMajor", 0) != 2 or not width or len(warps) != 2:
@@ -192,11 +192,11 @@ def _operand(
     part: Part,
     first: bool,
 ) -> Holder:
-    """An operand by its outer and inner axis; warps along the inner one hold the same."""
+    """Return an operand by its outer and inner axis; warps along the inner one hold the same."""
     if first:
         return _tiled(shape, size, warps, threads, registers, part, replicated=1)
-    turned = _turned(part)
-    return _tiled(shape, size[::-1], warps, threads, registers, turned, replicated=0)
+    transposed = _transposed(part)
+    return _tiled(shape, size[::-1], warps, threads, registers, transposed, replicated=0)
 
 
 _OPERANDS: dict[str, Callable[[Layout, Layout, tuple[int, ...], int], Holder | None]] = {

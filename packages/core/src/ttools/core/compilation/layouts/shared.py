@@ -1,7 +1,4 @@
-"""Layouts of shared memory: at which element of it each element of a tile lies.
-
-Must not know layouts of registers, nor how one is shown beyond its sentences.
-"""
+"""Layouts of shared memory: the offset of each element of a tile."""
 
 from __future__ import annotations
 
@@ -16,23 +13,23 @@ _ROWS, _GROUPS = (0, 1, 2, 8), 4
 
 
 def offset(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
-    """From an element of a tile to its offset in shared memory, in elements; None if unknown."""
+    """Return the map from a tile's element to its offset in elements; None if it is unknown."""
     make = _OFFSETS.get(layout.kind)
     return make(layout, shape) if make and len(shape) == 2 else None
 
 
 def explain(layout: Layout, shape: tuple[int, ...]) -> Iterator[str]:
-    """Where the first elements of some rows of a tile lie; nothing for what is not known."""
+    """Yield sentences about the offsets of some rows; none if the layout is unknown."""
     offset_of = offset(layout, shape)
     if offset_of is None:
         return
-    yield f"of a tile of {shape[0]}x{shape[1]}, elements lie in shared memory so:"
+    yield f"of a tile of {shape[0]}x{shape[1]}, elements lie in shared memory as follows:"
     for row in (n for n in _ROWS if n < shape[0]):
         yield f"row {row}: {_runs_text(offset_of, row, shape[1])}"
 
 
 def _runs_text(offset_of: Offset, row: int, columns: int) -> str:
-    """`0:8 at 72, 8:16 at 64`: runs of columns with the offset of their first element."""
+    """Format runs of columns with the offset of their first element: `0:8 at 72, 8:16 at 64`."""
     runs: list[tuple[int, int]] = []
     for column in range(columns):
         here = offset_of((row, column))
@@ -46,7 +43,7 @@ def _runs_text(offset_of: Offset, row: int, columns: int) -> str:
 
 
 def _rotated(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
-    """Groups of `vec` elements, whose order is exclusive-ored with the row."""
+    """Return the layout with groups of `vec` elements whose index is XORed with the row."""
     vec, phases, many = (layout.number(n, 0) for n in ("vec", "perPhase", "maxPhase"))
     order = layout.numbers("order")
     if not (vec and phases and many) or len(order) != 2:
@@ -61,7 +58,7 @@ def _rotated(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
 
 
 def _for_wgmma(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
-    """Rows of at most the swizzle's bytes, whose 16-byte groups are exclusive-ored with the row."""
+    """Return the layout of wgmma: 16-byte groups within rows of the swizzle width, XORed by row."""
     width, bits = layout.number("swizzlingByteWidth", 0), layout.number("elementBitWidth", 0)
     if width not in (32, 64, 128) or bits not in (8, 16, 32) or layout.flag("fp4Padded"):
         return None
@@ -80,7 +77,7 @@ def _for_wgmma(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
 
 
 def _padded(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
-    """Row after row, with gaps after every so many elements."""
+    """Return the row-major layout with gaps at regular intervals."""
     gaps = [(int(n), int(gap)) for n, gap in re.findall(r"(\d+):\+(\d+)", layout.text)]
     order = layout.numbers("order")
     if not gaps or len(order) != 2 or prod(shape) == 0:

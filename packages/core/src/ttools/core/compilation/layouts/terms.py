@@ -1,7 +1,4 @@
-"""What a layout of TTGIR is, and who holds what by it: the terms in which layouts are evaluated.
-
-Must not know any kind of layout.
-"""
+"""Data types for layouts of TTGIR, and for the distribution of elements over threads."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ class Layout:
     """A layout that TTGIR names.
 
     Attributes:
-        name: `#blocked1`.
+        name: Name in TTGIR, such as `#blocked1`.
         kind: `blocked`, `slice`, `nvidia_mma`, `linear`, ….
-        text: its parameters as written.
-        parent: the layout of the product whose operand has this one (`dot_op`).
+        text: Parameters as written in TTGIR.
+        parent: For an operand of a dot product (`dot_op`), the layout of the product.
     """
 
     name: str
@@ -30,23 +27,23 @@ class Layout:
     parent: Layout | None = None
 
     def numbers(self, field: str) -> list[int]:
-        """A list of numbers among the parameters; empty if there is none."""
-        found = re.search(rf"\b{field} = \[([\d, ]*)\]", self.text)
-        return [int(n) for n in found[1].split(",")] if found and found[1].strip() else []
+        """Return a list of numbers among the parameters; empty if there is none."""
+        match = re.search(rf"\b{field} = \[([\d, ]*)\]", self.text)
+        return [int(n) for n in match[1].split(",")] if match and match[1].strip() else []
 
     def number(self, field: str, default: int) -> int:
-        """A number among the parameters."""
-        found = re.search(rf"\b{field} = (\d+)", self.text)
-        return int(found[1]) if found else default
+        """Return a number among the parameters, or the default."""
+        match = re.search(rf"\b{field} = (\d+)", self.text)
+        return int(match[1]) if match else default
 
     def flag(self, field: str) -> bool:
-        """Whether a truth value among the parameters is true."""
+        """Return whether a Boolean parameter is true."""
         return bool(re.search(rf"\b{field} = true", self.text))
 
     def bases(self, field: str) -> list[Coordinates]:
-        """The basis vectors of one input of a linear layout."""
-        found = re.search(rf"\b{field} = \[((?:\[[-\d, ]*\],? ?)*)\]", self.text)
-        rows = re.findall(r"\[([-\d, ]*)\]", found[1]) if found else []
+        """Return the basis vectors of one input of a linear layout."""
+        match = re.search(rf"\b{field} = \[((?:\[[-\d, ]*\],? ?)*)\]", self.text)
+        rows = re.findall(r"\[([-\d, ]*)\]", match[1]) if match else []
         return [tuple(int(n) for n in row.split(",")) for row in rows]
 
 
@@ -55,11 +52,11 @@ class Holder:
     """The elements of a tile by register, lane and warp.
 
     Attributes:
-        shape: of the tile.
-        registers: of a thread; elements that it holds, copies included.
-        lanes: of a warp.
-        warps: of a block.
-        at: the coordinates of the element in a register of a lane of a warp.
+        shape: Extents of the tile.
+        registers: Elements per thread, including replicated ones.
+        lanes: Number of lanes per warp.
+        warps: Number of warps per block.
+        at: Maps register, lane and warp to the coordinates of an element.
     """
 
     shape: tuple[int, ...]
@@ -69,12 +66,12 @@ class Holder:
     at: Callable[[int, int, int], Coordinates]
 
     def elements(self, thread: int) -> list[Coordinates]:
-        """What a thread of the block holds, by register."""
+        """Return the elements that a thread of the block holds, by register."""
         warp, lane = divmod(thread, self.lanes)
         return [self.at(register, lane, warp) for register in range(self.registers)]
 
     def threads_of(self, element: Coordinates) -> list[int]:
-        """The threads that hold an element; several where it is replicated."""
+        """Return the threads that hold an element; several if it is replicated."""
         return [
             warp * self.lanes + lane
             for warp, lane in product(range(self.warps), range(self.lanes))
@@ -82,7 +79,7 @@ class Holder:
         ]
 
     def contiguous(self) -> tuple[int, int]:
-        """The axis along which a thread's elements lie side by side, and how many do."""
+        """Return the axis with the longest run of neighbours in a thread, and its length."""
         elements = self.elements(0)
         best = (len(self.shape) - 1, 1)
         for axis in range(len(self.shape)):
@@ -94,13 +91,13 @@ class Holder:
 
 
 def moved(element: Coordinates, axis: int, by: int) -> Coordinates:
-    """The coordinates some steps along an axis."""
+    """Return coordinates moved along an axis."""
     return tuple(n + by * (d == axis) for d, n in enumerate(element))
 
 
 def delinearised(index: int, extents: Sequence[int], order: Sequence[int]) -> Coordinates:
-    """Coordinates of an index that counts along `order[0]` first."""
-    found = [0] * len(extents)
+    """Return the coordinates of an index that counts along `order[0]` first."""
+    coordinates = [0] * len(extents)
     for axis in order:
-        index, found[axis] = divmod(index, extents[axis])
-    return tuple(found)
+        index, coordinates[axis] = divmod(index, extents[axis])
+    return tuple(coordinates)

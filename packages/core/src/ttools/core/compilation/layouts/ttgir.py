@@ -1,7 +1,7 @@
-"""TTGIR layouts in words and numbers: which thread of a block holds which element of a tile.
+"""Reads the layouts of a TTGIR module, evaluates and explains them.
 
-A layout is evaluated as in Triton's own documentation of its attributes: every distributed layout
-is a map from (register, lane, warp) to coordinates. Must not know how it is shown.
+Every distributed layout is a map from (register, lane, warp) to coordinates, evaluated as in
+Triton's documentation of its layout attributes.
 """
 
 from __future__ import annotations
@@ -25,40 +25,42 @@ __all__ = ["Holder", "Layout", "explain", "holder", "layouts_of", "shapes_of"]
 
 
 def layouts_of(ttgir: str) -> list[Layout]:
-    """The layouts that a module names, in its order; shared and distributed ones."""
-    found = re.findall(r"^(#\w+) = #(?:ttg|ttng|amdg)\.(\w+)(?:<(.*)>)?$", ttgir, re.MULTILINE)
+    """Return the shared and distributed layouts that a module names, in order."""
+    definitions = re.findall(
+        r"^(#\w+) = #(?:ttg|ttng|amdg)\.(\w+)(?:<(.*)>)?$", ttgir, re.MULTILINE
+    )
     named = {
         name: Layout(name, kind, text[1:-1] if text.startswith("{") else text)
-        for name, kind, text in found
+        for name, kind, text in definitions
     }
     operands = dict.fromkeys(re.findall(r"#ttg\.dot_op<\{[^{}]*\}>", ttgir))
     return [*named.values(), *(_operand(text, named) for text in operands)]
 
 
 def _operand(text: str, named: Mapping[str, Layout]) -> Layout:
-    """The layout of an operand, which has no name of its own."""
+    """Return the layout of an operand, which has no name of its own."""
     parent = re.search(r"parent = (#\w+)", text)
     inner = text.partition("{")[2].rpartition("}")[0]
     return Layout(text, "dot_op", inner, named.get(parent[1]) if parent else None)
 
 
 def shapes_of(ttgir: str, layout: Layout) -> list[tuple[int, ...]]:
-    """Shapes of the tensors that have a layout, the largest first."""
+    """Return the shapes of the tensors with a layout, the largest first."""
     name = re.escape(layout.name)
     uses = re.findall(rf"tensor<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}>", ttgir)
     shapes = {tuple(int(n) for n in shape.split("x")) for shape in uses}
-    # Of shared memory the last two axes are a tile; those before count buffers.
-    kept = re.findall(rf"memdesc<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}, #", ttgir)
-    shapes |= {tuple(int(n) for n in shape.split("x"))[-2:] for shape in kept}
+    # In shared memory, the last two axes are the tile; those before count buffers.
+    shared_shapes = re.findall(rf"memdesc<([\dx]+)x[^,<>]+(?:<[^<>]*>)?, {name}, #", ttgir)
+    shapes |= {tuple(int(n) for n in shape.split("x"))[-2:] for shape in shared_shapes}
     return sorted(shapes, key=prod, reverse=True)
 
 
 def holder(layout: Layout, shape: Sequence[int], threads: int) -> Holder | None:
-    """Who holds what of a tile; None where the layout is not one of those known here.
+    """Return the distribution of a tile's elements over threads; None for unknown layouts.
 
     Args:
-        shape: of the tile, as many axes as the layout has.
-        threads: of a warp.
+        shape: Extents of the tile, one per axis of the layout.
+        threads: Number of threads per warp.
     """
     make = _HOLDERS.get(layout.kind)
     return make(layout, tuple(shape), threads) if make else None
@@ -97,12 +99,12 @@ def _linear(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder:
     registers, lanes, warps = (layout.bases(n) for n in ("register", "lane", "warp"))
 
     def at(register: int, lane: int, warp: int) -> Coordinates:
-        found = [0] * len(shape)
+        coordinates = [0] * len(shape)
         for bases, index in ((registers, register), (lanes, lane), (warps, warp)):
             for bit, basis in enumerate(bases):
                 if index >> bit & 1:
-                    found = [n ^ b for n, b in zip(found, basis, strict=True)]
-        return tuple(found)
+                    coordinates = [n ^ b for n, b in zip(coordinates, basis, strict=True)]
+        return tuple(coordinates)
 
     del threads
     return Holder(shape, 1 << len(registers), 1 << len(lanes), 1 << len(warps), at)
@@ -136,27 +138,27 @@ _WORDS = {
 
 
 def explain(layout: Layout, shapes: Sequence[tuple[int, ...]], threads: int) -> Iterator[str]:
-    """What a layout is, then who holds what of the largest tile that has it; a sentence each."""
+    """Yield sentences: what the layout is, and how the largest tile with it is distributed."""
     yield _WORDS.get(layout.kind, "a layout that ttools does not explain")
     if not shapes:
         return
     yield from shared.explain(layout, shapes[0])
-    held = holder(layout, shapes[0], threads)
-    if held is None:
+    elements = holder(layout, shapes[0], threads)
+    if elements is None:
         return
-    shape = "x".join(map(str, held.shape))
-    axis, run = held.contiguous()
+    shape = "x".join(map(str, elements.shape))
+    axis, run = elements.contiguous()
     side_by_side = f", {run} side by side along axis {axis}" if run > 1 else ""
     yield (
-        f"of a tile of {shape} each of {held.lanes * held.warps} threads holds "
-        f"{counted(held.registers, 'element')}{side_by_side}"
+        f"of a tile of {shape} each of {elements.lanes * elements.warps} threads holds "
+        f"{counted(elements.registers, 'element')}{side_by_side}"
     )
-    for thread in (0, 1, held.lanes) if held.warps > 1 else (0, 1):
-        yield f"thread {thread} holds {_runs(held.elements(thread))}"
+    for thread in (0, 1, elements.lanes) if elements.warps > 1 else (0, 1):
+        yield f"thread {thread} holds {_runs(elements.elements(thread))}"
 
 
 def _runs(elements: Sequence[Coordinates], shown: int = 4) -> str:
-    """`[0, 0:8], [16, 0:8], …`: elements in runs along the last axis."""
+    """Format elements as runs along the last axis: `[0, 0:8], [16, 0:8], …`."""
     runs: list[list[Coordinates]] = []
     for element in elements:
         if runs and element == moved(runs[-1][-1], len(element) - 1, 1):

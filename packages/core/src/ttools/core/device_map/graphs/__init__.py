@@ -1,1 +1,1 @@
-"""CUDA graphs of the mapped device: what is recorded instead of done, and done at each replay."""
+"""CUDA graphs of the mapped device: work is recorded during capture and done at each replay."""

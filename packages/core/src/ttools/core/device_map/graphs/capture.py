@@ -1,8 +1,8 @@
-"""The capture of a CUDA graph that is under way, and what belongs to it.
+"""The active capture of a CUDA graph.
 
-While a stream is captured nothing is computed there: what would be is noted as a node, to be run at
-each replay. Streams take part that have waited for an event of one that does, as in CUDA. Must not
-know what a node computes. What asks whether there is a capture need not import torch.
+While a stream is captured, nothing is computed on it; operations are recorded as nodes and run at
+each replay. As in CUDA, streams join the capture by waiting for an event of a stream that takes
+part. Asking whether a capture is active does not import torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INVALIDATED = "operation failed due to a previous error during capture"
 UNJOINED = "capturing stream has unjoined work"
 ILLEGAL_STATE = "the operation cannot be performed in the present state"
 
-#: How much of each stream's work one has waited for, by number of the stream.
+#: Number of nodes of each stream that a stream has waited for, by stream id.
 Reached = dict[int, int]
 
 
@@ -30,8 +30,8 @@ class Node:
     """A step of a graph.
 
     Attributes:
-        name: of the operator or kernel.
-        run: does it.
+        name: Name of the operator or kernel.
+        run: Executes the step at a replay.
     """
 
     name: str
@@ -40,15 +40,14 @@ class Node:
 
 @dataclass(eq=False)
 class Capture:
-    """What is recorded of the streams that take part.
+    """The recorded work of the streams that take part.
 
     Attributes:
-        graph: what is captured.
-        stream: where the capture began.
-        current_stream: returns the stream that the calling thread is on.
-        inputs: hears of the tensors that are kept, if somebody wants to know whether they live.
-        nodes: in the order of their making, which is that of a replay.
-        states: of generators, as the script was given them, and what holds each in a replay.
+        graph: The graph object of the script.
+        stream: The stream on which the capture began.
+        inputs: Tracks tensors that the graph keeps, if their liveness is to be checked.
+        nodes: Recorded steps in order of recording, which is the order of a replay.
+        states: Placeholders of generator states, with the holders of their values in a replay.
     """
 
     graph: Any
@@ -67,7 +66,7 @@ class Capture:
         return stream.stream_id in self._reached
 
     def add(self, name: str, run: Callable[[], object]) -> None:
-        """Adds a node on this thread's stream."""
+        """Add a node on this thread's stream."""
         self.check()
         stream = self.current_stream().stream_id
         with self._lock:
@@ -75,23 +74,23 @@ class Capture:
             self._reached[stream][stream] = len(self.nodes)
 
     def keep(self, tensor: Any) -> Any:
-        """The same memory for the graph to keep, whatever becomes of the script's tensor."""
+        """Return an alias of a tensor that keeps its memory alive for the graph."""
         alias = tensor.detach()
         if self.inputs is not None:
-            self.inputs.held(tensor)
+            self.inputs.hold(tensor)
         return alias
 
     def check(self) -> None:
-        """Fails if something has failed before, after which CUDA captures nothing more.
+        """Fail if an earlier operation has invalidated the capture, as in CUDA.
 
         Raises:
-            RuntimeError: it has.
+            RuntimeError: The capture is invalid.
         """
         if not self._is_valid:
             raise cuda_error(INVALIDATED)
 
     def refuse(self) -> RuntimeError:
-        """The error of what is not permitted while a stream is captured, which ends the capture."""
+        """Invalidate the capture and return the error for a forbidden operation."""
         self.check()
         self._is_valid = False
         return cuda_error(NOT_PERMITTED)
@@ -99,20 +98,20 @@ class Capture:
     # ---- streams
 
     def recorded(self, stream: Any) -> Reached:
-        """What an event knows that a stream records."""
+        """Return the work that an event recorded on a stream waits for."""
         return dict(self._reached[stream.stream_id])
 
     def wait(self, stream: Any, reached: Reached) -> None:
-        """Has a stream wait for an event, by which it takes part in the capture."""
+        """Make a stream wait for an event, and so join the capture."""
         own = self._reached.setdefault(stream.stream_id, {})
         for number, count in reached.items():
             own[number] = max(own.get(number, 0), count)
 
     def end(self) -> None:
-        """Checks that the graph is whole.
+        """Check that the graph is complete.
 
         Raises:
-            RuntimeError: something has failed, or a stream's work was not waited for.
+            RuntimeError: The capture is invalid, or the work of a stream has not been joined.
         """
         self.check()
         joined = self._reached[self.stream.stream_id]
@@ -126,10 +125,10 @@ _changing = threading.Lock()
 
 
 def begin(capture: Capture) -> None:
-    """Begins a capture: there is one at a time in a process.
+    """Begin a capture; a process has at most one.
 
     Raises:
-        RuntimeError: there is one already.
+        RuntimeError: Another capture is active.
     """
     global _current
     with _changing:
@@ -139,7 +138,7 @@ def begin(capture: Capture) -> None:
 
 
 def leave(capture: Capture) -> None:
-    """Ends a capture."""
+    """End a capture."""
     global _current
     with _changing:
         if _current is capture:
@@ -147,12 +146,12 @@ def leave(capture: Capture) -> None:
 
 
 def underway() -> Capture | None:
-    """The capture that is under way, in whichever thread and on whichever stream."""
+    """Return the active capture, on any thread or stream."""
     return _current
 
 
 def capturing() -> Capture | None:
-    """The capture that what this thread does now becomes part of."""
+    """Return the capture that this thread's current stream takes part in, or None."""
     capture = _current
     if capture is None or not capture.has(capture.current_stream()):
         return None
@@ -160,10 +159,10 @@ def capturing() -> Capture | None:
 
 
 def refuse_waiting(stream: Any = None) -> None:
-    """Refuses to wait for a stream that is captured, or for the device while one is.
+    """Refuse to wait for a captured stream, or for the device during a capture.
 
     Raises:
-        RuntimeError: nothing there is ever done.
+        RuntimeError: The wait would never end.
     """
     capture = _current
     if capture is not None and (stream is None or capture.has(stream)):
@@ -171,7 +170,7 @@ def refuse_waiting(stream: Any = None) -> None:
 
 
 def cuda_error(text: str) -> RuntimeError:
-    """An error of CUDA's, as torch raises it."""
+    """Return a CUDA error as torch raises it."""
     kind = getattr(sys.modules["torch"], "AcceleratorError", RuntimeError)
     error: RuntimeError = kind(f"CUDA error: {text}")
     return error

@@ -1,8 +1,4 @@
-"""`torch.cuda.CUDAGraph` of the mapped device.
-
-What is captured, and in which order it is run, is `capture.py`'s; this file owns the states of a
-graph and what torch says of them. Must not know what nodes compute.
-"""
+"""`torch.cuda.CUDAGraph` for the mapped device."""
 
 from __future__ import annotations
 
@@ -23,12 +19,12 @@ _debugs = False
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """`torch.cuda.graph_pool_handle`: a number that no other pool has."""
+    """Implement `torch.cuda.graph_pool_handle`: return a new unique number."""
     return 0, next(_pools)
 
 
 def is_capturing() -> bool:
-    """`torch.cuda.is_current_stream_capturing`."""
+    """Implement `torch.cuda.is_current_stream_capturing`."""
     return capturing() is not None
 
 
@@ -36,7 +32,7 @@ class CUDAGraph:
     """Work of the mapped device that is recorded once and done at each replay.
 
     Args:
-        keep_graph: whether it may be looked at after it was captured.
+        keep_graph: If True, the graph can be inspected after the capture.
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
@@ -52,7 +48,7 @@ class CUDAGraph:
         capture_error_mode: str = "global",
         check_input_liveness: bool = False,
     ) -> None:
-        """Has the current stream record what it would do."""
+        """Begin to record the work of the current stream."""
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
             raise RuntimeError(
                 "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got "
@@ -93,7 +89,7 @@ class CUDAGraph:
         self._nodes = tuple(begun.nodes)
 
     def instantiate(self) -> None:
-        """Nothing to do: nodes are run as they are."""
+        """Check the state; nodes need no preparation."""
         if self._nodes is None:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
         if not self._keeps:
@@ -102,7 +98,7 @@ class CUDAGraph:
             )
 
     def replay(self) -> None:
-        """Does all that was recorded, or has a graph that is being captured do it."""
+        """Do the recorded work, or add it to the graph that is being captured."""
         if self._nodes is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         if self._inputs is not None:
@@ -115,36 +111,36 @@ class CUDAGraph:
                 outer.add(node.name, node.run)
 
     def reset(self) -> None:
-        """Lets go of what was recorded, or of what is being recorded, and of its memory."""
+        """Discard what has been recorded, or the capture in progress."""
         if self._capture is not None:
             capture.leave(self._capture)
         self._capture = self._nodes = self._inputs = None
 
     def pool(self) -> tuple[int, int]:
-        """Stands for this graph's memory."""
+        """Return the handle of this graph's memory pool."""
         if self._nodes is None:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
 
     def register_generator_state(self, generator: object) -> None:
-        """Nothing to do: replays draw from the generators that were named, whichever they are."""
+        """Do nothing, since replays draw from the named generators."""
 
     @staticmethod
     def get_currently_capturing_graph() -> Any:
-        found = capturing()
-        if found is None:
+        active = capturing()
+        if active is None:
             raise RuntimeError("The current stream is not currently capturing.")
-        return found.graph
+        return active.graph
 
-    # ---- looking at it
+    # ---- inspection
 
     def enable_debug_mode(self) -> None:
-        """Lets all graphs be dumped."""
+        """Allow all graphs to be dumped."""
         global _debugs
         _debugs = True
 
     def debug_dump(self, debug_path: str) -> None:
-        """Writes what is recorded, in Graphviz's language."""
+        """Write the recorded nodes in Graphviz format."""
         if not (_debugs or self._keeps):
             warnings.warn(
                 "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()",

@@ -1,7 +1,7 @@
-"""Which inputs of a graph the script has let go of: `check_input_liveness` of torch's graphs.
+"""Detects graph inputs that the script has freed, for torch's `check_input_liveness`.
 
-A graph here keeps its inputs' memory, where CUDA's reads what has come there since. An input is
-gone if nobody else holds its storage.
+A graph here keeps the memory of its inputs alive, whereas CUDA would read reused memory. An input
+counts as freed if only graphs hold its storage.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ import torch
 
 
 class Inputs:
-    """The storages that a graph reads or writes and did not make."""
+    """The storages that a graph uses but has not created."""
 
     def __init__(self) -> None:
         self._made: set[int] = set()
-        #: By address: how often the graph holds the storage, and what to call it.
-        self._held: dict[int, tuple[int, str]] = {}
+        #: Number of references by the graph and a description, by storage.
+        self._holds: dict[int, tuple[int, str]] = {}
 
     def made(self, tensor: Any) -> None:
-        """A tensor of the graph's own memory."""
+        """Record a tensor in the graph's own memory."""
         self._made.add(tensor.untyped_storage()._cdata)
 
-    def held(self, tensor: Any) -> None:
-        """A tensor that the graph keeps once more."""
+    def hold(self, tensor: Any) -> None:
+        """Record one more reference of the graph to a tensor."""
         storage = tensor.untyped_storage()._cdata
         if storage not in self._made:
-            count, text = self._held.get(storage, (0, ""))
+            count, text = self._holds.get(storage, (0, ""))
             kind = str(tensor.dtype).removeprefix("torch.")
             shape = ", ".join(map(str, tensor.shape))
-            self._held[storage] = count + 1, text or f"{kind}[{shape}]"
+            self._holds[storage] = count + 1, text or f"{kind}[{shape}]"
 
     def check(self) -> None:
-        """Checks that all are alive.
+        """Check that all inputs are alive.
 
         Raises:
-            RuntimeError: some are not.
+            RuntimeError: The script has freed an input.
         """
-        dead = [text for storage, (held, text) in self._held.items() if _uses(storage) <= held]
+        dead = [text for storage, (count, text) in self._holds.items() if _uses(storage) <= count]
         if dead:
             raise RuntimeError(
                 f"CUDA graph replay detected {len(dead)} dead tensor(s): {', '.join(dead)}"
@@ -47,12 +47,12 @@ class Inputs:
 
 
 def _uses(storage: int) -> int:
-    """How many tensors have a storage."""
+    """Return the number of tensors that use a storage."""
     return torch._C._storage_Use_Count(storage) - _by_python()
 
 
 @cache
 def _by_python() -> int:
-    """How often a storage's own object in Python, once it was asked for, counts."""
+    """Return the number of references that a storage's Python object adds."""
     tensor = torch.empty(1, device="cpu")
     return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) - 1

@@ -1,1 +1,1 @@
-"""What torch's operators do with tensors of a mapped device."""
+"""Operators of torch on tensors of a mapped device."""

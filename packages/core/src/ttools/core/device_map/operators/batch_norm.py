@@ -1,7 +1,7 @@
-"""Batch normalisation in steps, whose sums `SyncBatchNorm` adds up among processes.
+"""Steps of batch normalisation whose sums `SyncBatchNorm` adds up among processes.
 
-torch has these operators for GPUs only. All functions take and give CPU tensors; sums and what is
-derived of them are float32 at least. Must not know of devices.
+torch has these operators for GPUs only. All functions take and return CPU tensors; sums and values
+derived from them are at least float32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """What computes each operator of aten, by its name."""
+    """Yield the functions by operator name in aten."""
     yield "batch_norm_stats", _stats
     yield "batch_norm_elemt", _normalised
     yield "batch_norm_gather_stats_with_counts", _gathered
@@ -26,7 +26,7 @@ def _wide(x: Any) -> Any:
 
 
 def _per_channel(value: Any, like: Any) -> Any:
-    """A vector of channels, the second dimension, to go with a tensor."""
+    """Return a vector over channels, reshaped to broadcast along the second dimension."""
     return value.view(1, -1, *(1,) * (like.dim() - 2))
 
 
@@ -35,7 +35,7 @@ def _others(x: Any) -> list[int]:
 
 
 def _stats(x: Any, eps: float) -> tuple[Any, Any]:
-    """The means of channels, and one over their deviations."""
+    """Return the mean and the inverse standard deviation of each channel."""
     variance, mean = torch.var_mean(_wide(x), _others(x), correction=0)
     return mean, torch.rsqrt(variance + eps)
 
@@ -59,7 +59,7 @@ def _gathered(
     eps: float,
     counts: Any,
 ) -> tuple[Any, Any]:
-    """Those of all processes, (processes, channels) by the counts of each."""
+    """Combine (processes, channels) statistics of all processes by their counts."""
     weights = (counts / counts.sum()).to(means.dtype)[:, None]
     mean = (means * weights).sum(0)
     squares = invstds.pow(-2) - eps + (means - mean) ** 2
@@ -83,7 +83,7 @@ def _reduced(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[Any, Any, Any, Any]:
-    """Sums of the gradient, alone and with the input, and those of weight and bias."""
+    """Return sums of the gradient, alone and times the input, and gradients of weight and bias."""
     wide = _wide(gradient)
     total = wide.sum(_others(x))
     product = (wide * (_wide(x) - _per_channel(mean, x))).sum(_others(x))
@@ -106,7 +106,7 @@ def _gradient(
     product: Any,
     counts: Any,
 ) -> Any:
-    """The gradient of the input, by the sums of all processes."""
+    """Return the gradient of the input from the sums of all processes."""
     number = counts.sum()
     centred = _wide(x) - _per_channel(mean, x)
     along = centred * _per_channel(invstd**2 * product / number, x)

@@ -1,9 +1,9 @@
-"""Computes operators on tensors of a mapped device as the CPU does.
+"""Computes operators on tensors of a mapped device with the CPU's kernels.
 
 torch asks the dispatcher for a kernel of the CUDA backend, after autograd, autocast, tracing and
-functional transformations. Here that kernel computes on CPU tensors of the same memory. Where the
-CPU's kernel lacks types that CUDA's has, it computes in wider ones: the table is of torch's own
-lists of types (`OpInfo.dtypesIfCUDA` without `dtypes`), so that what neither has stays refused.
+functional transformations. That kernel computes on CPU tensors with the same memory. If the CPU's
+kernel lacks types that CUDA's has, it computes in wider types. The table comes from torch's own
+lists (`OpInfo.dtypesIfCUDA` without `dtypes`), so that types which neither supports stay refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HALF = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 _COMPLEX = {torch.complex32: torch.complex64}
 _FFT = {torch.float16: torch.float32, **_COMPLEX}
 _BOOL = {torch.bool: torch.uint8}
-#: By the names of operators, their variants in place and with `out=` included.
+#: Wider types by operator name, which includes in-place variants and those with `out=`.
 _WIDER = {
     **dict.fromkeys(("_fft_c2c", "_fft_c2r", "_fft_r2c"), _FFT),
     **dict.fromkeys(("avg_pool3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), _HALF),
@@ -41,11 +41,11 @@ _REFUSAL = re.compile("not implemented for|doesn't support tensors of type|on CP
 
 
 def with_missing_types(name: str, op: Any, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """A computation on the CPU that also takes the types that only CUDA's kernel has.
+    """Extend a CPU computation by the types that only CUDA's kernel supports.
 
     Args:
-        name: the operator's, with namespace and overload.
-        compute: what refuses these types.
+        name: Operator name with namespace and overload.
+        compute: The computation, which refuses these types.
     """
     packet, _, overload = name.removeprefix("aten::").partition(".")
     short = packet.removesuffix("_backward").removesuffix("_forward").rstrip("_")
@@ -71,20 +71,20 @@ def with_missing_types(name: str, op: Any, compute: Callable[..., Any]) -> Calla
 
 
 class _OtherTypeError(Exception):
-    """The operands are of a type that CUDA lacks as well."""
+    """The operands have a type that CUDA does not support either."""
 
 
 class _Wider:
-    """An operator in a wider type, rounded once."""
+    """An operator that computes in a wider type and rounds once."""
 
     def __init__(self, op: Any, types: dict[torch.dtype, torch.dtype]) -> None:
         self._op = op
         self._types = types
         arguments = op._schema.arguments
         self._written = [
-            (number, each.name)
-            for number, each in enumerate(arguments)
-            if each.alias_info and each.alias_info.is_write
+            (number, argument.name)
+            for number, argument in enumerate(arguments)
+            if argument.alias_info and argument.alias_info.is_write
         ]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -119,7 +119,7 @@ class _Wider:
 
 
 def _narrowed(x: Any, narrow: torch.dtype) -> Any:
-    """A result in the operands' type, or in the real or complex one that goes with it."""
+    """Convert a result to the operands' type, or to its real or complex counterpart."""
     if narrow is torch.bool:
         types = {torch.uint8: torch.bool}
     elif narrow is torch.bfloat16:
@@ -130,7 +130,7 @@ def _narrowed(x: Any, narrow: torch.dtype) -> Any:
 
 
 def _histogram(x: Any, bins: int = 100, least: Any = 0, greatest: Any = 0) -> Any:
-    """`histc` of integers, by CUDA's own division (`getBin` in ATen's SummaryOps.cu)."""
+    """Compute `histc` of integers with CUDA's own division (`getBin` in ATen's SummaryOps.cu)."""
     if x.dtype.is_floating_point or x.dtype.is_complex or x.dtype is torch.bool:
         raise _OtherTypeError
     values = x.flatten().long()
@@ -145,13 +145,13 @@ def _histogram(x: Any, bins: int = 100, least: Any = 0, greatest: Any = 0) -> An
 
 
 def _complex_sum(x: Any, axes: Any = None, keep: bool = False, *, dtype: Any = None) -> Any:
-    """`nansum` of complex numbers."""
+    """Compute `nansum` of complex numbers."""
     wide = x.to(torch.complex64) if x.dtype is torch.complex32 else x
     return torch.where(wide.isnan(), 0, wide).sum(axes, keep).to(dtype or x.dtype)
 
 
 def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Its variant with `out=`."""
+    """Return the variant of a function with `out=`."""
 
     def computed(*args: Any, out: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -160,17 +160,17 @@ def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-#: Those that are no matter of width.
+#: Operators whose missing types need more than a wider computation.
 _OWN: dict[str, Callable[..., Any]] = {"histc": _histogram, "nansum": _complex_sum}
 
 
 _CPU = torch.device("cpu")
-#: Operands of these types, optional ones and lists of them, too, are passed on as they are.
+#: Operand types, also optional or in lists, that need no conversion.
 _PLAIN = frozenset(("int", "float", "bool", "number", "str", "Generator"))
 _WRAPPERS = re.compile(r"Optional|List|[\[\]]")
-#: Whether libraries that the CPU does not have compute this loss.
+#: Queries whether cuDNN or MIOpen can compute this loss.
 _CTC_CHOICES = ("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss")
-#: Which operands may be on the CPU beside tensors of the device, by the operator's name.
+#: Indices of operands that may be on the CPU beside device tensors, by operator name.
 ON_EITHER = {
     **{name: {0, 1} for name in ("copy_", "_copy_from", "_copy_from_and_resize")},
     **{name: {0, 1} for name in ("_foreach_copy_", "_foreach_copy", "set_", "is_set_to")},
@@ -180,17 +180,17 @@ ON_EITHER = {
     "_ctc_loss_backward": {2, 3, 4},
     "_nested_from_padded": {1},
 }
-#: Which results are on the CPU.
+#: Indices of results that are on the CPU, by operator name.
 _ON_CPU = {"_pack_padded_sequence": {1}}
 
 Kernel = Callable[..., Any]
-#: The CPU tensors of one call with those that they stand for.
+#: The CPU tensors of one call, each with the tensor that it stands for.
 Hosts = list[tuple[Any, Any]]
 Convert = Callable[[Any, Hosts], Any]
 
 
 def operator(name: str) -> Any:
-    """The operator of a name with namespace and overload; None if only TorchScript has it."""
+    """Return the operator with a qualified name; None if only TorchScript has it."""
     namespace, _, short = name.partition("::")
     packet, _, overload = short.partition(".")
     try:
@@ -208,25 +208,26 @@ def _drawing(compute: Kernel) -> Kernel:
 
 
 def _takes_tensors(schema: Any) -> bool:
-    return any("Tensor" in str(each.type) for each in schema.arguments)
+    return any("Tensor" in str(argument.type) for argument in schema.arguments)
 
 
 class Computation:
-    """How an operator is computed with CPU tensors, by what its schema says of its operands."""
+    """Computes an operator with CPU tensors, as planned from its schema."""
 
     def __init__(self, name: str, key: str, function: Kernel | None) -> None:
         schema = operator(name)._schema
         self._name = name
         draws = torch.Tag.nondeterministic_seeded in operator(name).tags
         self._takes_generator = any(
-            each.kwarg_only and "Generator" in str(each.type) for each in schema.arguments
+            argument.kwarg_only and "Generator" in str(argument.type)
+            for argument in schema.arguments
         )
         self._compute = self._compute_with_numbers = function or _composed(name)
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
-        # Kernels that allocate may be replaced for a time, by who watches memory. So they hold
-        # Python's lock, for which gloo's threads may wait with the lock of its queue in hand.
+        # The sanitizer may replace kernels that allocate memory by Python code with the GIL held.
+        # Threads of Gloo may wait for the GIL while they hold the lock of their queue.
         is_collective = name.startswith("c10d::")
-        #: Whose kernel computes by itself, if it does, and when it was looked up.
+        #: Dispatch key of the kernel that is called directly, if any, and when it was looked up.
         self._key: str | None = None
         self._turn = -1
         if function is None and has_kernel and _takes_tensors(schema) and not is_collective:
@@ -235,40 +236,40 @@ class Computation:
         else:
             self._compute = with_missing_types(name, operator(name), self._compute)
         if draws and not self._takes_generator:
-            self._key = None  # those that are replaced draw nothing
+            self._key = None  # kernels that may be replaced draw no random numbers
             self._compute = self._compute_with_numbers = _drawing(self._compute)
         free = ON_EITHER.get(schema.name.removeprefix("aten::"), set())
-        #: Where tensors may be, and what converts other operands.
+        #: Positions of tensor operands (and whether CPU tensors are allowed), and converters.
         self._tensors: list[tuple[int, bool]] = []
         self._by_position: list[tuple[int, Convert]] = []
         self._by_name: dict[str, Convert] = {}
         self._outputs: list[str] = []
-        #: Where written operands are, and by the name of what they alias, for results.
+        #: Places of written operands; `sets` has them by alias name.
         self._written: list[int | str] = []
         sets: dict[str, int | str] = {}
-        for number, each in enumerate(schema.arguments):
-            place = each.name if each.kwarg_only else number
-            if each.is_write:
-                sets[aliased(each)] = place
-                if not each.is_out:
+        for number, argument in enumerate(schema.arguments):
+            place = argument.name if argument.kwarg_only else number
+            if argument.is_write:
+                sets[aliased(argument)] = place
+                if not argument.is_out:
                     self._written.append(place)
-            if each.is_out:
-                self._outputs.append(each.name)
-                self._by_name[each.name] = self._output
-            elif _WRAPPERS.sub("", str(each.type)) in _PLAIN:
+            if argument.is_out:
+                self._outputs.append(argument.name)
+                self._by_name[argument.name] = self._output
+            elif _WRAPPERS.sub("", str(argument.type)) in _PLAIN:
                 continue
-            elif each.kwarg_only:
-                self._by_name[each.name] = self._operand
-            elif str(each.type) in ("Tensor", "Optional[Tensor]"):
+            elif argument.kwarg_only:
+                self._by_name[argument.name] = self._operand
+            elif str(argument.type) in ("Tensor", "Optional[Tensor]"):
                 self._tensors.append((number, number in free))
             else:
                 convert = self._anywhere if number in free else self._operand
                 self._by_position.append((number, convert))
-        #: The operand that each result is, or None for new tensors.
-        self._returned = [sets.get(aliased(each)) for each in schema.returns]
+        #: The place of the operand that each result is, or None for new tensors.
+        self._returned = [sets.get(aliased(argument)) for argument in schema.returns]
         self._is_precise = name.startswith("aten::")
         if self._is_precise and key == "CPU":
-            # Those that change sizes are left to torch.
+            # torch handles operators of aten that change sizes.
             self._written = []
         self._on_cpu = _ON_CPU.get(schema.name.removeprefix("aten::"), set())
         self._makes_new = self._is_precise and not (
@@ -276,7 +277,7 @@ class Computation:
         )
 
     def _take_kernel(self) -> None:
-        """Takes the kernel that is in place now, unless that was done since the last change."""
+        """Look up the present kernel, unless kernels have not changed since the last time."""
         if self._key is not None and self._turn != replaced_kernels.turn:
             self._turn = replaced_kernels.turn
             kernel = own_kernel(self._name, self._key)
@@ -299,7 +300,7 @@ class Computation:
                 elif not free and value.is_cpu and value.dim():
                     raise refusal(self._name)
             elif value is not None:
-                # A number, of which torch's own binding makes a tensor.
+                # A number, which torch's binding converts to a tensor.
                 compute = self._compute_with_numbers
         for number, convert in self._by_position:
             if number < count:
@@ -311,12 +312,12 @@ class Computation:
         if self._makes_new:
             return _placed(result)
         for name in self._outputs:
-            _each(_assign, kwargs[name], named[name])
+            _for_each_pair(_assign, kwargs[name], named[name])
         for place in self._written:
             if isinstance(place, int):
-                _each(_update, args[place], operands[place])
+                _for_each_pair(_update, args[place], operands[place])
             else:
-                _each(_update, kwargs[place], named[place])
+                _for_each_pair(_update, kwargs[place], named[place])
         if self._is_precise:
             return self._operands_returned(result, args, kwargs)
         return _placed(result, {id(host): tensor for host, tensor in hosts})
@@ -343,7 +344,7 @@ class Computation:
                 made.append(value if number in self._on_cpu else _placed(value))
         return tuple(made) if len(made) > 1 else made[0]
 
-    # ---- operands as the CPU's kernel takes them
+    # ---- operands for the CPU's kernel
 
     def _operand(self, value: Any, hosts: Hosts) -> Any:
         if isinstance(value, torch.Tensor) and value.is_cpu and value.dim():
@@ -359,7 +360,7 @@ class Computation:
             return host
         if isinstance(value, (list, tuple)):
             convert = convert or self._anywhere
-            return [convert(each, hosts) for each in value]
+            return [convert(item, hosts) for item in value]
         if isinstance(value, torch.device):
             if value.type == "cuda" and value.index:
                 raise StandInError(
@@ -370,9 +371,9 @@ class Computation:
         return value
 
     def _output(self, value: Any, hosts: Hosts) -> Any:
-        """A tensor for a result, an `out=` argument: kernels may give it another size."""
+        """Return a tensor for an `out=` argument, whose size the kernel may change."""
         if isinstance(value, (list, tuple)):
-            return [self._output(each, hosts) for each in value]
+            return [self._output(item, hosts) for item in value]
         if not value.is_cuda:
             raise refusal(self._name)
         if value.layout is not torch.strided:
@@ -383,7 +384,7 @@ class Computation:
 
 
 def refusal(name: str) -> RuntimeError:
-    """The refusal of operands on the CPU, in torch's own type and words, which scripts expect."""
+    """Return torch's own error for operands on the CPU, whose text scripts may expect."""
     return RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"cuda:0 and cpu! (in {name})"
@@ -391,13 +392,13 @@ def refusal(name: str) -> RuntimeError:
 
 
 def aliased(argument: Any) -> str:
-    """What the schema calls the memory of an argument or result; empty for new memory."""
+    """Return the alias set of an argument or result in the schema; empty for new memory."""
     info = argument.alias_info
     return " ".join(sorted(info.before_set)) if info else ""
 
 
 def _composed(name: str) -> Kernel:
-    """The operator itself, which is made of others on the CPU."""
+    """Return the operator itself, composed of others on the CPU."""
     op = operator(name)
     autocast = dispatch_keys("AutocastCPU")
 
@@ -405,7 +406,7 @@ def _composed(name: str) -> Kernel:
         try:
             if not torch.is_autocast_enabled("cpu"):
                 return op(*args, **kwargs)
-            # Beneath autocast, which has cast for CUDA.
+            # Autocast for CUDA has cast already; skip that of the CPU.
             with torch._C._ExcludeDispatchKeyGuard(autocast):
                 return op(*args, **kwargs)
         except NotImplementedError as error:
@@ -425,33 +426,33 @@ def _composed(name: str) -> Kernel:
 
 
 def _placed(value: Any, operands: dict[int, Any] | None = None) -> Any:
-    """A result as the script gets it.
+    """Return a result as a device tensor.
 
     Args:
-        value: what the CPU's kernel gave.
-        operands: the script's tensors by the identity of their CPU tensors, which may be results.
+        value: The result of the CPU's kernel.
+        operands: The script's tensors by `id` of their CPU tensors, which a kernel may return.
     """
     if isinstance(value, torch.Tensor):
         if operands and id(value) in operands:
             return operands[id(value)]
         return value if value.is_cuda else to_cuda(value)
     if isinstance(value, (list, tuple)):
-        return type(value)([_placed(each, operands) for each in value])
+        return type(value)([_placed(item, operands) for item in value])
     return value
 
 
-def _each(action: Callable[[Any, Any], None], value: Any, host: Any) -> None:
-    """Does something for a tensor and its CPU tensor, or for those of two lists."""
+def _for_each_pair(action: Callable[[Any, Any], None], value: Any, host: Any) -> None:
+    """Apply an action to a tensor and its CPU tensor, or pairwise to two lists."""
     if isinstance(value, torch.Tensor):
         if value.is_cuda:
             action(value, host)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for one, other in zip(value, host, strict=True):
-            _each(action, one, other)
+            _for_each_pair(action, one, other)
 
 
 def _assign(tensor: Any, host: Any) -> None:
-    """Gives an `out=` tensor what was computed for it."""
+    """Copy a result into an `out=` tensor."""
     if tensor.layout is not torch.strided:
         _update(tensor, host)
     elif tensor.shape == host.shape:
@@ -464,7 +465,7 @@ def _assign(tensor: Any, host: Any) -> None:
 
 
 def _update(tensor: Any, host: Any) -> None:
-    """Gives a tensor the size that a kernel gave its CPU tensor, or the parts of a sparse one."""
+    """Apply changes of size or sparse parts from a CPU tensor to the script's tensor."""
     if tensor.layout is torch.strided:
         if host.shape != tensor.shape or host.stride() != tensor.stride():
             offset = tensor.storage_offset()

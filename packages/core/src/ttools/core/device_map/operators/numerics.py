@@ -1,8 +1,8 @@
-"""Operators that the CPU does not have, or computes otherwise than CUDA, made of others on the CPU.
+"""Operators that the CPU lacks or computes differently from CUDA, composed of others.
 
-A script compares its kernel with torch's result on the same device. Where torch's CPU kernel
-accumulates in the tensors' own half precision and its CUDA kernel in float32, a right kernel would
-seem wrong. All functions take and give CPU tensors. Must not know what becomes of them.
+A script compares its kernel with torch's result on the same device. If torch's CPU kernel
+accumulates in half precision where its CUDA kernel uses float32, a correct kernel would seem wrong.
+All functions take and return CPU tensors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """What computes instead of an operator of aten, by its name with the overload."""
+    """Yield functions by name (with overload) of the operator in aten that they replace."""
     aten = torch.ops.aten
     yield from batch_norm.replacements()
     yield "_thnn_fused_lstm_cell", _lstm_cell
@@ -26,21 +26,21 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "_thnn_fused_gru_cell", _gru_cell
     yield "_thnn_fused_gru_cell_backward", _gru_cell_backward
     yield "_fused_rms_norm_backward", _rms_norm_backward
-    # torch's own composition of attention, not that of another library.
+    # Selects torch's own composition of attention, not another library's.
     yield "_fused_sdp_choice", lambda *args, **kwargs: 0
     for library in ("cudnn", "miopen"):
         yield f"_use_{library}_ctc_loss", lambda *args: False
         yield f"_use_{library}_ctc_loss.Tensor", lambda *args: False
     yield "record_stream", lambda *args: None
     yield "_sparse_mm_reduce_impl", _not_on_gpus("_sparse_mm_reduce_impl")
-    # Tensors of zeros without memory, of which forward-mode differentiation makes use.
+    # Forward-mode differentiation uses tensors of zeros without memory.
     yield "_efficientzerotensor", torch.zeros
     for name in ("_softmax", "_log_softmax"):
         yield name, _to_float(getattr(aten, name).default)
         backward = f"{name}_backward_data"
         yield backward, _from_float(getattr(aten, backward).default)
-    # layer_norm: on float16[1151, 8192], the sum over rows that is the gradient of the bias is off
-    # by 0.08 on the CPU (torch 2.13) and by 0.004 with float32 sums.
+    # layer_norm on float16[1151, 8192]: the gradient of the bias, a sum over rows, has an error of
+    # 0.08 on the CPU (torch 2.13) and of 0.004 with float32 sums.
     for name in ("native_layer_norm", "native_group_norm"):
         for whole in (name, f"{name}_backward"):
             yield whole, _wide(getattr(aten, whole).default, "backward" in whole)
@@ -52,7 +52,7 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _int_product(one: Any, other: Any, *, out: Any) -> Any:
-    """The CPU's kernel wants a result of the right size, CUDA's gives it one."""
+    """Multiply integer matrices and resize the output, as CUDA does."""
     return out.resize_(one.shape[0], other.shape[1]).copy_(torch._int_mm(one, other))
 
 
@@ -64,7 +64,7 @@ def _not_on_gpus(name: str) -> Callable[..., Any]:
 
 
 def _wide(op: Any, backward: bool) -> Callable[..., Any]:
-    """Computes in f32 what the CPU computes in half precision where CUDA accumulates in f32."""
+    """Compute in float32 where the CPU uses half precision but CUDA accumulates in float32."""
 
     def widened(*args: Any, **kwargs: Any) -> Any:
         narrow = next(x.dtype for x in args if isinstance(x, torch.Tensor))
@@ -72,7 +72,7 @@ def _wide(op: Any, backward: bool) -> Callable[..., Any]:
             return op(*args, **kwargs)
         wide = [x.float() if isinstance(x, torch.Tensor) and x.dtype in _HALF else x for x in args]
         results = op(*wide, **kwargs)
-        # Statistics, which are one for each row, stay wide as CUDA's.
+        # Statistics per row stay in float32, as in CUDA.
         whole = len(results) if backward else 1
         return tuple(
             x.to(narrow) if x is not None and number < whole else x
@@ -83,7 +83,7 @@ def _wide(op: Any, backward: bool) -> Callable[..., Any]:
 
 
 def _product(op: Any) -> Callable[..., Any]:
-    """A product of another type than its operands'."""
+    """Return a matrix product whose result type differs from that of its operands."""
 
     def product(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         tensors = [x for x in args if isinstance(x, torch.Tensor)]
@@ -95,7 +95,7 @@ def _product(op: Any) -> Callable[..., Any]:
 
 
 def _to_float(op: Any) -> Callable[..., Any]:
-    """A function that may make f32 of f16, which the CPU's does not."""
+    """Return a function with the option to convert half precision to float32, which CUDA has."""
 
     def function(x: Any, axis: int, half_to_float: bool) -> Any:
         return op(x.float() if half_to_float else x, axis, False)
@@ -111,27 +111,27 @@ def _from_float(op: Any) -> Callable[..., Any]:
 
 
 def _rms_norm_backward(
-    grad: Any, x: Any, shape: Any, inverse: Any, weight: Any, wanted: Any
+    grad: Any, x: Any, shape: Any, inverse: Any, weight: Any, output_mask: Any
 ) -> tuple[Any, Any]:
-    """Gradients of the operand and the weight; `inverse` is that of each row's root mean square."""
+    """Return gradients of operand and weight; `inverse` is 1 / root mean square per row."""
     axes = list(range(-len(shape), 0))
     normed, grad = x.float() * inverse, grad.float()
     scaled = grad if weight is None else grad * weight.float()
     to_x = inverse * (scaled - normed * (scaled * normed).mean(axes, keepdim=True))
     to_weight = None
-    if weight is not None and wanted[1]:
+    if weight is not None and output_mask[1]:
         to_weight = (grad * normed).reshape(-1, *shape).sum(0).to(weight.dtype)
-    return to_x.to(x.dtype) if wanted[0] else None, to_weight
+    return to_x.to(x.dtype) if output_mask[0] else None, to_weight
 
 
 def _lstm_cell(
     gates: Any, hidden_gates: Any, cell: Any, bias: Any = None, hidden_bias: Any = None
 ) -> tuple[Any, Any, Any]:
-    """One step; what the backward pass needs are the gates after their functions."""
-    every = gates + hidden_gates
+    """Compute one step; the last result, for the backward pass, are the activated gates."""
+    total = gates + hidden_gates
     if bias is not None:
-        every = every + bias + hidden_bias
-    i, f, g, o = every.chunk(4, 1)
+        total = total + bias + hidden_bias
+    i, f, g, o = total.chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     after = f * cell + i * g
     return o * after.tanh(), after, torch.cat((i, f, g, o), 1)
@@ -161,7 +161,7 @@ def _lstm_cell_backward(
 def _gru_cell(
     gates: Any, hidden_gates: Any, hidden: Any, bias: Any = None, hidden_bias: Any = None
 ) -> tuple[Any, Any]:
-    """One step; what the backward pass needs are the gates after their functions, and the rest."""
+    """Compute one step; the last result is the workspace for the backward pass."""
     if bias is not None:
         gates, hidden_gates = gates + bias, hidden_gates + hidden_bias
     r, z, n = gates.chunk(3, 1)

@@ -1,10 +1,10 @@
-"""What an operator does while a CUDA graph is captured: nothing but to say what its results are.
+"""Records operators during the capture of a CUDA graph, without computing them.
 
-torch's meta kernels tell their sizes, without values, so that nothing is computed, as on a GPU.
-Memory for them is taken, once; each replay computes on the operands' memory as it then is, and
-writes the results there. What a GPU's operator reads on the host is refused as CUDA refuses it.
-`computed_on_cpu` makes the kernel of an operator, which computes, or records while a graph is
-captured.
+torch's meta kernels determine the sizes of results without values, as on a GPU nothing is computed
+during a capture. The results' memory is allocated once. Each replay computes with the present
+content of the operands and writes to the results' memory. Operations that would read values on the
+host are refused as CUDA refuses them. `computed_on_cpu` makes the kernel of an operator, which
+computes, or records during a capture.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from ttools.core.device_map.operators.kernels import (
 from ttools.core.device_map.operators.sizes import resize
 from ttools.core.errors import UnsupportedError
 
-#: Those that take memory and write nothing there, which is done once.
+#: Operators that only allocate memory, which happens once.
 _ALLOCATING = ("empty", "new_empty", "_empty_affine", "_empty_per_channel")
-#: Those whose copies may be left to the device: they read or write the host's memory later.
+#: Operators whose copies may run later on the device, with host memory.
 _COPYING = ("copy_", "_copy_from", "_copy_from_and_resize", "_foreach_copy_", "_foreach_copy")
 _NON_BLOCKING = 2
-#: Those of CUDA that ask the device for a number without a tag of torch's that says so.
+#: Operators that read a number from the device, although torch does not tag them so.
 _WAITING = frozenset(("_linalg_check_errors", "histc", "_ctc_loss", "_pack_padded_sequence"))
-#: Results but the first that the CPU leaves empty where nobody is to read them.
+#: Operators whose results after the first may be empty on the CPU if they are unused.
 _SPARE = (
     *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
     *("_batch_norm_no_update", "_batch_norm_with_update", "_embedding_bag_forward_only"),
 )
-#: Groups of processes, whose work is done when it has been waited for.
+#: Namespaces of operators on process groups.
 _COMMUNICATING = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
 _BOOLS = (torch.bool, torch.uint8)
 _conjugated, _negated = own_kernel("aten::_conj"), own_kernel("aten::_neg_view")
@@ -49,9 +49,9 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
     """Return the kernel of an operator that computes with CPU tensors.
 
     Args:
-        name: The name of the operator, with namespace and overload.
+        name: Operator name with namespace and overload.
         key: The backend whose kernel computes, if it has one: `CPU`, `SparseCPU`, `SparseCsrCPU`.
-        function: Computes in the place of that kernel.
+        function: Computes in place of that kernel.
     """
     computation: Computation | None = None
     recorded: Recorded | None = None
@@ -62,7 +62,7 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
             computation = Computation(name, key, function)
         capture = capturing()
         try:
-            # A script's own subclasses and modes have been asked already.
+            # Tensor subclasses and modes of the script have been handled before.
             with torch._C.DisableTorchFunction():
                 if capture is None:
                     return computation(args, kwargs)
@@ -72,19 +72,19 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
         except RuntimeError as error:
             if "DefaultCPUAllocator" not in str(error):
                 raise
-            # What scripts catch to try a smaller batch, and the words that they look for.
+            # Scripts catch this type and look for these words to try a smaller batch.
             raise torch.OutOfMemoryError(f"CUDA out of memory. {error}") from error
 
     return kernel
 
 
 class Recorded:
-    """How an operator is recorded, by what its schema says of its operands.
+    """Records an operator, as planned from its schema.
 
     Args:
-        name: of the operator, with namespace and overload.
-        compute: computes it on tensors of the device.
-        function: what computes instead of the CPU's kernel, if something does.
+        name: Operator name with namespace and overload.
+        compute: Computes the operator on tensors of the device.
+        function: Replaces the CPU's kernel, if given.
     """
 
     def __init__(self, name: str, compute: Kernel, function: Kernel | None) -> None:
@@ -94,8 +94,8 @@ class Recorded:
         self._shapes = function or op
         namespace, _, self._short = schema.name.partition("::")
         self._communicates = namespace in _COMMUNICATING
-        kinds = [str(each.type) for each in schema.returns]
-        # The host's business, such as which kernel is to be chosen.
+        kinds = [str(item.type) for item in schema.returns]
+        # Results without tensors, such as the choice of a kernel, are computed on the host.
         self._answers = bool(kinds) and not any("Tensor" in kind for kind in kinds)
         self._allocates = namespace == "aten" and self._short.startswith(_ALLOCATING)
         tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
@@ -103,24 +103,24 @@ class Recorded:
         if self._short in ("index", "repeat_interleave"):
             self._waits = False  # it depends on the operands
         self._free: set[int] = ON_EITHER.get(self._short, set())
-        self._outputs = [each.name for each in schema.arguments if each.is_out]
+        self._outputs = [item.name for item in schema.arguments if item.is_out]
         sets = {
-            aliased(each): each.name if each.kwarg_only else number
-            for number, each in enumerate(schema.arguments)
-            if each.is_write
+            aliased(item): item.name if item.kwarg_only else number
+            for number, item in enumerate(schema.arguments)
+            if item.is_write
         }
-        self._returned = [sets.get(aliased(each)) for each in schema.returns]
+        self._returned = [sets.get(aliased(item)) for item in schema.returns]
         self._is_precise = namespace == "aten"
 
     def record(self, capture: Capture, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Adds the operator to a graph.
+        """Add the operator to a graph.
 
         Returns:
-            Its results, whose memory is written when the graph is replayed.
+            The results, whose memory is written at each replay.
 
         Raises:
-            RuntimeError: it is not permitted while a graph is captured.
-            UnsupportedError: it cannot be recorded.
+            RuntimeError: The operator is not permitted during a capture.
+            UnsupportedError: The operator cannot be recorded.
         """
         capture.check()
         if self._communicates:
@@ -142,7 +142,7 @@ class Recorded:
                 "torch does not know its results' sizes without computing them"
             ) from error
         for name in self._outputs:
-            _each(_give_size, kwargs[name], on_meta[1][name])
+            _for_each_pair(_give_size, kwargs[name], on_meta[1][name])
         kept = _mapped(args, self._kept(capture)), _mapped(kwargs, self._kept(capture))
         returned, places = self._placed(capture, result, args, kwargs, metas)
 
@@ -166,31 +166,33 @@ class Recorded:
     # ---- operands
 
     def _reads_on_host(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether a GPU would wait for values, or for a copy from or to the host's memory.
+        """Return whether a GPU would wait for values, or for a copy from or to host memory.
 
         Raises:
-            RuntimeError: operands are on the host, where they may never be.
+            RuntimeError: An operand is on the host but must not be.
         """
         if self._short == "repeat_interleave":
             return kwargs.get("output_size") is None
         copies = self._short in _COPYING
         for number, value in enumerate(args):
-            if not any(each.is_cpu and each.dim() for each in _tensors(value)):
+            if not any(tensor.is_cpu and tensor.dim() for tensor in _tensors(value)):
                 continue
             if number not in self._free:
                 raise refusal(self._name)
             if not copies:
                 return True
         if copies:
-            later = args[_NON_BLOCKING] if len(args) > _NON_BLOCKING else kwargs.get("non_blocking")
-            return not later and any(each.is_cpu for each in _tensors((args, kwargs)))
+            non_blocking = (
+                args[_NON_BLOCKING] if len(args) > _NON_BLOCKING else kwargs.get("non_blocking")
+            )
+            return not non_blocking and any(tensor.is_cpu for tensor in _tensors((args, kwargs)))
         if "index" in self._short and len(args) > 1 and isinstance(args[1], (list, tuple)):
-            masks = any(each.dtype in _BOOLS for each in _tensors(args[1]))
+            masks = any(tensor.dtype in _BOOLS for tensor in _tensors(args[1]))
             return masks and not self._fills(args, kwargs)
         return False
 
     def _fills(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether masked elements get one number of the host, for which nobody counts them."""
+        """Return whether masked elements get one number, which requires no count of them."""
         value = args[2] if len(args) > 2 else kwargs.get("values")
         accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
         is_number = isinstance(value, torch.Tensor) and value.is_cpu and value.numel() == 1
@@ -198,7 +200,7 @@ class Recorded:
 
     def _kept(self, capture: Capture) -> Callable[[Any], Any]:
         def kept(tensor: Any) -> Any:
-            # A number of the host is one of the kernel's arguments on a GPU.
+            # On a GPU, a number on the host is passed by value as an argument of the kernel.
             is_number = tensor.is_cpu and self._short not in _COPYING
             return tensor.clone() if is_number else capture.keep(tensor)
 
@@ -209,7 +211,7 @@ class Recorded:
     def _placed(
         self, capture: Capture, result: Any, args: Any, kwargs: Any, metas: _Metas
     ) -> tuple[Any, Any]:
-        """The results as the script gets them, and the memory that is written at each replay."""
+        """Return the results for the script, and the memory to write at each replay."""
         if not any(where is not None for where in self._returned):
             return self._place(capture, result, metas)
         results = result if len(self._returned) > 1 else (result,)
@@ -221,7 +223,9 @@ class Recorded:
         ]
         if len(both) == 1:
             return both[0]
-        return tuple(each for each, _ in both), [each for _, each in both]
+        return tuple(result_or_memory for result_or_memory, _ in both), [
+            result_or_memory for _, result_or_memory in both
+        ]
 
     def _place(self, capture: Capture, value: Any, metas: _Metas) -> tuple[Any, Any]:
         if isinstance(value, torch.Tensor):
@@ -233,27 +237,27 @@ class Recorded:
                 capture.inputs.made(made)
             return made, host
         if isinstance(value, (list, tuple)):
-            both = [self._place(capture, each, metas) for each in value]
-            return type(value)([each for each, _ in both]), [each for _, each in both]
+            both = [self._place(capture, item, metas) for item in value]
+            return type(value)([item for item, _ in both]), [item for _, item in both]
         return value, None
 
     def _fill(self, places: Any, value: Any, is_spare: bool = False) -> None:
-        """Writes what was computed to where the script has it."""
+        """Copy computed results to the memory of the recorded results."""
         if isinstance(places, torch.Tensor):
             if isinstance(value, torch.Tensor) and value.shape == places.shape:
                 places.copy_(to_host(value))
             elif not is_spare:
                 raise self._unsupported("its results have other sizes when the graph is replayed")
         elif places is not None:
-            for number, (place, each) in enumerate(zip(places, value, strict=True)):
-                self._fill(place, each, number > 0 and self._short in _SPARE)
+            for number, (place, result) in enumerate(zip(places, value, strict=True)):
+                self._fill(place, result, number > 0 and self._short in _SPARE)
 
 
 class _Metas:
-    """Tensors without memory that have the sizes of operands.
+    """Meta tensors with the sizes of operands.
 
     Attributes:
-        operands: by identity of such a tensor, whose sizes it has.
+        operands: The operand of each meta tensor, by `id`.
     """
 
     def __init__(self, name: str) -> None:
@@ -262,7 +266,7 @@ class _Metas:
         self.operands: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
-        """The same with such tensors, on their device, where nothing is drawn."""
+        """Convert tensors, devices and generators in a value to the meta device."""
         if isinstance(value, torch._C.Generator):
             return None
         if isinstance(value, torch.device):
@@ -278,7 +282,7 @@ class _Metas:
         meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
         meta = _conjugated(meta) if tensor.is_conj() else meta
         meta = _negated(meta) if tensor.is_neg() else meta
-        self._made.append(meta)  # which keeps its `id` its own
+        self._made.append(meta)  # keeps its `id` unique
         self.operands[id(meta)] = tensor
         return meta
 
@@ -286,35 +290,35 @@ class _Metas:
 def _mapped(
     value: Any, of_tensor: Callable[[Any], Any], other: Callable[[Any], Any] | None = None
 ) -> Any:
-    """A value of operands with other tensors."""
+    """Return a copy of a nested value in which `of_tensor` has replaced the tensors."""
     if isinstance(value, torch.Tensor):
         return of_tensor(value)
     if (isinstance(value, tuple) and type(value) is tuple) or isinstance(value, list):
         return type(value)(
-            _mapped(each, of_tensor) if other is None else other(each) for each in value
+            _mapped(item, of_tensor) if other is None else other(item) for item in value
         )
     if isinstance(value, dict):
-        return {name: _mapped(each, of_tensor) for name, each in value.items()}
+        return {name: _mapped(item, of_tensor) for name, item in value.items()}
     return value
 
 
 def _tensors(value: Any) -> list[Any]:
-    found: list[Any] = []
-    _mapped(value, found.append)
-    return found
+    tensors: list[Any] = []
+    _mapped(value, tensors.append)
+    return tensors
 
 
-def _each(action: Callable[[Any, Any], object], value: Any, other: Any) -> None:
+def _for_each_pair(action: Callable[[Any, Any], object], value: Any, other: Any) -> None:
     if isinstance(value, torch.Tensor):
         action(value, other)
     else:
         for one, another in zip(value, other, strict=True):
-            _each(action, one, another)
+            _for_each_pair(action, one, another)
 
 
 def _without_size(value: Any) -> Any:
-    """A tensor for a result, an `out=` argument, to be given a size."""
-    return _mapped(value, lambda each: torch.empty(0, dtype=each.dtype, device="meta"))
+    """Return a meta tensor for an `out=` argument, whose size is yet to be determined."""
+    return _mapped(value, lambda tensor: torch.empty(0, dtype=tensor.dtype, device="meta"))
 
 
 def _give_size(tensor: Any, meta: Any) -> None:
@@ -323,7 +327,7 @@ def _give_size(tensor: Any, meta: Any) -> None:
 
 
 def _memory_for(meta: Any) -> Any:
-    """A tensor of the host, whose elements have each a place of their own."""
+    """Return an uninitialised CPU tensor in which no elements overlap."""
     if meta.layout is not torch.strided:
         raise UnsupportedError(f"a result of layout {meta.layout} in a CUDA graph")
     strides = meta.stride()

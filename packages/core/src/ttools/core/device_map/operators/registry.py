@@ -1,10 +1,9 @@
-"""Which kernel each of torch's operators gets for tensors of a mapped device.
+"""Chooses the kernel of each torch operator for tensors of a mapped device.
 
-Operators that the CPU has a kernel for, and those that torch makes of others explicitly, compute on
-the CPU. Operators that return another view of their operand, or change its sizes, only look at
-sizes, so that torch's own kernel serves, which leaves storages shared; those that are made of
-others need none. Operators that take a tensor and a device, which need not be the tensor's, are
-left to torch, as are all those that it decomposes. Must not know what a kernel does.
+Operators with a CPU kernel, and those that torch composes explicitly, are computed on the CPU.
+Operators that return a view of their operand or change its sizes only read sizes, so torch's own
+kernel is used, which keeps storages shared. Operators that torch decomposes need no kernel, nor do
+those that take both a tensor and a device.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from ttools.core.device_map.operators.recorded import computed_on_cpu
 from ttools.core.device_map.operators.sizes import SET, resize, set_to
 
 _registrations = torch._C._dispatch_get_registrations_for_dispatch_key
-#: Operators of the process groups have kernels for CUDA, which want streams and NCCL.
+#: c10d is included because its CUDA kernels require streams and NCCL.
 _NAMESPACES = ("aten::", "c10d::")
-#: The backends that kernels are registered for, by those that compute.
+#: The CUDA backends by the CPU backends that compute for them.
 BACKENDS = {
     "CPU": "CUDA",
     "SparseCPU": "SparseCUDA",
@@ -31,9 +30,9 @@ BACKENDS = {
     "NestedTensorCPU": "NestedTensorCUDA",
 }
 _TO_COPY = "aten::_to_copy"
-#: What looks at a nested tensor's sizes and buffer only.
+#: Operators that only read sizes and buffer of a nested tensor.
 _NESTED = ("_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets")
-#: Besides views, these look at a sparse tensor's parts only, or are given them.
+#: Operators besides views that only read or set the parts of a sparse tensor.
 _SPARSE = (
     *("_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors", "_coalesced_"),
     *("_dimI", "_dimV", "_nnz", "dense_dim", "is_coalesced", "sparse_dim"),
@@ -44,10 +43,10 @@ _SPARSE = (
 
 
 def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
-    """The kernel of every operator that needs one of its own, by its name.
+    """Yield the name and the kernel of every operator that needs one.
 
     Args:
-        key: the backend that computes, one of `BACKENDS`.
+        key: The backend that computes, one of `BACKENDS`.
     """
     own = {name for name in _registrations(key) if name.startswith(_NAMESPACES)}
     composed: set[str] = set()
@@ -65,7 +64,7 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
     for name, function in instead.items():
         if _schema(name) is not None and (key == "CPU" or name in own):
             yield name, computed_on_cpu(name, key=key, function=function)
-    # Those that a torch for CUDA has for GPUs only, which are refused.
+    # Operators that a torch for CUDA has only for GPUs are refused.
     theirs = {name for name in _registrations(BACKENDS[key]) if name.startswith(_NAMESPACES)}
     others = {"aten::resize_", SET, *([_TO_COPY] if key == "NestedTensorCPU" else [])}
     for name in sorted((own | composed | theirs) - instead.keys() - others):
@@ -75,16 +74,16 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
         if _looks_at_sizes(schema, key):
             if name in own:
                 yield name, own_kernel(name, key)
-        elif name in own or not _is_torch_s(schema):
+        elif name in own or not _is_left_to_torch(schema):
             yield name, computed_on_cpu(name, key=key)
 
 
 def is_computed(schema: Any) -> bool:
-    """Whether an operator that torch makes of others is computed on the CPU, or left to torch."""
-    return not (_looks_at_sizes(schema, "CPU") or _is_torch_s(schema))
+    """Return whether a composite operator is computed on the CPU, not left to torch."""
+    return not (_looks_at_sizes(schema, "CPU") or _is_left_to_torch(schema))
 
 
-def _is_torch_s(schema: Any) -> bool:
+def _is_left_to_torch(schema: Any) -> bool:
     return _converts(schema) or schema.name.removeprefix("aten::") in _CHANGES_SIZES
 
 
@@ -92,17 +91,17 @@ def _schema(name: str) -> Any:
     packet, _, overload = name.partition(".")
     try:
         return torch._C._get_schema(packet, overload)
-    except RuntimeError:  # an operator that this torch has not
+    except RuntimeError:  # this version of torch lacks the operator
         return None
 
 
 def _looks_at_sizes(schema: Any, key: str) -> bool:
     short = schema.name.partition("::")[2]
-    views = any(each.alias_info and not each.alias_info.is_write for each in schema.returns)
+    views = any(result.alias_info and not result.alias_info.is_write for result in schema.returns)
     return views or short == "set_" or (key != "CPU" and short in (*_SPARSE, *_NESTED))
 
 
-#: Those with torch's tag `inplace_view`, which takes an object for each operator to read.
+#: Operators with torch's tag `inplace_view`; reading tags would create an object for each.
 _CHANGES_SIZES = frozenset(
     ("detach_", "resize_as_", "squeeze_", "t_", "transpose_", "unsqueeze_", "as_strided_")
 )
@@ -110,4 +109,6 @@ _CHANGES_SIZES = frozenset(
 
 def _converts(schema: Any) -> bool:
     names = {argument.name for argument in schema.arguments}
-    return "device" in names and any(str(each.type) == "Tensor" for each in schema.arguments)
+    return "device" in names and any(
+        str(argument.type) == "Tensor" for argument in schema.arguments
+    )

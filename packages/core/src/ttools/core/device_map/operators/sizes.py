@@ -1,6 +1,6 @@
-"""Tensors of a mapped device that get another size or storage in place.
+"""Changes of size or storage of mapped tensors in place.
 
-Memory is the CPU's to allocate, which a CUDA storage does not know. Must not know operators.
+The CPU allocates the memory, so a CUDA storage cannot grow by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ set_storage = own_kernel(SET)
 
 
 def resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
-    """`resize_`."""
+    """Implement `resize_`."""
     shaped = torch.empty(
         size, device="meta", memory_format=memory_format or torch.contiguous_format
     )
@@ -29,18 +29,18 @@ def resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
 def set_to(
     tensor: Any, storage: Any, offset: int, size: list[int], strides: Sequence[int] = ()
 ) -> Any:
-    """`set_` to a part of a storage, of which a larger copy is made if that is not all there."""
+    """Implement `set_` to a part of a storage, which is replaced by a larger copy if too small."""
     if len(strides) < len(size):
         strides = torch.empty(size, device="meta").stride()
     needed = 1 + sum((extent - 1) * step for extent, step in zip(size, strides, strict=True))
     needed = (offset + (needed if 0 not in size else 0)) * tensor.element_size()
     if needed > storage.nbytes():
         larger = torch.empty(needed, dtype=torch.uint8, device="cpu")
-        before = to_host(set_storage(to_cuda(larger[:0]), storage, 0, [storage.nbytes()], [1]))
+        old_part = to_host(set_storage(to_cuda(larger[:0]), storage, 0, [storage.nbytes()], [1]))
         part, capture = larger[: storage.nbytes()], capturing()
         if capture is None:
-            part.copy_(before)
+            part.copy_(old_part)
         else:
-            capture.add(SET, lambda: part.copy_(before))
+            capture.add(SET, lambda: part.copy_(old_part))
         storage = to_cuda(larger).untyped_storage()
     return set_storage(tensor, storage, offset, list(size), list(strides))
