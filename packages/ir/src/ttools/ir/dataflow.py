@@ -185,23 +185,43 @@ def region_result_sources(op: Operation, index: int) -> list[Value]:
 
 
 def _is_taken(op: Operation, edge: Edge) -> bool:
-    """Return whether an operation has the region that an edge comes from, which is optional."""
-    source = edge.source
-    return source is None or (source < len(op.regions) and bool(op.regions[source].blocks))
+    """Return whether an operation has the regions that an edge connects, which may be optional."""
+    numbers = (number for number in (edge.source, edge.target) if number is not None)
+    return all(number < len(op.regions) and op.regions[number].blocks for number in numbers)
 
 
 def _passed(op: Operation, edge: Edge) -> list[Value]:
-    """The values that an operation passes along an edge."""
+    """Return the values that an operation passes along an edge."""
     source = op if edge.source is None else op.regions[edge.source].entry.terminator
     return source.operands[edge.skipped :]
 
 
-def passed_values(op: Operation) -> Iterator[tuple[list[Value], list[Value]]]:
-    """Yield along each edge of a structured operation what is passed, and what receives it."""
+class Passing(NamedTuple):
+    """Values that structured control flow passes along one edge.
+
+    Attributes:
+        source: The block at whose end they are passed; None for the operation itself.
+        target: The block that receives them as arguments; None for the operation's results.
+        values: The values that are passed.
+        receivers: The arguments or results that they become.
+    """
+
+    source: Block | None
+    target: Block | None
+    values: list[Value]
+    receivers: list[Value]
+
+
+def passings(op: Operation) -> list[Passing]:
+    """Return what a structured operation passes along each of its edges, in declared order."""
+    found: list[Passing] = []
     for edge in declared(op.name).flow:
         if _is_taken(op, edge):
-            target = op.results if edge.target is None else op.regions[edge.target].entry.arguments
-            yield _passed(op, edge), target[edge.own :]
+            source = None if edge.source is None else op.regions[edge.source].entry
+            target = None if edge.target is None else op.regions[edge.target].entry
+            receivers = op.results if target is None else target.arguments
+            found.append(Passing(source, target, _passed(op, edge), receivers[edge.own :]))
+    return found
 
 
 class Carried(NamedTuple):

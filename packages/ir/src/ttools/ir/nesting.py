@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ttools.ir import Block, Operation, Value
-from ttools.ir.dialects.traits import COMBINES, LOOP
+from ttools.ir import Block, Operation, Region, Value
+from ttools.ir.dialects.traits import COMBINES, LOOP, STRUCTURED
 
 
 def outside_combines(op: Operation) -> Iterator[Operation]:
@@ -19,6 +19,16 @@ def outside_combines(op: Operation) -> Iterator[Operation]:
                         yield from outside_combines(inner)
                     else:
                         yield inner
+
+
+def blocks_within(region: Region) -> Iterator[Block]:
+    """Yield the blocks of a region, each before those of the loops and branches in it."""
+    for block in region.blocks:
+        yield block
+        for op in block.operations:
+            if op.has(STRUCTURED):
+                for inner in op.regions:
+                    yield from blocks_within(inner)
 
 
 def loop_depth(block: Block | None) -> int:

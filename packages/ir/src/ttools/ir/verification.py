@@ -21,7 +21,7 @@ from ttools.ir import (
     element_type,
     shape_of,
 )
-from ttools.ir.dataflow import passed_values
+from ttools.ir.dataflow import passings
 from ttools.ir.dialects import declared
 from ttools.ir.dialects.traits import (
     BRANCH,
@@ -212,8 +212,10 @@ def _access(op: Operation) -> str | None:
 
 def _carries(op: Operation) -> str | None:
     """Check that what a structured operation passes has the types of what receives it."""
-    pairs = [([v.type for v in a], [v.type for v in b]) for a, b in passed_values(op)]
-    return None if all(a == b for a, b in pairs) else "what it carries differs in type"
+    alike = all(
+        [v.type for v in edge.values] == [v.type for v in edge.receivers] for edge in passings(op)
+    )
+    return None if alike else "what it carries differs in type"
 
 
 def _branch(op: Operation) -> str | None:

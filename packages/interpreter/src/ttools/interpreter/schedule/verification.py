@@ -11,18 +11,22 @@ may read and write one slot in place is decided in `schedule`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from typing import TypeAlias
 
 from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.analysis.effects import Provenance, loads_unwritten
 from ttools.interpreter.schedule.branches import is_observable
 from ttools.interpreter.schedule.plan import Plan
 from ttools.ir import Block, Operation, Region, Value
-from ttools.ir.dataflow import carried_values, reachable
-from ttools.ir.dialects.traits import BRANCH, COUNTED, LOOP, READS, STRUCTURED
+from ttools.ir.dataflow import carried_values, passings, reachable
+from ttools.ir.dialects.traits import BRANCH, COUNTED, READS, STRUCTURED, TERMINATOR
 
 #: The values that each slot, named by the value that owns it, holds.
 _State = dict[Value, frozenset[Value]]
+#: The block that is entered, or None where an operation ends; what is passed, and what receives it.
+_Edge: TypeAlias = "tuple[Block | None, Sequence[Value], Sequence[Value]]"
 
 
 def verify_plan(function: Operation, plan: Plan, facts: Facts, provenance: Provenance) -> list[str]:
@@ -104,47 +108,99 @@ class _Checker:
                 self.read([source], reader)
                 self.write(target)
 
-    # ---- program order
+    # ---- control flow
     def region(self, region: Region) -> None:
-        """Follows all paths through a function's blocks, until nothing changes any more."""
-        entry: dict[Block, _State] = {}
+        """Check a function."""
         for argument in region.entry.arguments:
             if self.plan.is_stored(argument):
                 self.write(argument)
-        entry[region.entry] = self.state
-        pending = [region.entry]
+
+        def edges(block: Block) -> Iterator[_Edge]:
+            for target, forwarded in block.terminator.successors:
+                yield target, forwarded, target.arguments
+
+        self.follow({region.entry: self.state}, edges)
+
+    def follow(self, entry: dict[Block, _State], edges: Callable[[Block], Iterable[_Edge]]) -> None:
+        """Follow all paths through blocks until the states at their beginnings change no more.
+
+        Args:
+            entry: What slots hold at the beginning of the blocks that are entered first; gets the
+                states of all blocks.
+            edges: Returns where control goes at the end of a block.
+        """
+        exits: list[_State] = []
+        pending = list(entry)
         while pending:
             block = pending.pop()
             self.state = dict(entry[block])
-            self.operations(block)
+            for op in block.operations:
+                if op not in self.plan.skipped:
+                    self.operation(op)
             left = self.state
-            for target, forwarded in block.terminator.successors:
+            for target, values, receivers in edges(block):
                 self.state = dict(left)
-                self.move(list(zip(forwarded, target.arguments, strict=True)), block.terminator)
+                self.move(list(zip(values, receivers, strict=True)), block.terminator)
+                if target is None:
+                    exits.append(self.state)
+                    continue
                 joined = _meet(entry[target], self.state) if target in entry else self.state
                 if joined != entry.get(target):
                     entry[target] = joined
                     pending.append(target)
+        if exits:
+            self.state = reduce(_meet, exits)
 
-    def operations(self, block: Block) -> None:
-        for op in block.operations:
-            if op not in self.plan.skipped:
-                self.operation(op)
+    def structured(self, op: Operation) -> None:
+        """Check a loop or branch, along the edges that its operation declares."""
+        is_counted = op.has(COUNTED)
+        if is_counted:
+            for carried in carried_values(op):
+                if carried.argument in self.plan.increments:
+                    self.initial[carried.argument] = carried.initial
+                    self.initial[carried.result] = carried.initial
+        edges = [edge for edge in passings(op) if edge.target is not None or not is_counted]
+        before, entry = self.state, dict[Block, _State]()
+        for edge in edges:
+            if edge.source is None and edge.target is not None:
+                self.state = dict(before)
+                self.move(list(zip(edge.values, edge.receivers, strict=True)), op)
+                entry[edge.target] = self.state
+        self.follow(
+            entry,
+            lambda block: [
+                (edge.target, edge.values, edge.receivers) for edge in edges if edge.source is block
+            ],
+        )
+        if is_counted:
+            self.state = dict(entry[op.regions[0].entry])
+            self.end_counted_loop(op)
+        elif not all(region.blocks for region in op.regions):
+            self.state = _meet(self.state, before)  # the branch that does not exist
 
-    def body(self, block: Block) -> None:
-        """A block of a structured operation, whose terminator belongs to that operation."""
-        for op in block.operations[:-1]:
-            if op not in self.plan.skipped:
-                self.operation(op)
+    def end_counted_loop(self, op: Operation) -> None:
+        """What the slot of a carried argument holds is the result, if they have one slot."""
+        for _, argument, _, result in carried_values(op):
+            if not self.plan.is_stored(result):
+                continue
+            if result in self.initial:
+                self.read([self.initial[result]], op)
+                self.write(result)
+                continue
+            owner = self.plan.owner(result)
+            held = self.state.get(owner, frozenset())
+            if argument in held:
+                self.state[owner] = held | {result}
 
+    # ---- operations
     def operation(self, op: Operation) -> None:
         traits = op.traits
-        if BRANCH in traits:
-            return  # along its edges
-        if LOOP in traits:
-            (self.for_loop if COUNTED in traits else self.while_loop)(op)
-        elif STRUCTURED in traits:
-            self.conditional(op)
+        holder = op.parent_op
+        ends_region = TERMINATOR in traits and holder is not None and holder.has(STRUCTURED)
+        if BRANCH in traits or ends_region:
+            return  # what they pass is moved along their edges
+        if STRUCTURED in traits:
+            self.structured(op)
         elif op in self.plan.fusion_groups:
             self.fusion_group(op)
         else:
@@ -170,62 +226,3 @@ class _Checker:
                 self.write(member)
             self.at_hand.add(member)
         self.at_hand.clear()
-
-    def for_loop(self, op: Operation) -> None:
-        body, carried = op.regions[0].entry, carried_values(op)
-        for init, argument, _, result in carried:
-            if argument in self.plan.increments:
-                self.initial[argument] = self.initial[result] = init
-        self.move([(each.initial, each.argument) for each in carried], op)
-        header = dict(self.state)
-        while True:
-            self.body(body)
-            self.move([(each.yielded, each.argument) for each in carried], op)
-            joined = _meet(header, self.state)
-            if joined == header:
-                break
-            header, self.state = joined, dict(joined)
-        self.state = header
-        for _, argument, _, result in carried:
-            if result in self.initial:
-                if self.plan.is_stored(result):
-                    self.read([self.initial[result]], op)
-                    self.write(result)
-            elif self.plan.is_stored(result):
-                self.becomes(argument, result)
-
-    def becomes(self, argument: Value, result: Value) -> None:
-        """A loop ends: what its argument's slot holds is its result, if they have one slot."""
-        owner = self.plan.owner(result)
-        held = self.state.get(owner, frozenset())
-        if argument in held:
-            self.state[owner] = held | {result}
-
-    def while_loop(self, op: Operation) -> None:
-        before, after = (region.entry for region in op.regions)
-        self.move(list(zip(op.operands, before.arguments, strict=True)), op)
-        header = dict(self.state)
-        passed = before.terminator.operands[1:]
-        while True:
-            self.body(before)
-            left = dict(self.state)
-            self.move(list(zip(passed, after.arguments, strict=True)), op)
-            self.body(after)
-            self.move(list(zip(after.terminator.operands, before.arguments, strict=True)), op)
-            joined = _meet(header, self.state)
-            if joined == header:
-                break
-            header, self.state = joined, dict(joined)
-        self.state = left
-        self.move(list(zip(passed, op.results, strict=True)), op)
-
-    def conditional(self, op: Operation) -> None:
-        before, ends = self.state, []
-        for region in op.regions:
-            self.state = dict(before)
-            if region.blocks:
-                block = region.entry
-                self.body(block)
-                self.move(list(zip(block.terminator.operands, op.results, strict=True)), op)
-            ends.append(self.state)
-        self.state = ends[0] if len(ends) == 1 else _meet(*ends)

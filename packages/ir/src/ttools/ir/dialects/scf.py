@@ -22,7 +22,7 @@ from ttools.ir.dialects.traits import (
 _FOR = (Edge(None, 0, 3, 1), Edge(0, 0, own=1), Edge(0, None), Edge(None, None, 3))
 #: The first region's terminator begins with the condition.
 _WHILE = (Edge(None, 0), Edge(1, 0), Edge(0, 1, 1), Edge(0, None, 1))
-_IF = (Edge(0, None), Edge(1, None))
+_IF = (Edge(None, 0, 1), Edge(None, 1, 1), Edge(0, None), Edge(1, None))
 
 OPERATIONS: dict[str, Op] = {
     "scf.for": Op(

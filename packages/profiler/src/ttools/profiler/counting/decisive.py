@@ -13,8 +13,8 @@ from ttools.core.errors import TtoolsError
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.ir import IntegerType, Module, Operation, PointerType, Value, element_type
 from ttools.ir.dead_code import remove_dead_code
-from ttools.ir.dialects.traits import STRUCTURED
 from ttools.ir.inlining import inline_calls
+from ttools.ir.nesting import blocks_within
 from ttools.ir.parser import parse_module
 from ttools.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.rewrite import CHECK, is_mask, kind_of
@@ -60,7 +60,9 @@ def decisive(module: Module) -> Decisive | None:
         return None
     alike = _alike(kernel)
     rewriter = Rewriter()
-    _keep_blocks(kernel, rewriter)
+    for block in blocks_within(kernel.regions[0]):  # every loop and branch stays, also empty ones
+        b = rewriter.start(block)
+        _check(b, b.constant(BOOLEAN, 1))
     for op in list(kernel.walk()):
         if kind_of(op) is None:
             continue
@@ -88,17 +90,6 @@ def decisive(module: Module) -> Decisive | None:
 
 def _goes_by_descriptor(op: Operation) -> bool:
     return op.name.startswith(_MAKERS) or op.operand("desc") is not None
-
-
-def _keep_blocks(operation: Operation, rewriter: Rewriter) -> None:
-    """Keeps every loop and branch, also those that only compute."""
-    for region in operation.regions:
-        for block in region.blocks:
-            b = rewriter.start(block)
-            _check(b, b.constant(BOOLEAN, 1))
-            for op in block.operations:
-                if op.has(STRUCTURED):
-                    _keep_blocks(op, rewriter)
 
 
 def _need(b: Builder, pointer: Value) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.ir import Block, Constant, Operation, Value
-from ttools.ir.dialects.traits import COMBINES, LOADS, READS, WRITES
+from ttools.ir.dialects.traits import LOADS, READS, WRITES
+from ttools.ir.nesting import outside_combines
 
 
 def operations(parent: Operation) -> Iterator[Operation]:
     """All operations in `parent`, in program order, but those that combine elements."""
-    for region in parent.regions if not parent.has(COMBINES) else ():
-        for block in region.blocks:
-            for op in block.operations:
-                yield op
-                yield from operations(op)
+    return islice(outside_combines(parent), 1, None)
 
 
 def parameter_of(pointer: Value, provenance: Provenance) -> int:

@@ -27,11 +27,11 @@ from typing import Protocol, TypeAlias
 from ttools.ir import Block, Operation, Type, Value
 from ttools.ir.dataflow import (
     ForwardAnalysis,
-    carried_values,
     control_sources,
+    passings,
     reachable,
 )
-from ttools.ir.dialects.traits import COUNTED, LOOP, STRUCTURED
+from ttools.ir.dialects.traits import STRUCTURED
 from ttools.ir.rewriting import (
     Builder,
     Rewriter,
@@ -205,8 +205,7 @@ class Tracking(ForwardAnalysis[State]):
     def _block(self, block: Block) -> None:
         for op in list(block.operations):
             if op.has(STRUCTURED):
-                loop = self._for if op.has(COUNTED) else self._while
-                (loop if op.has(LOOP) else self._if)(op)
+                self._structured(op)
                 continue
             wanted = [(value, key) for value in op.results for key in self._wanted(value)]
             # Shadows that are derived from others of the same operation come last.
@@ -240,58 +239,47 @@ class Tracking(ForwardAnalysis[State]):
                     value = values[argument.index]
                     forward(branch, number, [self._passed(branch, value, key)])
 
-    def _for(self, op: Operation) -> None:
-        body, carried = op.regions[0].entry, carried_values(op)
-        wanted = [self._wanted(value.argument, value.result) for value in carried]
-        for (initial, argument, _, _), keys in zip(carried, wanted, strict=True):
-            for key in keys:
-                add_operand(op, self._passed(op, initial, key))
-                self._add_argument(body, argument, key)
-        self._block(body)
-        for (_, _, yielded, result), keys in zip(carried, wanted, strict=True):
-            self._yield(body, yielded, keys)
-            self._add_results(op, result, keys)
+    def _structured(self, op: Operation) -> None:
+        """Pass shadows along with the values that a loop or branch passes, and build its blocks."""
+        edges = passings(op)
+        demands: list[list[tuple[Value, Value, Key]]] = []
+        for edge in edges:
+            # An operand is passed along all edges from its place, so its shadows are, too.
+            alike = [other.receivers for other in edges if other.source is edge.source]
+            demands.append(
+                [
+                    (value, edge.receivers[n], key)
+                    for n, value in enumerate(edge.values)
+                    for key in self._wanted(*(receivers[n] for receivers in alike))
+                ]
+            )
 
-    def _while(self, op: Operation) -> None:
-        before, after = (region.entry for region in op.regions)
-        initial, results = list(op.operands), list(op.results)
-        first, second = list(before.arguments), list(after.arguments)
-        condition = list(before.terminator.operands)[1:]
-        yielded = list(after.terminator.operands)
-        for value, argument in zip(initial, first, strict=True):
-            for key in self._wanted(argument):
-                add_operand(op, self._passed(op, value, key))
-                self._add_argument(before, argument, key)
-        self._block(before)
-        for value, argument, result in zip(condition, second, results, strict=True):
-            keys = self._wanted(argument, result)
-            self._yield(before, value, keys)
-            for key in keys:
-                self._add_argument(after, argument, key)
-            self._add_results(op, result, keys)
-        self._block(after)
-        for value, argument in zip(yielded, first, strict=True):
-            self._yield(after, value, self._wanted(argument))
+        def passes(source: Block | None) -> None:
+            end = op if source is None else source.terminator
+            own = (
+                wanted for edge, wanted in zip(edges, demands, strict=True) if edge.source is source
+            )
+            for value, _, key in next(own, []):
+                add_operand(end, self._passed(end, value, key))
 
-    def _if(self, op: Operation) -> None:
-        blocks = [region.entry for region in op.regions if region.blocks]
-        yielded = [list(block.terminator.operands) for block in blocks]
-        for block in blocks:
-            self._block(block)
-        for result in list(op.results):
-            keys = self._wanted(result)
-            for block, values in zip(blocks, yielded, strict=True):
-                self._yield(block, values[result.index], keys)
-            self._add_results(op, result, keys)
+        def receives(target: Block | None) -> None:
+            own = (
+                wanted for edge, wanted in zip(edges, demands, strict=True) if edge.target is target
+            )
+            for _, receiver, key in next(own, []):
+                if target is not None:
+                    self._add_argument(target, receiver, key)
+                else:
+                    shadow = add_result(op, self._rules.shadow_type(receiver, key))
+                    self._shadows[receiver, key] = shadow
 
-    def _yield(self, block: Block, value: Value, keys: Sequence[Key]) -> None:
-        end = block.terminator
-        for key in keys:
-            add_operand(end, self._passed(end, value, key))
-
-    def _add_results(self, op: Operation, result: Value, keys: Sequence[Key]) -> None:
-        for key in keys:
-            self._shadows[result, key] = add_result(op, self._rules.shadow_type(result, key))
+        passes(None)
+        for region in op.regions:
+            if region.blocks:
+                receives(region.entry)
+                self._block(region.entry)
+                passes(region.entry)
+        receives(None)
 
 
 def _reverse_postorder(blocks: Sequence[Block]) -> list[Block]:

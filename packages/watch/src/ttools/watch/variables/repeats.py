@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from ttools.core.location import SourceLocation
 from ttools.ir import Block, Module, Value
-from ttools.ir.dialects.traits import STRUCTURED
+from ttools.ir.nesting import blocks_within
 from ttools.watch.variables.source_names import Function, names_of_file
 
 Chain = list[SourceLocation]
@@ -65,14 +65,4 @@ def _unrolls(loop: ast.For | ast.While) -> bool:
 def all_blocks(module: Module) -> Iterator[Block]:
     """Every block of a module that variables are looked for in."""
     for function in module.functions.values():
-        for block in function.regions[0].blocks:
-            yield from _nested(block)
-
-
-def _nested(block: Block) -> Iterator[Block]:
-    yield block
-    for op in block.operations:
-        if op.has(STRUCTURED):
-            for region in op.regions:
-                for inner in region.blocks:
-                    yield from _nested(inner)
+        yield from blocks_within(function.regions[0])
