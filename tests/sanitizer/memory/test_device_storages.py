@@ -45,7 +45,7 @@ def total(x_ptr, out_ptr, B: tl.constexpr):
 class EmulatedStorage(DeviceStorage):
     """A storage of the host that stands for one of a GPU."""
 
-    def held_bytes(self, first: int, end: int) -> Any:
+    def current_bytes(self, first: int, end: int) -> Any:
         return memory(self.start + first, self.start + end).copy()
 
 

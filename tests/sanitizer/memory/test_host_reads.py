@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from ttools.sanitizer.memory.host_reads import HostReads, How
+from ttools.sanitizer.memory.host_reads import HostReads, ReadKind
 
 
 class Log:
@@ -30,7 +30,7 @@ class Log:
         return set() if name is None else {name}
 
     def reads(
-        self, tensor: Any, result: Any = None, again: Any = None, *, how: How = "computing"
+        self, tensor: Any, result: Any = None, again: Any = None, *, how: ReadKind = "computing"
     ) -> None:
         self.read |= self._name(tensor)
 

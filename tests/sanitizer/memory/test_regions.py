@@ -16,7 +16,7 @@ from ttools.interpreter.abi.region import NOWHERE, region_of
 from ttools.interpreter.run import address_book
 from ttools.interpreter.run.address_book import AddressBook
 from ttools.interpreter.run.kernel_launch import ExecutableKernel, KernelLaunch
-from ttools.sanitizer.memory.regions import KnownRegions
+from ttools.sanitizer.memory.regions import RegionCache
 
 
 def observed(arguments: list[Any], types: list[str]) -> KernelLaunch:
@@ -68,7 +68,7 @@ def test_a_change_of_a_tensor_is_seen(change):
         found.append(index)
         return region_of(launch.arguments[index], launch.values[index])
 
-    known = KnownRegions()
+    known = RegionCache()
     first = known.regions(launch, find)
     change(x, y)
     launch = observed([x, 9, y], ["*fp32", "i32", "*fp32"])
@@ -81,7 +81,7 @@ def test_a_change_of_a_tensor_is_seen(change):
 @pytest.mark.parametrize(("places", "looked_up"), [(3, 3), (100, 200)])
 def test_of_places_that_tensors_move_between_a_few_are_known(places, looked_up):
     tensors = [torch.zeros(n + 1) for n in range(places)]
-    known, found = KnownRegions(), []
+    known, found = RegionCache(), []
 
     def find(index):
         found.append(index)
@@ -97,7 +97,7 @@ def test_of_places_that_tensors_move_between_a_few_are_known(places, looked_up):
 def test_what_is_no_tensor_is_looked_up_each_time():
     launch = observed([4096], ["*fp32"])
     found = []
-    known = KnownRegions()
+    known = RegionCache()
     for _ in range(2):
         known.regions(launch, lambda index: found.append(index) or NOWHERE)
     assert found == [0, 0]

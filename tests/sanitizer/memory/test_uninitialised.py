@@ -345,5 +345,5 @@ def test_great_storages_are_forgotten_when_the_next_one_is_handed_out() -> None:
         for _ in range(5):
             torch.empty(1 << 20, dtype=torch.uint8)
         kept = torch.empty(1 << 20, dtype=torch.uint8)
-        assert list(memory.knowledge()) == [kept.data_ptr()]
+        assert list(memory.state()) == [kept.data_ptr()]
         assert memory.is_watched(kept.data_ptr())

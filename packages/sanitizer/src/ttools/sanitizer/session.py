@@ -30,7 +30,7 @@ from ttools.interpreter.run.tuned_launch import TunedCall, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.stopping import wait_for_the_end
 from ttools.sanitizer.all_configs import AllConfigs
-from ttools.sanitizer.analysis.known_kernel import KnownKernels
+from ttools.sanitizer.analysis.kernel_facts import KernelFactsTable
 from ttools.sanitizer.checking import ChosenChecks
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.children.reading import Children, Folder
@@ -93,7 +93,7 @@ class Session:
         self._phase_limits: dict[str, float] = {}
         self._lock = threading.Lock()
         self._book = AddressBook()
-        self._kernels = KnownKernels()
+        self._kernels = KernelFactsTable()
         self._memory = UninitialisedMemory(poison=options.poison)
         self._outputs = UnwrittenOutputs(self._memory, lambda found: self._add([found]))
         self._configs = AllConfigs(self._book, self._memory, lambda found: self._add([found]))

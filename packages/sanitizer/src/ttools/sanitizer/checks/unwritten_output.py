@@ -1,6 +1,11 @@
-"""Watches the outputs of a launch that were handed to it uninitialised, and words what is missing.
+"""The part of `initcheck` for outputs that a launch was given uninitialised and did not write
+whole.
 
-A part of initcheck. `memory.outputs` decides which outputs are judged, and when.
+`memory.outputs` decides which of them are reported, and when. Which bytes were written must not be
+inferred from values alone: memory that holds the pattern of unwritten memory after a launch is only
+a candidate. The stores of the launch are evidence. They are in the log of a launch that logs its
+accesses; any other launch is run again if it has not changed what it reads, and its programs do not
+wait for each other.
 """
 
 from __future__ import annotations
@@ -16,19 +21,24 @@ import numpy as np
 from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation, location_of_line, user_location
 from ttools.core.process.host_line import host_line
+from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.runtime.monitor import Monitor
 from ttools.ir import Module
 from ttools.ir.dialects.traits import WRITES
 from ttools.sanitizer.analysis.dataflow import is_read
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
-from ttools.sanitizer.launch.stored_bytes import StoredBytes, stores_to
-from ttools.sanitizer.memory.host_views import start_of
+from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.launch.replay import read_and_written, undoing
+from ttools.sanitizer.memory.host_storages import start_of
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.missing import Missing, View
-from ttools.sanitizer.memory.outputs import Handed
+from ttools.sanitizer.memory.outputs import OutputView
 from ttools.sanitizer.memory.shadows import ArgumentShadows
+from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 from ttools.sanitizer.passes import undefined
+from ttools.sanitizer.races import Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,17 +55,17 @@ _BESIDE = (
     "a copy, which is to be copied back"
 )
 
-#: In the place of a parameter: pointers that derive from none.
+#: Stands for the parameter of pointers that derive from none.
 _BEHIND = -1
 
 
 def stores(module: Module) -> Mapping[int, SourceLocation]:
-    """By parameter: where a kernel stores through it, the last location of several."""
+    """Return where a kernel stores through each parameter, the last location of several."""
     return dict(_places(module, writes=True))
 
 
 def loads(module: Module) -> Mapping[int, SourceLocation]:
-    """By parameter: where a kernel loads through it."""
+    """Return where a kernel loads through each parameter."""
     return dict(_places(module, writes=False))
 
 
@@ -71,22 +81,22 @@ def _places(module: Module, *, writes: bool) -> Iterator[tuple[int, SourceLocati
 
 
 def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
-    """Watch what a launch has left unwritten; called when it has run.
+    """Watch the outputs that a launch has left partly unwritten, after it has run.
 
     Args:
-        check: initcheck, of the launch.
-        shadows: Those that the launch has kept itself, if it has.
+        check: The `initcheck` of the launch.
+        shadows: The shadows that the kernel itself has kept; None if there are none.
     """
     checked = check.checked
     launch, regions, outputs = checked.launch, checked.regions, checked.outputs
-    outputs.handed({region.storage[0] for region in regions})
+    outputs.passed_to_launch({region.storage[0] for region in regions})
     if outputs.any:
         read = checked.kernel.fact(undefined.reads)
         outputs.consumed(regions[n].storage[0] for n in read)
         if checked.is_given_device_memory:
             outputs.consumed(filter(None, (start_of(launch.arguments[n]) for n in read)))
     kept = frozenset[int]() if shadows is None else frozenset(shadows.kept)
-    reads_unwritten = any(found.kind == "uninit_read" for found in checked.findings)
+    reads_unwritten = any(finding.kind == "uninit_read" for finding in checked.findings)
     for start in kept:
         storage = checked.memory.find(start)
         if storage is not None:
@@ -97,14 +107,14 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
         if storage is not None and storage.start not in kept:
             stored.take(storage, regions[index])
     if reads_unwritten:
-        return  # what it left, or computed to be as if it had, is an effect of that
+        return  # unwritten elements are an effect of the reads that are reported already
     for index in launch.kernel.variants.effects.written:
         region = regions[index]
         storage = checked.memory.find(region.storage[0])
         if storage is None:
             continue
         if not checked.is_trial and not checked.is_given_device_memory:
-            _watch_bystanders(check, index)
+            _watch_untouched(check, index)
         if outputs.is_whole(region, is_trial=checked.is_trial):
             continue
         tensor = next(iter(tensors_among([launch.arguments[index]])), None)
@@ -115,25 +125,27 @@ def watch_outputs(check: Check, shadows: ArgumentShadows | None) -> None:
             continue
         copied = storage.carried if storage.start in kept else None
         missing = storage.refresh().view(np.bool_).copy() if checked.is_trial else None
-        tell = _sentence(check, index, frozenset() if shadows is None else shadows.sources)
-        handed = Handed(view=view, tell=tell, copied=copied, missing=missing)
+        tell = _output_finding(check, index, frozenset() if shadows is None else shadows.sources)
+        handed = OutputView(view=view, tell=tell, copied=copied, missing=missing)
         outputs.watch(tensor.untyped_storage(), handed)
     if launch.kernel.variants.effects.unknown_writes:
         _watch_behind_pointers(check, stored, kept)
     outputs.settle()
 
 
-def _watch_bystanders(check: Check, index: int) -> None:
-    """Watches tensors of an output's size that the launch was not given, and nobody has written."""
+def _watch_untouched(check: Check, index: int) -> None:
+    """Watch tensors of an output's size that the launch was not given and that are unwritten."""
     checked = check.checked
     tensor = checked.launch.arguments[index]
     count = int(tensor.numel()) if hasattr(tensor, "untyped_storage") else 0
-    if count and checked.memory.bystanders.of(count):
-        checked.outputs.watch_bystanders(count, _Beside(_sentence(check, index, frozenset())))
+    if count and checked.memory.untouched.of(count):
+        checked.outputs.watch_untouched(
+            count, _UntouchedFinding(_output_finding(check, index, frozenset()))
+        )
 
 
 def _watch_behind_pointers(check: Check, taken: StoredBytes, kept: frozenset[int]) -> None:
-    """Watch what a launch has stored to through pointers from memory, and not written whole."""
+    """Watch memory that the launch has partly written through pointers loaded from memory."""
     checked, outputs = check.checked, check.checked.outputs
     monitor = checked.monitor
     if monitor is None or not checked.instruments.footprints or checked.is_trial:
@@ -142,29 +154,29 @@ def _watch_behind_pointers(check: Check, taken: StoredBytes, kept: frozenset[int
     for start, end, storage in checked.book.on_host():
         if (start, end) in own or not checked.memory.is_watched(start):
             continue
-        known = checked.memory.find(start)
-        if known is not None and start not in kept:
-            taken.take(known, Region((start, end), (start, end)))
+        watched = checked.memory.find(start)
+        if watched is not None and start not in kept:
+            taken.take(watched, Region((start, end), (start, end)))
         if outputs.is_whole(Region((start, end), (start, end))):
             continue
         stored = stores_to(monitor, start, end)
         if len(stored):
-            # Whoever took the address may have meant a part, of which nothing is known.
+            # The program may have meant only a part of the storage when it took the address.
             item = int(monitor.sites[int(stored["site"][0])].size)
             view = View(offset=0, shape=((end - start) // item,), strides=(item,), item=item)
-            tell = _sentence(check, _BEHIND, frozenset())
-            outputs.watch(storage, Handed(view=view, tell=tell))
-            outputs.consumed([start])  # which of it is an output only its reader knows
+            tell = _output_finding(check, _BEHIND, frozenset())
+            outputs.watch(storage, OutputView(view=view, tell=tell))
+            outputs.consumed([start])  # only reads show which part is an output
 
 
 @dataclass(frozen=True)
-class _Sentence:
-    """What is said of one output; it must not keep the arguments of the launch alive.
+class _OutputFinding:
+    """Makes the findings for one output, without keeping the arguments of the launch alive.
 
     Attributes:
-        name: what the output is called.
-        unwritten: the finding of elements that nobody wrote, but for what is known later.
-        copied: the same of elements that hold copies.
+        name: The output's name in messages.
+        unwritten: Template of the finding for elements that were never written.
+        copied: Template of the finding for elements that hold copies of unwritten ones.
     """
 
     name: str
@@ -176,22 +188,24 @@ class _Sentence:
         line = host_line() if read else None
         at = f" at {self.place(line)}" if line else ""
         when = f"and the host reads them{at}" if read else "and the run has ended"
-        found, text = self.unwritten, f"{few} were never written, {when}"
+        template, text = self.unwritten, f"{few} were never written, {when}"
         if copied:
-            found = self.copied
+            template = self.copied
             text = f"elements that were never written were copied to {few}, {when}"
         if not copied and missing.at_end and missing.count < missing.total:
-            found = replace(found, help=_TAIL)
+            template = replace(template, help=_TAIL)
         return replace(
-            found,
+            template,
             message=text,
             severity="error" if read else "warning",
-            notes=(*missing.sentences(), *found.notes),
+            notes=(*missing.sentences(), *template.notes),
             related=() if line is None else (_reader(line),),
         )
 
     def place(self, line: str) -> str:
-        """A line of the host as a sentence names it, with the file unless it is the kernel's."""
+        """Return a line of host code as sentences name it, with its file unless it is the
+        kernel's.
+        """
         file, _, number = line.rpartition(":")
         kernel = self.unwritten.location
         same = kernel is not None and os.path.realpath(kernel.file) == os.path.realpath(file)
@@ -199,25 +213,25 @@ class _Sentence:
 
 
 @dataclass(frozen=True)
-class _Beside:
-    """What is said of a tensor that the host reads in the place of an output.
+class _UntouchedFinding:
+    """Makes the findings for tensors that the host reads instead of an output.
 
     Attributes:
-        output: the same of that one.
+        output: Makes the findings for that output.
     """
 
-    output: _Sentence
+    output: _OutputFinding
 
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
-        found = self.output(missing, copied=False, read=read)
-        line = found.related[0].location if found.related else None
+        finding = self.output(missing, copied=False, read=read)
+        line = finding.related[0].location if finding.related else None
         at = "" if line is None else f" at {self.output.place(f'{line.file}:{line.line}')}"
         name = self.output.name
         return replace(
-            found,
+            finding,
             message=f"the host reads {missing.total:,} elements{at} that were never written, and "
             f"no launch was given them: this one stores as many to another tensor, {name}",
-            notes=found.notes[len(missing.sentences()) :],
+            notes=finding.notes[len(missing.sentences()) :],
             help=_BESIDE,
         )
 
@@ -226,7 +240,7 @@ def _reader(line: str) -> Related:
     return Related(message="the host reads it here", location=location_of_line(line))
 
 
-def _sentence(check: Check, index: int, copied_from: frozenset[int]) -> _Sentence:
+def _output_finding(check: Check, index: int, copied_from: frozenset[int]) -> _OutputFinding:
     spec, kernel = check.checked.spec, check.checked.kernel
     notes = ("grid: ({}, {}, {})".format(*spec.grid),)
     stored = kernel.fact(stores).get(index)
@@ -236,7 +250,7 @@ def _sentence(check: Check, index: int, copied_from: frozenset[int]) -> _Sentenc
         name = f"a tensor behind `{spec.names[index]}`" if index >= 0 else "a tensor in a table"
     else:
         name = f"`{spec.names[index]}`"
-    return _Sentence(
+    return _OutputFinding(
         name,
         check.finding(
             "unwritten_output",
@@ -254,3 +268,104 @@ def _sentence(check: Check, index: int, copied_from: frozenset[int]) -> _Sentenc
             help=_COPIES,
         ),
     )
+
+
+#: Maximum total size of the storages that are copied for a second run, in bytes.
+_LARGEST_SAVED = 1 << 32
+#: Copying at most this much takes hardly any time.
+_LITTLE = 1 << 20
+#: In larger storages, only the part is searched that was passed to the launch.
+_LARGEST_SEARCHED = 1 << 24
+#: A launch is not run again for larger storages.
+_LARGEST_RUN_FOR = 1 << 22
+
+
+class StoredBytes:
+    """The bytes that a launch has stored to, determined on demand.
+
+    Args:
+        checked: A launch that has run.
+    """
+
+    def __init__(self, checked: CheckedLaunch) -> None:
+        self._checked = checked
+        self._again: Monitor | None = None
+        self._is_again = False
+
+    @property
+    def is_logged(self) -> bool:
+        """Return whether the launch has logged all its stores."""
+        monitor = self._checked.monitor
+        logs = self._checked.instruments.footprints
+        return monitor is not None and logs and not monitor.log_is_full
+
+    def take(self, storage: UnwrittenStorage, region: Region) -> None:
+        """Mark the bytes of a storage as written that the launch has stored to.
+
+        Nothing happens unless the storage may have unwritten bytes.
+
+        Args:
+            storage: Unwritten memory, which is updated.
+            region: The part of the storage that was passed to the launch.
+        """
+        start, nbytes = storage.start, storage.nbytes
+        first, end = region.view if nbytes > _LARGEST_SEARCHED else region.storage
+        if not (storage.remembers_writes and storage.suspects(first - start, end - start)):
+            return
+        monitor = self._checked.monitor if self.is_logged else self._again
+        can_run = monitor is None and not self._is_again and nbytes <= _LARGEST_RUN_FOR
+        if can_run and storage.needs_second_run(self._is_cheap):
+            self._is_again = True
+            monitor = self._again = _logged_again(self._checked)
+        if monitor is not None:
+            stored = stores_to(monitor, start, start + nbytes, ("store", "atomic"))
+            storage.store(
+                (stored["start"].astype(np.int64) - start, stored["end"].astype(np.int64) - start)
+            )
+
+    @property
+    def _is_cheap(self) -> bool:
+        """Return whether the launch writes little memory."""
+        written = self._checked.launch.written_storages
+        return written is not None and sum(b - a for a, b in written) <= _LITTLE
+
+
+def _logged_again(checked: CheckedLaunch) -> Monitor | None:
+    """Run a launch again with a log of its stores, and restore memory.
+
+    Returns:
+        None if the launch cannot be repeated, or its stores do not fit into a log.
+    """
+    launch = checked.launch
+    written = launch.written_storages
+    if (
+        written is None
+        or launch.kernel.variants.synchronises
+        or checked.hung
+        or checked.kernel.calls
+    ):
+        return None
+    if sum(end - start for start, end in written) > _LARGEST_SAVED:
+        return None
+    if read_and_written(launch, checked.kernel.fact(undefined.reads), written):
+        return None  # it would read what it has written
+    with undoing(launch, written):
+        launch.execute(
+            Instruments(guards=True, footprints=True),
+            regions=checked.regions,
+            allocations=checked.allocations,
+        )
+        monitor = launch.monitor
+        return None if monitor is None or monitor.log_is_full else monitor
+    return None
+
+
+def stores_to(
+    monitor: Monitor, start: int, end: int, kinds: tuple[str, ...] = ("store",)
+) -> Records:
+    """Return the accesses of a launch to a storage, of some kinds."""
+    records, _ = monitor.records()
+    writes = np.array([site.kind in kinds for site in monitor.sites], np.bool_)
+    inside = records[(records["start"] < end) & (records["end"] > start)]
+    stored: Records = inside[writes[inside["site"]]]
+    return stored

@@ -1,7 +1,4 @@
-"""One launch under the checks: what is known of it, how it is run, and what was found in it.
-
-Must not know any check, nor what came of other launches.
-"""
+"""One launch under the checks: how its kernel is instrumented and run, and what was found."""
 
 from __future__ import annotations
 
@@ -19,13 +16,12 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
-from ttools.sanitizer.analysis.known_kernel import KnownKernel
+from ttools.sanitizer.analysis.kernel_facts import KernelFacts
 from ttools.sanitizer.launch.options import SanitizeOptions
-from ttools.sanitizer.memory.addresses import Addresses
-from ttools.sanitizer.memory.foreign import foreign_memory
+from ttools.sanitizer.memory.addresses import Addresses, foreign_memory
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.outputs import UnwrittenOutputs
-from ttools.sanitizer.memory.regions import KnownRegions
+from ttools.sanitizer.memory.regions import RegionCache
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.passes import poison
 from ttools.sanitizer.passes.rewrites import Pass, Rewrites
@@ -33,39 +29,41 @@ from ttools.sanitizer.passes.rewrites import Pass, Rewrites
 
 @lru_cache(maxsize=1024)
 def _instruments(footprints: bool, synchronised: bool, names: tuple[str, ...]) -> Instruments:
-    """Equal launches get the same object, by which their native code is found."""
+    """Return equal objects for equal launches, because native code is found by their identity."""
     return Instruments(
         guards=True, footprints=footprints, synchronised=synchronised, rewrites=names
     )
 
 
 class CheckedLaunch:
-    """A launch that is to run under checks.
-
-    It is the state of the checks during one launch; the launch as data is its `spec`.
+    """The state of the checks during one launch.
 
     Args:
-        book: the addresses that the run knows.
-        memory: knows which bytes were never written.
-        outputs: those of the run that are not written whole.
-        is_trial: whether memory is put back after it, for another configuration.
-        judges_views: whether accesses must stay inside the view passed, not only its storage.
+        launch: The launch; its description as data is `spec`.
+        options: The options of the run.
+        kernel: Facts about the kernel.
+        book: The addresses that the run has seen.
+        memory: The record of bytes that were never written.
+        outputs: The outputs of the run that have unwritten elements.
+        is_trial: If True, memory is restored afterwards for another configuration.
+        judges_views: If True, accesses must stay inside the view passed, not only inside its
+            storage.
 
     Attributes:
-        regions: the memory that each parameter may access.
-        rewrites: the passes that rewrite its kernel.
-        instruments: what its native code observes.
-        hung: whether it ended because no program could go on.
-        reaches_foreign_memory: whether it is given addresses of memory whose bounds are unknown.
-        seconds: that an execution may take; None for any time.
-        report: what its first execution did.
-        monitor: what was observed when the programs ran in their own order.
-        findings: what was found so far.
-        pending: names of the checks that have not finished, in their order.
-        unfinished: why it was not checked to its end; None while nothing was cut short.
+        regions: The memory that each parameter may access.
+        rewrites: The passes that rewrite the kernel.
+        instruments: What native code observes.
+        hung: True if the launch ended because no program could continue.
+        reaches_foreign_memory: True if arguments hold addresses of memory with unknown bounds.
+        seconds: Time limit of an execution; None for no limit.
+        report: The result of the first execution.
+        monitor: Observations of the run in the programs' own order.
+        findings: The findings so far.
+        pending: Names of the checks that have not finished, in order.
+        unfinished: Why the launch was not checked completely; None if it was.
     """
 
-    # What most launches leave as it is.
+    # Defaults that most launches do not change.
     monitor: Monitor | None = None
     report = LaunchReport(0, 0.0)
     hung = reaches_foreign_memory = False
@@ -73,15 +71,15 @@ class CheckedLaunch:
     instruments = _instruments(False, False, ())
     _hidden: Sequence[int] = ()
     unfinished: Unfinished | None = None
-    # The checks, which own the memory at the addresses in `_hidden`. They refer to this object:
-    # whoever made the launch clears this when no further execution is to come.
+    # The checks own the memory at the addresses in `_hidden`. They refer to this object, so the
+    # session breaks the cycle by clearing this after the last execution.
     memory_owners: Sequence[object] = ()
 
     def __init__(
         self,
         launch: KernelLaunch,
         options: SanitizeOptions,
-        kernel: KnownKernel,
+        kernel: KernelFacts,
         book: AddressBook,
         memory: UninitialisedMemory,
         outputs: UnwrittenOutputs,
@@ -96,12 +94,12 @@ class CheckedLaunch:
         self.pending: Sequence[str] = ()
         self.seconds = options.timeout
         self._judges_views = judges_views
-        self.regions = kernel.remember(KnownRegions, KnownRegions).regions(launch, self._region)
+        self.regions = kernel.remember(RegionCache, RegionCache).regions(launch, self._region)
 
-    # Few launches have findings: what describes them is not made for each.
+    # Few launches have findings, so their description is computed on demand.
     @cached_property
     def spec(self) -> LaunchSpec:
-        """The launch as findings describe it."""
+        """Return the launch as findings describe it."""
         return self.launch.spec
 
     @cached_property
@@ -110,28 +108,28 @@ class CheckedLaunch:
 
     @property
     def is_given_device_memory(self) -> bool:
-        """Whether a tensor among the arguments is in the memory of a GPU."""
+        """Return whether any tensor argument is in the memory of a GPU."""
         launch = self.launch
         if launch.arguments is launch.values:
             return False
         changed = [a for a, v in zip(launch.arguments, launch.values, strict=True) if a is not v]
         return bool(changed) and any(
-            hasattr(each, "device") and not on_host(each) for each in tensors_among(changed)
+            hasattr(tensor, "device") and not on_host(tensor) for tensor in tensors_among(changed)
         )
 
     def allocations(self) -> Sequence[tuple[int, int]]:
-        """First address and end of all memory that a pointer of unknown origin may lead to."""
-        known = self.addresses.allocations()
+        """Return start and end of all memory that a pointer of unknown origin may lead to."""
+        own = self.addresses.allocations()
         freed = self.addresses.freed
-        foreign = foreign_memory(self.launch.arguments, known, freed)
+        foreign = foreign_memory(self.launch.arguments, own, freed)
         self.reaches_foreign_memory = bool(foreign)
-        return sorted([*known, *foreign])
+        return sorted([*own, *foreign])
 
     def _region(self, index: int) -> Region:
         argument, value = self.launch.arguments[index], self.launch.values[index]
-        known = region_of(argument, value, judges_view=self._judges_views)
-        if known is not None:
-            return known
+        region = region_of(argument, value, judges_view=self._judges_views)
+        if region is not None:
+            return region
         address = self.launch.raw_parameters[index]
         for start, end in self.book.live():
             if start <= address < end:
@@ -141,20 +139,20 @@ class CheckedLaunch:
     def instrument(
         self, passes: Sequence[Pass], hidden: Sequence[int], *, logs_accesses: bool
     ) -> None:
-        """Decides what its executions observe.
+        """Decide what executions observe.
 
         Args:
-            passes: rewrite the kernel, in this order.
-            hidden: values of the parameters that they append to it.
-            logs_accesses: whether accesses to memory that the launch writes are logged, and in
-                order those that synchronise.
+            passes: Rewrites of the kernel, in order.
+            hidden: Values of the parameters that the passes append.
+            logs_accesses: If True, log accesses to memory that the launch writes, and synchronising
+                accesses in their order.
         """
         kernel = self.kernel
         if self.options.poison and kernel.fact(poison.is_needed):
             passes = [*passes, poison.PASS]
         if passes or kernel.calls:
-            # The parameter that the pointer of an access in a callee comes from is known to its
-            # caller only, so calls are inlined for any check.
+            # Only the caller knows the parameter from which a pointer in a callee derives, so calls
+            # are inlined for all checks.
             self.rewrites = kernel.remember(
                 tuple(passes), lambda: Rewrites(passes, inlines=kernel.calls)
             )
@@ -164,13 +162,14 @@ class CheckedLaunch:
             self.instruments = _instruments(logs_accesses, synchronised, self.rewrites.names)
 
     def execute(self, options: LaunchOptions, rereads: Rereads | None = None) -> LaunchReport:
-        """Runs all programs; what they observe is then in `launch.monitor`.
+        """Run all programs; observations are in `launch.monitor` afterwards.
 
         Args:
-            rereads: chooses what accesses see that leave memory as it is.
+            options: Options of this execution, such as the order of programs.
+            rereads: Chooses the values that accesses see which leave memory unchanged.
 
         Raises:
-            TtoolsError: as the launch would without checks.
+            TtoolsError: If the launch would fail without checks, too.
         """
         return self.launch.execute(
             self.instruments,

@@ -7,24 +7,24 @@ from typing import Literal
 
 from ttools.core.errors import UsageError
 
-#: Seconds: long enough for any launch that a user waits for.
+#: Seconds; longer than any launch that a user waits for.
 DEFAULT_TIMEOUT = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SanitizeOptions:
-    """What to check, and how severe leaving a view is.
+    """Options of a sanitizer run.
 
     Attributes:
-        checks: names of checks; see `checks.registry`.
-        view_bounds: severity of leaving the elements of the view passed, inside its storage; by
+        checks: Names of checks; see `checks.registry`.
+        view_bounds: Severity of leaving the elements of the view passed, inside its storage; by
             default stores and atomics are errors, loads warnings.
-        threads: how many threads run programs; None for torch's number.
-        seed: of the second, shuffled run of launches whose programs synchronise.
-        max_findings: at most so many findings that count are reported, most severe first.
-        all_configs: run every configuration of autotuned kernels.
-        timeout: seconds that a launch may take; None for any time.
-        poison: unwritten memory and undefined lanes hold NaN, or junk if they are integers.
+        threads: Number of threads that run programs; None for torch's number.
+        seed: Seed of the second, shuffled run of launches whose programs synchronise.
+        max_findings: Maximum number of counted findings reported, most severe first.
+        all_configs: If True, run every configuration of autotuned kernels.
+        timeout: Time limit per launch in seconds; None for no limit.
+        poison: If True, unwritten memory and undefined lanes hold NaN, or junk for integers.
     """
 
     checks: frozenset[str]
@@ -37,7 +37,7 @@ class SanitizeOptions:
     poison: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses numbers that make no sense; `threads` is checked where they are started."""
+        """Validate numbers; `threads` is checked where threads are started."""
         if not isinstance(self.seed, int):
             raise UsageError(f"seed={self.seed!r}: must be an integer")
         limit = self.timeout

@@ -1,8 +1,8 @@
 """Runs a launch again to learn what its records do not show.
 
-Three questions: do programs that store to the same bytes store the same values there, which lanes
-of one store overwrite each other, and does another order of the programs show other races. Memory
-is as the launch left it afterwards.
+There are three questions: do programs that store to the same bytes store equal values, which lanes
+of one store overwrite each other, and does another order of programs show other races? Memory is
+afterwards as the first run left it.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Overlaps, Records
 
-#: Storages larger than this, together, are not copied for a second run.
+#: Maximum total size of storages that are copied for a second run, in bytes.
 _LARGEST_SNAPSHOT = 1 << 32
-#: The same where a launch may write to any memory that the run knows of.
+#: The same for launches that may write to any memory that the run has seen.
 _LARGEST_UNKNOWN = 1 << 28
 
 
 def changing_stores(
     launch: KernelLaunch, regions: Sequence[Region], addresses: Addresses
 ) -> Records | None:
-    """The stores of a launch that would change what it has left in memory.
+    """Return the stores of a launch that would change memory if it ran once more.
 
-    The launch runs again without storing anything. Where several programs have stored to an
-    element and none of them appears here, all have stored the same. A kernel that reads what it
-    overwrites appears with nearly everything, but such programs race anyway.
+    The launch runs again without storing anything. If several programs stored to an element and
+    none of their stores appears here, all of them stored the same value. In a kernel that reads
+    what it overwrites nearly every store appears, but such programs race anyway.
 
     Args:
-        launch: it has run once.
-        addresses: all memory that it may write if it writes through pointers from memory.
+        launch: A launch that has run once.
+        regions: The memory that each parameter may access.
+        addresses: All memory that the launch may write through pointers loaded from memory.
 
     Returns:
-        Records of accesses, None if the launch cannot be run again.
+        Records of accesses, or None if the launch cannot be run again.
     """
     if launch.kernel.variants.synchronises:
         return None
@@ -54,7 +55,7 @@ def changing_stores(
         written = addresses.on_host()
         if sum(end - start for start, end in written) > _LARGEST_UNKNOWN:
             return None
-    with undoing(launch, written):  # what atomics do
+    with undoing(launch, written):  # atomics change memory even in this run
         launch.execute(
             Instruments(guards=True, compares=True),
             regions=regions,
@@ -67,7 +68,7 @@ def changing_stores(
 
 @contextmanager
 def undoing(launch: KernelLaunch, written: Iterable[tuple[int, int]]) -> Iterator[None]:
-    """Afterwards memory and the launch's monitor are as before; failures end it silently."""
+    """Restore memory and the monitor of a launch afterwards; a failure ends the block silently."""
     after, own = Snapshot(written), launch.monitor
     try:
         with suppress(TtoolsError):
@@ -78,9 +79,9 @@ def undoing(launch: KernelLaunch, written: Iterable[tuple[int, int]]) -> Iterato
 
 
 def touches(records: Records, overlaps: Overlaps) -> bool:
-    """Whether any of the records lies in bytes that several programs have stored to.
+    """Return whether any record lies in bytes that several programs have stored to.
 
-    Where not all those bytes are known, every record counts.
+    If not all of those bytes are recorded, every record counts.
     """
     if not len(records) or overlaps.cut:
         return bool(len(records))
@@ -93,17 +94,17 @@ def touches(records: Records, overlaps: Overlaps) -> bool:
 def on_one_thread(
     launch: KernelLaunch, execute: Callable[[LaunchOptions], object]
 ) -> Monitor | None:
-    """Runs the launch again with its programs one after the other.
+    """Run a launch again with its programs one after the other.
 
-    Lanes look at what they have stored once all have. A program on another thread that stores to
-    the same elements meanwhile, which is another defect, looks like a lane that did.
+    Lanes read back what they have stored after all have stored. A program on another thread that
+    stores to the same elements meanwhile, which is another defect, would look like another lane.
 
     Args:
-        launch: it has run once.
-        execute: runs it with these options.
+        launch: A launch that has run once.
+        execute: Runs the launch with the given options.
 
     Returns:
-        What that run observed; None if there can be none.
+        The observations of that run, or None if it is not possible.
     """
     written = launch.written_storages
     if written is None or launch.kernel.variants.synchronises:
@@ -119,19 +120,19 @@ def in_another_order(
     before: Snapshot,
     execute: Callable[[], object],
 ) -> Monitor | None:
-    """Runs the launch again from its beginning with its programs in another order.
+    """Run a launch again from its beginning with its programs in another order.
 
     Args:
-        launch: it has run once.
-        before: what it reads and writes, as it was before that.
-        execute: runs it in that order.
+        launch: A launch that has run once.
+        before: The memory that it reads and writes, from before that run.
+        execute: Runs the launch in the other order.
 
     Returns:
-        What that run observed; None if it failed, which the order alone may cause. Of a deadlock,
-        what the programs did until they waited.
+        The observations of that run, for a deadlock up to where programs waited; None if it failed
+        otherwise, which may be due to the order alone.
 
     Raises:
-        PhaseStopped: it took longer than a launch may.
+        PhaseStopped: If the time limit of a launch was exceeded.
     """
     written = launch.written_storages
     if written is None:
@@ -151,13 +152,13 @@ def in_another_order(
 
 
 def snapshot_before(launch: KernelLaunch, read: Collection[int]) -> Snapshot | None:
-    """What a launch may read and write, as it is now; None if unknown or too much.
+    """Save the memory that a launch may read and write; None if unknown or too much.
 
-    What it writes without reading decides nothing of what it does.
+    Memory that it writes without reading does not influence what it does.
 
     Args:
-        launch: it has not run yet.
-        read: the parameters through which it may read.
+        launch: A launch that has not run yet.
+        read: The parameters through which it may read.
     """
     written = launch.written_storages
     if written is None or sum(end - start for start, end in written) > _LARGEST_SNAPSHOT:
@@ -168,16 +169,16 @@ def snapshot_before(launch: KernelLaunch, read: Collection[int]) -> Snapshot | N
 def read_and_written(
     launch: KernelLaunch, read: Collection[int], written: Collection[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """The storages that a launch may write and read: what it does may depend on its own stores.
+    """Return the storages that a launch both reads and writes, so that its stores may affect it.
 
     Args:
-        launch: its arguments are looked at.
-        read: the parameters through which it may read.
-        written: the storages that it may write.
+        launch: The launch whose arguments are examined.
+        read: The parameters through which it may read.
+        written: Start and end of the storages that it may write.
     """
     extents = [storage_extent(launch.values[index]) for index in read]
     return [
         (start, end)
         for start, end in written
-        if any(each is None or (start < each[1] and each[0] < end) for each in extents)
+        if any(extent is None or (start < extent[1] and extent[0] < end) for extent in extents)
     ]

@@ -1,7 +1,7 @@
-"""Findings and records of launches that were stopped: by `--timeout`, Ctrl-C or the process's end.
+"""Findings for launches that were stopped: by `--timeout`, Ctrl-C or the end of the process.
 
-A launch may be stopped while its kernel is compiled, while it runs, or while what it did is
-analysed. Whatever was not checked by then is named.
+A launch may be stopped while its kernel is compiled, while it runs, or while it is analysed. The
+findings say what was not checked.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _WHY = {
     "interrupt": "by Ctrl-C",
     "end": "because the process was asked to end",
 }
-#: What is said of a launch whose kernel was not compiled.
+#: Note for a launch whose kernel was not compiled.
 NOT_MADE = "it was not made, so not checked"
 _UNFINISHED = ("the findings of this launch are those of what ran before",)
 
 
 def stopped(checked: CheckedLaunch) -> list[Finding]:
-    """What to report of a launch that may have been stopped while it ran: one finding, or none."""
+    """Return the finding for a launch that was stopped while it ran, else an empty list."""
     monitor = checked.launch.monitor
     stop = None if monitor is None else monitor.stop
     if stop is None:
         return []
     spec = checked.spec
     kind = "timeout" if stop.reason == "timeout" else "interrupted"
-    known = SHARED_KINDS[kind]
+    shared_kind = SHARED_KINDS[kind]
     return [
         Finding(
             kind=kind,
             check="launch",
-            severity=known.severity,
+            severity=shared_kind.severity,
             message=f"the launch was stopped after {stop.seconds:.3g} s {_WHY[stop.reason]}",
             kernel=spec.kernel,
             location=stop.location or checked.kernel.module.kernel.location,
@@ -47,7 +47,7 @@ def stopped(checked: CheckedLaunch) -> list[Finding]:
             notes=(_where(stop), stop.progress, *_UNFINISHED),
             launch=spec.site.line,
             config=spec.site.config,
-            help=known.help,
+            help=shared_kind.help,
         )
     ]
 
@@ -59,12 +59,12 @@ def _where(stop: Stop) -> str:
 
 
 def unfinished(work: Work, error: BaseException | None, checks: Sequence[str]) -> Unfinished:
-    """The record of a launch whose checks were ended by an error, or have not ended.
+    """Return the record of a launch whose checks were ended by an error, or have not ended.
 
     Args:
-        work: what its thread was doing.
-        error: ended it; None if it goes on.
-        checks: names of the checks that have not finished.
+        work: The work of the thread that makes the launch.
+        error: The error that ended it; None if it continues.
+        checks: Names of the checks that have not finished.
     """
     phase = work.broken or work.phase
     reason: Literal["timeout", "interrupted", "failed", "running"]
@@ -87,12 +87,12 @@ def unfinished(work: Work, error: BaseException | None, checks: Sequence[str]) -
 
 
 def cut_short(checked: CheckedLaunch, record: Unfinished, missing: Sequence[str]) -> Finding:
-    """The finding of a launch whose compilation or analysis was stopped.
+    """Return the finding for a launch whose compilation or analysis was stopped.
 
     Args:
-        checked: the launch.
-        record: what was stopped.
-        missing: sentences on what was not done, for example "races in it were not looked for".
+        checked: The launch that was stopped.
+        record: The phase that was stopped, and why.
+        missing: Clauses on what was not done, for example "races in it were not looked for".
     """
     spec = checked.spec
     return phase_finding(
@@ -108,13 +108,13 @@ def cut_short(checked: CheckedLaunch, record: Unfinished, missing: Sequence[str]
 def phase_finding(
     kernel: str, record: Unfinished, missing: Sequence[str], **fields: object
 ) -> Finding:
-    """The same of a launch of which no more may be known than its kernel.
+    """Return the same finding for a launch of which only the kernel's name may be known.
 
     Args:
-        kernel: name of the kernel.
-        record: what was stopped.
-        missing: sentences on what was not done.
-        fields: further fields of the finding.
+        kernel: Name of the kernel.
+        record: The phase that was stopped, and why.
+        missing: Clauses on what was not done.
+        fields: Further fields of the finding.
     """
     late = record.reason == "timeout"
     ended = "stopped" if late else "interrupted"

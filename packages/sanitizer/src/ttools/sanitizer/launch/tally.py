@@ -1,4 +1,4 @@
-"""The launches of one process so far: what ran, what was cut short, and what has not ended."""
+"""The launches of one process: those that ran, were cut short, or have not ended."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from ttools.interpreter.run.kernel_launch import KernelLaunch
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.stopped import unfinished
 
-#: Extents of the grid of a launch whose kernel was not compiled.
+#: Stands for the grid of a launch whose kernel was not compiled.
 _NO_GRID = 0, 0, 0
 
 
 class Tally:
-    """Counts launches, equal ones together.
+    """Counts launches by launch signature.
 
     Args:
-        checks: names of the checks of the run.
+        checks: Names of the checks of the run.
     """
 
     def __init__(self, checks: Sequence[str]) -> None:
         self._checks = checks
         self._lock = threading.Lock()
-        #: By what equal launches have in common: how many there were, and their seconds.
+        #: Number of launches and their seconds, by launch signature.
         self._counts: dict[object, tuple[TallyEntry, int, float]] = {}
-        #: By the same: why some of them were not checked to their end.
+        #: Why some of them were not checked completely, by launch signature.
         self._unfinished: defaultdict[object, list[Unfinished]] = defaultdict(list)
-        #: Works that have not ended, and their launches unless a kernel is still being compiled.
+        #: Works that have not ended, with their launches unless a kernel is still being compiled.
         self._running: dict[int, tuple[Work, CheckedLaunch | None]] = {}
         self._begun: Counter[str] = Counter()
 
     def begin(
         self, kernel: str, seconds: float | None, phase: str, checked: CheckedLaunch | None = None
     ) -> Work:
-        """Makes what follows, up to `end`, the work of this thread on the next launch of a kernel.
+        """Begin the next launch of a kernel as the work of this thread, which lasts until `end`.
 
         Args:
-            kernel: name of the kernel.
-            seconds: the most that each phase may take; None for any time.
-            phase: name of the first phase.
-            checked: the launch, which counts as begun then.
+            kernel: Name of the kernel.
+            seconds: Time limit of each phase; None for no limit.
+            phase: Name of the first phase.
+            checked: The launch; None while its kernel is compiled, which does not count as begun.
         """
         number = self._begun[kernel] + 1
         if checked is not None:
@@ -55,12 +55,12 @@ class Tally:
         return work.__enter__()
 
     def end(self, work: Work) -> None:
-        """Ends a work that was begun."""
+        """End a work that was begun."""
         work.__exit__()
         self._running.pop(id(work), None)
 
     def count(self, launch: KernelLaunch, checked: CheckedLaunch) -> None:
-        """Counts a launch that has ended."""
+        """Count a launch that has ended."""
         config = None if launch.site.config is None else repr(launch.site.config)
         key = (launch.kernel.name, tuple(launch.grid), launch.site.line, config)
         with self._lock:
@@ -74,7 +74,7 @@ class Tally:
                 self._unfinished[key].append(checked.unfinished)
 
     def count_uncompiled(self, kernel: str, line: str | None, why: Unfinished) -> None:
-        """Counts a launch that was not made, as the compilation of its kernel was stopped."""
+        """Count a launch that was not made because the compilation of its kernel was stopped."""
         self._begun[kernel] += 1
         key = kernel, _NO_GRID, line
         with self._lock:
@@ -86,11 +86,11 @@ class Tally:
 
     @property
     def entries(self) -> list[TallyEntry]:
-        """The launches, those that have not ended last."""
+        """Return the launches; those that have not ended come last."""
         with self._lock:
             entries = [
-                replace(each, count=n, seconds=s, unfinished=tuple(self._unfinished.get(key, ())))
-                for key, (each, n, s) in self._counts.items()
+                replace(entry, count=n, seconds=s, unfinished=tuple(self._unfinished.get(key, ())))
+                for key, (entry, n, s) in self._counts.items()
             ]
         for work, checked in list(self._running.values()):
             pending = self._checks if checked is None else checked.pending
@@ -103,22 +103,29 @@ class Tally:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found so far in launches that have not ended."""
+        """Return the findings so far of launches that have not ended."""
         running = [checked for _, checked in list(self._running.values()) if checked is not None]
-        return [each for checked in running for each in merge_in_launch(list(checked.findings))]
+        return [
+            finding for checked in running for finding in merge_in_launch(list(checked.findings))
+        ]
 
 
 def united(entries: Sequence[TallyEntry]) -> list[TallyEntry]:
-    """Equal launches of several processes together."""
+    """Merge the entries of equal launches in several processes."""
     together: dict[object, TallyEntry] = {}
-    for each in entries:
-        key = (each.spec.kernel, each.spec.grid, each.spec.site.line, repr(each.spec.site.config))
-        first = together.setdefault(key, each)
-        if first is not each:
+    for entry in entries:
+        key = (
+            entry.spec.kernel,
+            entry.spec.grid,
+            entry.spec.site.line,
+            repr(entry.spec.site.config),
+        )
+        first = together.setdefault(key, entry)
+        if first is not entry:
             together[key] = replace(
                 first,
-                count=first.count + each.count,
-                seconds=first.seconds + each.seconds,
-                unfinished=(*first.unfinished, *each.unfinished),
+                count=first.count + entry.count,
+                seconds=first.seconds + entry.seconds,
+                unfinished=(*first.unfinished, *entry.unfinished),
             )
     return list(together.values())

@@ -1,34 +1,40 @@
-"""The memory that a run knows of: arguments, and tensors whose address was taken.
+"""The memory that a run has seen: arguments, tensors whose address was taken, foreign memory.
 
-Pointers that kernels load from memory are checked against it: a table of addresses is made with
-`Tensor.data_ptr()`, which is watched while a run is active.
+Pointers that kernels load from memory are checked against it. Programs fill tables of addresses
+with `Tensor.data_ptr()`, which is observed while a run is active.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.device_map.memory import on_host
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.run.address_book import AddressBook
 
-#: An address this near to known memory is described by the distance, in bytes.
+#: Addresses within this distance of a tensor are described by the distance, in bytes.
 _NEAR = 1 << 20
 
 
 class Addresses:
-    """What is known of addresses during one launch."""
+    """The memory that is known during one launch."""
 
     def __init__(self, regions: Sequence[Region], book: AddressBook) -> None:
         self._regions = regions
         self._book = book
 
     def allocations(self) -> list[tuple[int, int]]:
-        """All memory that a pointer of unknown origin may lead to."""
+        """Return all memory that a pointer of unknown origin may lead to."""
         own = [region.storage for region in self._regions if region.storage[1]]
         return sorted({*own, *self._book.live()})
 
     def on_host(self) -> list[tuple[int, int]]:
-        """All memory of the host that the launch may lead to, in ranges that do not overlap."""
+        """Return all host memory that the launch may reach, as ranges that do not overlap."""
         own = [region.storage for region in self._regions if region.storage[1] < 1 << 63]
         ranges = sorted({*own, *((start, end) for start, end, _ in self._book.on_host())})
         united: list[tuple[int, int]] = []
@@ -40,18 +46,18 @@ class Addresses:
         return united
 
     def owner(self, address: int, *, through: int = -1) -> int | None:
-        """The parameter in whose storage an address lies.
+        """Return the parameter in whose storage an address lies.
 
         Args:
-            through: the parameter that an access derives from, or -1; it comes before others that
-                share its storage.
+            through: The parameter that the access derives from, or -1; it is preferred to others
+                that share its storage.
         """
         if through >= 0 and self._holds(through, address):
             return through
         return next((n for n in range(len(self._regions)) if self._holds(n, address)), None)
 
     def nearest(self, address: int, parameters: Sequence[int]) -> int | None:
-        """The parameter whose storage is nearest to an address; None if none is near."""
+        """Return the parameter whose storage is nearest to an address; None if none is near."""
 
         def distance(parameter: int) -> int:
             start, end = self._regions[parameter].storage
@@ -65,19 +71,21 @@ class Addresses:
         return start <= address < end
 
     def around(self, address: int) -> tuple[int, int] | None:
-        """First address and end of the storage that an address lies in, if it is known."""
-        known = [(low, high) for low, high in self.allocations() if low <= address < high < 1 << 63]
-        return min(known, key=lambda each: each[1] - each[0], default=None)
+        """Return start and end of the smallest known storage that contains an address."""
+        around = [
+            (low, high) for low, high in self.allocations() if low <= address < high < 1 << 63
+        ]
+        return min(around, key=lambda extent: extent[1] - extent[0], default=None)
 
     def start(self, parameter: int) -> int:
-        """The first address of the storage of a parameter."""
+        """Return the first address of the storage of a parameter."""
         return self._regions[parameter].storage[0]
 
     def freed(self, address: int) -> str | None:
         return self._book.freed(address)
 
     def near(self, address: int) -> str | None:
-        """How far an address lies behind or before known memory."""
+        """Describe how far an address lies past or before a tensor; None if none is near."""
         best: tuple[int, str] | None = None
         for start, end in self.allocations():
             behind = address >= end
@@ -89,3 +97,71 @@ class Addresses:
                 text = f"is {where} the {edge} of a tensor of {end - start:,} bytes"
                 best = distance, text
         return best[1] if best else None
+
+
+Range = tuple[int, int]
+_Numbers = NDArray[np.uint64]
+
+#: The range of addresses at which a process may have memory.
+_LOWEST, _HIGHEST = 1 << 16, 1 << 47
+#: Maximum number of elements of a tensor that are examined.
+_MOST = 1 << 20
+
+
+def foreign_memory(
+    values: Iterable[Any], known: Sequence[Range], freed: Callable[[int], object]
+) -> list[Range]:
+    """Return the memory, not torch's, to which a launch is given addresses.
+
+    Such memory belongs to NumPy, to a library or to a mapping, and its bounds are unknown. A launch
+    may access it from the address on, up to the next known memory or the end of the mapping.
+
+    Args:
+        values: The arguments; integers, and tensors on the host, may hold addresses, also in
+            tuples.
+        known: Start and end of the memory whose bounds are known.
+        freed: Describes what was at a freed address; None if it is not freed.
+    """
+    candidates = [_addresses(value) for value in values]
+    addresses = np.unique(np.concatenate([*candidates, np.zeros(0, np.uint64)]))
+    if not addresses.size:
+        return []
+    mapped = _mapped()
+    ranges: list[Range] = []
+    for address in map(int, addresses):
+        if any(start <= address < end for start, end in known) or freed(address):
+            continue
+        around = next((end for start, end in mapped if start <= address < end), None)
+        if around is not None and (not ranges or ranges[-1][1] <= address):
+            following = (start for start, _ in known if start > address)
+            ranges.append((address, min([around, *following])))
+    return ranges
+
+
+def _addresses(value: Any) -> _Numbers:
+    """Return the numbers in an argument that may be addresses."""
+    if isinstance(value, (list, tuple)):
+        return np.concatenate([np.zeros(0, np.uint64), *map(_addresses, value)])
+    elements = np.zeros(0, np.uint64)
+    if isinstance(value, int):
+        elements = np.array([value] if 0 <= value < _HIGHEST else [], np.uint64)
+    elif isinstance(value, np.ndarray) and value.dtype.str[1:] in ("i8", "u8"):
+        elements = value.reshape(-1)[:_MOST].view(np.uint64)
+    elif str(getattr(value, "dtype", "")) in ("torch.int64", "torch.uint64") and on_host(value):
+        elements = value.detach().reshape(-1)[:_MOST].cpu().numpy().view(np.uint64)
+    return elements[(elements >= _LOWEST) & (elements < _HIGHEST)]
+
+
+def _mapped() -> list[Range]:
+    """Return the address ranges that this process can read; adjacent ranges are joined."""
+    united: list[Range] = []
+    for line in Path("/proc/self/maps").read_text("utf-8", errors="replace").splitlines():
+        ends, permissions = line.split(maxsplit=2)[:2]
+        if permissions[0] != "r":
+            continue
+        start, end = (int(end, 16) for end in ends.split("-"))
+        if united and united[-1][1] == start:
+            united[-1] = united[-1][0], end
+        else:
+            united.append((start, end))
+    return united

@@ -1,16 +1,16 @@
-"""Sees the memory that torch allocates uninitialised, beneath everything that a program can name.
+"""Observes the memory that torch allocates uninitialised, below everything that programs can
+name.
 
-Every allocation of a tensor that does not fill it comes to a few operators of torch's dispatcher.
-While somebody watches, their kernels are replaced by ones that call them and tell of the result.
-So functions of torch are what they were to TorchScript, `torch.compile`, pickles and `is`, and the
-temporaries and results of composed operators are seen as well as `torch.empty`. Of operators that
-fill what they allocate themselves, those are seen that copy elements, products of matrices and
-reductions; of operators that fill memory which is there already, the most frequent ones. Others
-take numbers in the place of tensors, which a replaced kernel gets as plain ones. Storages that are
-made without a tensor come to no operator (`storages.py`).
+Every allocation of a tensor that does not fill it reaches a few operators of torch's dispatcher.
+While a watcher is registered, their kernels are replaced by ones that call the originals and report
+the result. So torch's functions stay the same objects for TorchScript, `torch.compile`, pickle and
+`is`, and temporaries and results of composed operators are observed like `torch.empty`. Of the
+operators that fill what they allocate themselves, those are observed that copy elements, multiply
+matrices or reduce; of operators that fill existing memory, the most frequent ones. Others accept
+numbers in the place of tensors, which a replaced kernel receives as plain numbers.
 
-A tensor that Python has seen stays a `torch.Tensor`, of which torch's constructor makes none of a
-subclass (`subclasses.py`).
+Two kinds of objects need methods of Python to be replaced: storages that are made without a tensor,
+and subclasses of `torch.Tensor`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from typing import Any, Protocol
 
 from ttools.core import replaced_kernels
 from ttools.core.patches import Patches
 from ttools.interpreter.run.device_copies import has_device_memory
-from ttools.sanitizer.memory.storages import see_storages
-from ttools.sanitizer.memory.subclasses import let_subclasses_be_made
 
 _ALLOCATING = ("empty.memory_format", "empty_strided")
 _GROWING = "resize_"
@@ -41,7 +41,7 @@ _FILLING = (
     *("fill_.Scalar", "zero_", "normal_", "uniform_", "random_", "random_.from", "random_.to"),
     *("exponential_", "bernoulli_.float"),
 )
-#: Operators that write some elements of their first operand, and where the new values stand.
+#: Operators that write some elements of their first operand, and the position of the new values.
 _FILLING_SOME = {
     **dict.fromkeys(("_index_put_impl_", "masked_fill_.Scalar", "masked_fill_.Tensor"), 1),
     **dict.fromkeys(("index_fill_.int_Scalar", "index_copy_", "scatter_.src", "scatter_.value"), 2),
@@ -55,35 +55,34 @@ _COMPUTING = (
 
 
 class Watcher(Protocol):
-    """Receives what happens to memory; from any thread."""
+    """Receives events about memory, from any thread."""
 
     def allocated(self, tensor: Any, first: int = 0) -> None:
-        """A storage was made on the host, uninitialised from byte `first` on.
+        """A storage was created on the host, uninitialised from byte `first` on.
 
         Args:
-            tensor: has it; in its place a `BareStorage` if no tensor does.
-            first: 0 unless it grew.
+            tensor: A tensor of the storage, or a `BareStorage` if there is none.
+            first: Nonzero if the storage has grown.
         """
 
     def allocated_on_device(self, tensor: Any) -> None:
-        """The storage of a tensor was made on a GPU, uninitialised."""
+        """The storage of a tensor was created on a GPU, uninitialised."""
 
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
-        """The storage of a tensor, or a bare one, had `nbytes` at `start` and became larger."""
+        """The storage of a tensor or a `BareStorage` had `nbytes` at `start`, and has grown."""
 
     def copied(
         self, tensor: Any, sources: Sequence[Any], again: Callable[[Sequence[Any]], Any]
     ) -> None:
-        """A tensor was made whose elements are some of those of others.
+        """A tensor was created whose elements are elements of other tensors.
 
         Args:
-            tensor: The new tensor.
-            sources: Where its elements come from.
-            again: Makes a tensor of others in the place of the sources in the same way.
+            sources: The tensors that the elements come from.
+            again: Applies the same operator to tensors in the place of the sources.
         """
 
     def assigned(self, tensor: Any, source: Any) -> None:
-        """Elements of a tensor were copied to another, perhaps of another type."""
+        """Elements of a tensor were copied to another, perhaps with another type."""
 
     def written(self, tensor: Any) -> None:
         """An operator has written all elements of a tensor."""
@@ -92,8 +91,8 @@ class Watcher(Protocol):
         """An operator has written some elements of a tensor.
 
         Args:
-            tensor: The tensor.
-            again: Writes zeros to the same elements of another tensor, of booleans.
+            tensor: The tensor that was written.
+            again: Writes zeros to the same elements of another, boolean tensor.
         """
 
     def computed(self, name: str, sources: Sequence[Any]) -> None:
@@ -109,8 +108,8 @@ def _replaced_methods(patches: Patches) -> None:
     let_subclasses_be_made(patches)
     see_storages(
         patches,
-        lambda storage: _tell(lambda watcher: watcher.allocated(storage)),
-        lambda *of: _tell(lambda watcher: watcher.grown(*of)),
+        lambda storage: _notify(lambda watcher: watcher.allocated(storage)),
+        lambda *of: _notify(lambda watcher: watcher.grown(*of)),
     )
 
 
@@ -118,7 +117,7 @@ _methods = Patches(_replaced_methods)
 
 
 def watch(watcher: Watcher) -> None:
-    """Tells a watcher of all that is allocated, and no other one, until it or another comes."""
+    """Report allocations to a watcher, instead of earlier ones, until `unwatch`."""
     global _library
     with _lock:
         if not _watchers:
@@ -129,7 +128,7 @@ def watch(watcher: Watcher) -> None:
 
 
 def unwatch(watcher: Watcher) -> None:
-    """Takes the last `watch` of this watcher back."""
+    """Undo the last `watch` of this watcher."""
     global _library
     with _lock:
         del _watchers[len(_watchers) - 1 - _watchers[::-1].index(watcher)]
@@ -141,12 +140,12 @@ def unwatch(watcher: Watcher) -> None:
 
 
 def _replaced_kernels() -> Any:
-    """The library that holds the replacements; they are gone when it is destroyed."""
+    """Return the library that holds the replacements, which end when it is destroyed."""
     import torch
 
     library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     with warnings.catch_warnings():
-        # Of an overridden kernel, once in a process.
+        # torch warns about an overridden kernel, once per process.
         warnings.simplefilter("ignore", UserWarning)
         for name in _ALLOCATING:
             _replace(library, name, _allocating)
@@ -190,7 +189,7 @@ def _allocating(kernel: Any) -> Callable[..., Any]:
 def _allocating_on_device(kernel: Any) -> Callable[..., Any]:
     def allocate(keys: Any, *args: Any, **kwargs: Any) -> Any:
         tensor = kernel(keys, *args, **kwargs)
-        _tell(lambda watcher: watcher.allocated_on_device(tensor))
+        _notify(lambda watcher: watcher.allocated_on_device(tensor))
         return tensor
 
     return allocate
@@ -226,7 +225,7 @@ def _copying(positions: Sequence[int], kernel: Any) -> Callable[..., Any]:
                 others[n] = [next(left) for _ in args[n]] if several else next(left)
             return kernel(keys, *others, **kwargs)
 
-        _tell(lambda watcher: watcher.copied(result, list(_tensors(operands)), again))
+        _notify(lambda watcher: watcher.copied(result, list(_tensors(operands)), again))
         return result
 
     return copy
@@ -237,10 +236,10 @@ def _assigning(kernel: Any) -> Callable[..., Any]:
 
     def copy_(keys: Any, target: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(source, torch.Tensor):
-            # The dispatcher hands numbers that stand for tensors to Python as what they are.
+            # The dispatcher passes scalar tensors that wrap a number as plain numbers.
             source = torch.tensor(source, dtype=target.dtype, device="cpu")
         kernel(keys, target, source, *args, **kwargs)
-        _tell(lambda watcher: watcher.assigned(target, source))
+        _notify(lambda watcher: watcher.assigned(target, source))
         return target
 
     return copy_
@@ -249,7 +248,7 @@ def _assigning(kernel: Any) -> Callable[..., Any]:
 def _filling(kernel: Any) -> Callable[..., Any]:
     def fill(keys: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         kernel(keys, tensor, *args, **kwargs)
-        _tell(lambda watcher: watcher.written(tensor))
+        _notify(lambda watcher: watcher.written(tensor))
         return tensor
 
     return fill
@@ -269,7 +268,7 @@ def _filling_some(at: int, kernel: Any) -> Callable[..., Any]:
             )
             kernel(keys, marks, *others, **kwargs)
 
-        _tell(lambda watcher: watcher.written_some(tensor, again))
+        _notify(lambda watcher: watcher.written_some(tensor, again))
         return tensor
 
     return fill
@@ -277,13 +276,13 @@ def _filling_some(at: int, kernel: Any) -> Callable[..., Any]:
 
 def _computing(name: str, kernel: Any) -> Callable[..., Any]:
     def compute(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        _tell(lambda watcher: watcher.computed(name, list(_tensors(args))))
+        _notify(lambda watcher: watcher.computed(name, list(_tensors(args))))
         return kernel(keys, *args, **kwargs)
 
     return compute
 
 
-def _tell(what: Callable[[Watcher], None]) -> None:
+def _notify(what: Callable[[Watcher], None]) -> None:
     import torch
 
     if _watchers:
@@ -292,7 +291,7 @@ def _tell(what: Callable[[Watcher], None]) -> None:
 
 
 def _tensors(values: Sequence[Any]) -> Iterator[Any]:
-    """The tensors among arguments, also those in lists."""
+    """Yield the tensors among arguments, also those in lists."""
     import torch
 
     for value in values:
@@ -300,3 +299,127 @@ def _tensors(values: Sequence[Any]) -> Iterator[Any]:
             yield value
         elif isinstance(value, (list, tuple)):
             yield from _tensors(value)
+
+
+@dataclass(frozen=True, slots=True)
+class BareStorage:
+    """A storage without a tensor, with the interface that watchers need.
+
+    Attributes:
+        storage: An untyped storage on the host.
+    """
+
+    storage: Any
+
+    def untyped_storage(self) -> Any:
+        """Return the storage, as the method of a tensor does."""
+        return self.storage
+
+
+def see_storages(
+    patches: Patches,
+    made: Callable[[BareStorage], None],
+    grown: Callable[[BareStorage, int, int], None],
+) -> None:
+    """Report storages that are created, or grow, without a tensor.
+
+    `torch.UntypedStorage(8)` and its `resize_` call no operator and leave memory uninitialised, as
+    do the typed storages that wrap them.
+
+    Args:
+        patches: The patches that undo the replacement.
+        made: Called with each new storage.
+        grown: Called with a storage that has grown, its former address and its former size in
+            bytes.
+    """
+    import torch
+
+    def construct(inherited: Any) -> Any:
+        def constructed(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            storage = inherited(cls, *args, **kwargs)
+            size = args[0] if args else kwargs.get("size")  # or the bytes themselves
+            if isinstance(size, Integral) and _address(storage) is not None:
+                made(BareStorage(storage))
+            return storage
+
+        return staticmethod(constructed)
+
+    def resize(inherited: Any) -> Any:
+        def resize_(self: Any, size: int) -> Any:
+            start, nbytes = _address(self), self.nbytes()
+            result = inherited(self, size)
+            if start is not None and self.nbytes() > nbytes:
+                grown(BareStorage(self), start, int(nbytes))
+            return result
+
+        return resize_
+
+    patches.wrap(torch.UntypedStorage, "__new__", construct)
+    patches.wrap(torch.UntypedStorage, "resize_", resize)
+
+
+def _address(storage: Any) -> int | None:
+    """Return the address of a storage on the host; None for others and for fake storages."""
+    try:
+        return int(storage.data_ptr()) if storage.device.type == "cpu" else None
+    except RuntimeError:
+        return None
+
+
+#: Part of torch's error for a tensor that Python has already seen.
+_SEEN = "already associated to a python object"
+_FILE = "<constructor of a subclass of torch.Tensor>"
+
+
+def let_subclasses_be_made(patches: Patches) -> None:
+    """Give subclasses of `torch.Tensor` a constructor that works for observed allocations.
+
+    For `class Tile(torch.Tensor)` and `Tile(3)`, torch allocates a tensor and creates an object of
+    `Tile` for it. If a Python function has observed the allocation, there already is an object of
+    another type, and torch raises an error. So subclasses without a constructor of their own,
+    present and future, get one that creates a second tensor of the memory. `torch.Tensor.__new__`
+    stays unchanged because Dynamo knows it by identity; called with a subclass and sizes, it still
+    fails.
+    """
+    import torch
+
+    constructed = staticmethod(_constructed(torch.Tensor.__new__))
+    for subclass in _subclasses(torch.Tensor):
+        _give(patches, subclass, constructed)
+    inherited = torch.Tensor.__init_subclass__
+
+    def defined(cls: Any, /, **kwargs: Any) -> None:
+        inherited(**kwargs)
+        _give(patches, cls, constructed)
+
+    patches.replace(torch.Tensor, "__init_subclass__", classmethod(defined))
+
+
+def _subclasses(base: type) -> Iterator[type]:
+    direct: list[type] = type.__subclasses__(base)
+    for subclass in direct:
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+def _give(patches: Patches, subclass: Any, constructed: Any) -> None:
+    import torch
+
+    if subclass.__new__ is torch.Tensor.__new__:
+        patches.replace(subclass, "__new__", constructed)
+
+
+def _constructed(construct: Any) -> Any:
+    import torch
+
+    def constructed(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return construct(cls, *args, **kwargs)
+        except RuntimeError as error:
+            if _SEEN not in str(error):
+                raise
+        return torch.Tensor._make_subclass(cls, construct(torch.Tensor, *args, **kwargs))
+
+    # Dynamo is configured to skip our files, but it must trace this function.
+    constructed.__code__ = constructed.__code__.replace(co_filename=_FILE)
+    return constructed

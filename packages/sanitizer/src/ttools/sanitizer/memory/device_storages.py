@@ -1,10 +1,10 @@
-"""Memory of a GPU that torch handed out uninitialised.
+"""Memory of a GPU that torch allocated uninitialised.
 
-It is filled on the GPU with a word of its own, as memory of the host is (`pattern.py`). A launch
-that is checked works on copies on the host; while it runs, such a copy is as unwritten as the
-memory that it is a copy of. Kernels and operators that run on the GPU are not followed: what they
-write no longer holds the word. So only whole words that still hold it are called unwritten
-(`evidence.py`), and memory that a CUDA graph allocates while it is captured is not watched.
+It is filled on the GPU with a word of its own, like memory of the host (`pattern.py`). A checked
+launch works on copies on the host; while it runs, such a copy is as unwritten as the memory it was
+copied from. Kernels and operators that run on the GPU are not followed, but what they write no
+longer holds the word. So only whole words that still hold it count as unwritten (`evidence.py`),
+and memory that is allocated while a CUDA graph is captured is not watched.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class DeviceStorage(UnwrittenStorage):
-    """A storage on a GPU; it is copied to the host whenever its memory is looked at.
+    """A storage on a GPU; its memory is copied to the host whenever it is examined.
 
     Attributes:
-        device: Where it is, as `cuda:0`.
+        device: The device's name, such as `cuda:0`.
     """
 
     __slots__ = ("device",)
@@ -41,8 +41,8 @@ class DeviceStorage(UnwrittenStorage):
         super().__init__(reference, start, nbytes, 0, pattern, grain)
         self.device = device
 
-    def held_bytes(self, first: int, end: int) -> Bytes:
-        """Return what a range holds now; zeros if the GPU cannot be asked any more."""
+    def current_bytes(self, first: int, end: int) -> Bytes:
+        """Return the present content of a range; zeros if the GPU no longer answers."""
         import torch
 
         try:
@@ -76,7 +76,7 @@ def filled_on_device(tensor: Any, new_pattern: Callable[[Any], bytes]) -> Device
 
 
 def fill_bytes(whole: Any, pattern: bytes) -> None:
-    """Fill a tensor of bytes with a word over and over; the last one may be cut off."""
+    """Fill a tensor of bytes by repeating a word; the last one may be cut off."""
     import torch
 
     words = len(whole) // WORD * WORD

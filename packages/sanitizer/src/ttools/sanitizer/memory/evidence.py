@@ -1,18 +1,22 @@
 """Decides which bytes of a storage were certainly never written.
 
-Memory that nobody has written still holds what it was left with, but the reverse need not be true.
-So each storage has a *shadow*: a mark for each byte that no event is known to have written. Events
-are stores that kernels make (by their log, by shadows that the kernel itself keeps, or by running
-the launch again) and operators of torch that fill memory. Other writers are not seen: NumPy, C
-libraries, most operators. They show by what they change:
+Memory that nobody has written still holds the word that it was filled with, but the reverse need
+not be true. So each storage has a *shadow*: a mark for each byte that no observed event has
+written. Events are stores of kernels (from their log, from shadows that the kernel itself keeps, or
+from running the launch again) and operators of torch that fill memory. Other writers are not
+observed: NumPy, C libraries, most operators. They show by what they change:
 
-- If all marked bytes are unchanged, there was no such writer, and every mark is right: who writes
-  data changes bytes, as the words that storages are filled with are not known to the program.
-- Else somebody has written, and a marked byte that is unchanged may have been written with the
-  value it had. A whole word of 8 bytes is certain all the same. So is half a word beside a certain
-  one, or among several such halves. What is smaller is not, and counts as written.
+- If all marked bytes are unchanged, there was no such writer, and every mark is right: a writer
+  changes bytes, as programs do not know the words that storages are filled with.
+- Otherwise somebody has written, and a marked byte that is unchanged may have been written with the
+  value that it had. Whole words of 8 bytes that are unchanged are certain all the same, and so are
+  half words beside a certain one, or among several such halves. Anything smaller counts as written.
 
-The functions work on arrays, so that memory of a GPU can be judged by the same rules.
+For example, a storage of 16 bytes is filled with the word `w0…w7` twice. NumPy writes the number
+`w0 w1` to the first two bytes by coincidence, and other data to bytes 2 to 5. Bytes 0, 1, 6 and 7
+are unchanged but no whole half, so they count as written; bytes 8 to 15 are certainly unwritten.
+
+The functions work on arrays, so that they apply to copies of GPU memory, too.
 """
 
 from __future__ import annotations
@@ -26,37 +30,38 @@ from ttools.sanitizer.memory.pattern import HALF, WORD
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bools
 
-#: So many halves of words, each by itself, are no chance: one in four billion holds the pattern.
+#: This many isolated half words are no coincidence, as one in four billion matches by chance.
 _SEVERAL = 3
 _ALL_OF_A_HALF = np.uint32(0x01010101)
 
 
-def certain(marked: Bools, held: Bools) -> Bools:
+def certain(marked: Bools, unchanged: Bools) -> Bools:
     """Return which marked bytes are certainly unwritten.
 
     Args:
-        marked: A mark for each byte of a storage that no known event has written.
-        held: A mark for each byte that holds what it was left with.
+        marked: A mark for each byte of a storage that no observed event has written.
+        unchanged: A mark for each byte that still holds its word.
     """
-    kept = marked & held
+    kept = marked & unchanged
     if np.count_nonzero(kept) == np.count_nonzero(marked):
         return kept
     return certain_by_words(kept)
 
 
 def certain_by_words(kept: Bools) -> Bools:
-    """Return which bytes are certainly unwritten although there may have been unseen writers.
+    """Return which bytes are certainly unwritten although there may have been unobserved
+    writers.
 
     Args:
-        kept: A mark for each byte of a storage that holds its word.
+        kept: A mark for each byte of a storage that still holds its word.
     """
     count = -(-len(kept) // WORD)
     padded = np.zeros(count * WORD, np.bool_)
     padded[: len(kept)] = kept
-    # The last word may be shorter: what there is of it counts, if it is half a word or more.
+    # A last word that is cut off counts as whole if at least half of it is there.
     if len(kept) % WORD >= HALF:
         padded[len(kept) :] = True
-    # Words and halves as integers, of which each byte is 1 if it is marked.
+    # As integers, halves are fully marked if each of their bytes is 1.
     halves = (padded.view(np.uint32) == _ALL_OF_A_HALF).reshape(-1, 2)
     sure = halves[:, 0] & halves[:, 1]
     alone = halves & ~sure[:, None]

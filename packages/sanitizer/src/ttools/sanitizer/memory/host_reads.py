@@ -1,14 +1,12 @@
-"""Sees what the host reads of tensors: operators of torch, NumPy arrays, lists, printed tensors.
+"""Observes what the host reads of tensors: by operators, as NumPy arrays and lists, by printing.
 
-Operators are seen by a dispatch mode, which only a thread with something to watch has. It lies
-beneath all modes of the program, so that those may end as they began, and TorchDynamo passes it
-over. A backward pass gives each of its steps, in whatever thread, the modes that there were when it
-began: so a pass that calls Python, which may launch kernels, has the mode from its beginning, and
-behind each pass it is put into its thread again; and in threads that begin meanwhile. What leaves
-torch's dispatcher is seen at the methods that do so. Not seen are what threads read that run
-already, and code that TorchInductor has compiled.
-
-Must not know what is watched, nor why.
+Operators are observed by a dispatch mode, which only threads with something to watch have. It lies
+below all modes of the program, so that those may end as they began, and TorchDynamo ignores it. A
+backward pass gives each of its steps, in any thread, the modes that were active when it began.
+Therefore a pass that calls Python (which may launch kernels) starts with the mode, and after each
+pass, and in each new thread, the mode is installed again. Values that leave torch's dispatcher are
+observed at the methods that do so. Not observed are reads by threads that are already running, and
+by code that TorchInductor has compiled.
 """
 
 from __future__ import annotations
@@ -20,16 +18,16 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from ttools.core.patches import Patches
 
-#: Operators that ask for the shape of a tensor only, by the beginnings and ends of their names.
+#: Operators that only use the shape of a tensor, by prefixes and suffixes of their names.
 _SHAPE_ONLY = ("new_", "sym_", "is_", "set_", "resize", "_unsafe_view", "_has_", "record_stream")
 _SHAPE_ONLY_ENDS = ("_like",)
-#: Operators that hand on some elements of their operands, and leave others out.
+#: Operators that select elements of their operands.
 _CHOOSING = frozenset(
     {"where", "masked_select", "masked_fill", "masked_scatter", "index", "index_select", "gather"}
     | {"take", "take_along_dim", "embedding", "index_copy", "index_put", "scatter", "tril", "triu"}
     | {"constant_pad_nd"}
 )
-#: Operators in place that change some elements, or none, and read no others.
+#: In-place operators that change some elements or none, and read no others.
 _OVERWRITING_SOME = frozenset(
     {"fill_diagonal_", "masked_fill_", "masked_scatter_", "index_fill_", "index_copy_"}
     | {"index_put_", "put_", "_index_put_impl_", "index_add_", "index_reduce_", "scatter_"}
@@ -37,21 +35,21 @@ _OVERWRITING_SOME = frozenset(
     | {"requires_grad_", "rename_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_"}
     | {"unsqueeze_", "as_strided_"}
 )
-#: Those, and operators in place that write all elements without reading them; others read what they
-#: write.
+#: All in-place operators that do not read what they write: the above, and those that write all
+#: elements.
 _OVERWRITING = _OVERWRITING_SOME | frozenset(
     {"fill_", "zero_", "copy_", "_foreach_zero_", "_foreach_copy_", "random_", "normal_"}
     | {"uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_", "log_normal_"}
 )
-#: Operators that make a tensor of all elements of another.
+#: Operators that copy all elements of a tensor.
 _COPYING = frozenset({"clone", "_to_copy", "copy_", "_pin_memory"})
-#: Operators that are others in place, made functions: `self` has the shape of the result.
+#: Functional variants of in-place operators, which only use the shape of `self`.
 _FUNCTIONS = frozenset({"copy", "fill", "zero", "uniform", "random", "exponential", "geometric"})
-#: Methods by which elements leave torch: those of the memory itself, and their values.
+#: Methods by which memory, and by which values, leave torch.
 _LEAVING, _SHOWING = ("numpy", "__dlpack__", "__reduce_ex__"), ("tolist",)
 
 
-How: TypeAlias = Literal["computing", "copying", "leaving"]
+ReadKind: TypeAlias = Literal["computing", "copying", "leaving"]
 
 
 class Reader(Protocol):
@@ -63,29 +61,30 @@ class Reader(Protocol):
         result: Any = None,
         again: Callable[[], Any] | None = None,
         *,
-        how: How = "computing",
+        how: ReadKind = "computing",
     ) -> None:
         """Elements of a tensor are about to be read.
 
         Args:
             tensor: A tensor with ordinary memory, or without any.
-            result: What was made of the tensor, if that holds only some of those elements.
-            again: Makes the result once more; None if all elements count.
-            how: Whether they leave torch, which may be to be written, or are just copied.
+            result: The result of the operator, if it holds only some of the elements.
+            again: Computes the result again; None if all elements count.
+            how: `leaving` if memory leaves torch, and may be written there; `copying` for plain
+                copies.
         """
 
     def copied(self, tensor: Any, copy: Any) -> None:
         """All elements of a tensor were copied to another."""
 
     def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
-        """Elements of a tensor are about to be overwritten: all of them, or else some."""
+        """All or some elements of a tensor are about to be overwritten."""
 
 
 class KernelReads:
-    """While it is entered, what its thread reads is read by a launch; each launch enters it.
+    """A context in which reads of this thread belong to a launch; every launch enters it.
 
     Args:
-        own: what threads say of themselves, in `reads`.
+        own: Thread-local state, whose `reads` is True inside of the context.
     """
 
     __slots__ = ("_before", "_own")
@@ -102,42 +101,40 @@ class KernelReads:
 
 
 class HostReads:
-    """Tells of reads while it is asked to.
-
-    Args:
-        reader: receives them.
-    """
+    """Reports reads of the host to a reader while enabled."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._passes, self._patches = Patches(self._follow), Patches(self._install)
         self._mode: Any = None
-        self._open = self._patched = self._tells = False
+        self._open = self._patched = self._is_reporting = False
 
     def open(self) -> None:
-        """Follows backward passes and threads, for it may be asked while one of them runs."""
+        """Follow backward passes and threads, because `begin` may be called while one of them
+        runs.
+        """
         if not self._open:
             self._open = True
             self._passes.__enter__()
 
     def begin(self) -> None:
-        """From now on this thread's operators are seen, and what leaves torch in any thread."""
+        """Observe this thread's operators, and in all threads what leaves torch, from now on."""
         if not self._patched:
             self._patches.__enter__()
             self._patched = True
-        self._tells = True
-        self._see()
+        self._is_reporting = True
+        self._enter_mode()
 
-    def _see(self) -> None:
-        """Puts the mode into this thread, where it may have been before."""
+    def _enter_mode(self) -> None:
+        """Put the mode into this thread unless it is there."""
         if self._mode is None:
-            self._mode = _mode(self._reader, lambda: self._tells)
+            self._mode = _mode(self._reader, lambda: self._is_reporting)
         if self._mode not in _modes()._get_current_dispatch_mode_stack():
             _put_beneath(self._mode)
 
     def end(self) -> None:
-        """Ends that for the operators of this thread, which then take no longer than usual."""
-        self._tells = False
+        """Stop observing this thread's operators, which are then as fast as usual."""
+        self._is_reporting = False
         if self._mode is not None:
             _take_out(self._mode)
 
@@ -153,20 +150,16 @@ class HostReads:
     def _follow(self, patches: Patches) -> None:
         import torch
 
-        def see() -> None:
-            if self._tells:
-                self._see()
-
         def throughout(original: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(original)
             def backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
                 if _calls_python(outputs):
-                    self._see()
+                    self._enter_mode()
                 try:
                     return original(outputs, *args, **kwargs)
                 finally:
-                    if self._tells:
-                        self._see()
+                    if self._is_reporting:
+                        self._enter_mode()
                     else:
                         self.end()
 
@@ -175,7 +168,8 @@ class HostReads:
         def before(original: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(original)
             def begin(thread: threading.Thread) -> Any:
-                see()
+                if self._is_reporting:
+                    self._enter_mode()
                 return original(thread)
 
             return begin
@@ -187,7 +181,7 @@ class HostReads:
         import torch
         import torch._tensor_str
 
-        def telling(how: How) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def reporting(how: ReadKind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
                 @wraps(original)
                 def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -199,48 +193,50 @@ class HostReads:
             return wrapped
 
         for name in _LEAVING:
-            patches.wrap(torch.Tensor, name, telling("leaving"))
+            patches.wrap(torch.Tensor, name, reporting("leaving"))
         for name in _SHOWING:
-            patches.wrap(torch.Tensor, name, telling("computing"))
-        patches.wrap(torch._tensor_str, "_str", telling("computing"))
+            patches.wrap(torch.Tensor, name, reporting("computing"))
+        patches.wrap(torch._tensor_str, "_str", reporting("computing"))
 
 
 def _calls_python(outputs: Any) -> bool:
-    """Whether a backward pass from some tensors or edges comes to a function written in Python."""
+    """Return whether a backward pass from some tensors or edges calls a Python function."""
     import torch
 
-    pending = [getattr(each, "grad_fn", None) or getattr(each, "node", None) for each in outputs]
-    seen: set[Any] = set()
+    pending = [
+        getattr(output, "grad_fn", None) or getattr(output, "node", None) for output in outputs
+    ]
+    visited: set[Any] = set()
     while pending:
         node = pending.pop()
-        if node is None or node in seen:
+        if node is None or node in visited:
             continue
         if isinstance(node, torch._C._FunctionBase):
             return True
-        seen.add(node)
+        visited.add(node)
         pending += [following for following, _ in node.next_functions]
     return False
 
 
-def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
-    """A dispatch mode that, where it is to, tells a reader of what operators do, and no more."""
+def _mode(reader: Reader, is_reporting: Callable[[], bool]) -> Any:
+    """Return a dispatch mode that reports what operators do while `is_reporting` returns True."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        """See `HostReads`."""
+        """The mode; see `HostReads`."""
 
         supports_higher_order_operators = True
 
         @classmethod
         def ignore_compile_internals(cls) -> bool:
-            """TorchDynamo compiles what it meets, as without this mode."""
+            """Let TorchDynamo compile as if this mode did not exist."""
             return True
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            use = _use_of(func) if tells() else None
+            use = _use_of(func) if is_reporting() else None
             if use is None:
                 return func(*args, **kwargs)
             read = list(_picked(args, kwargs, use.read))
@@ -255,7 +251,7 @@ def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
                     reader.copied(read[0], result)
                 return result
             result = func(*args, **kwargs)
-            # What has changed its operands cannot be made again: then all that it may read counts.
+            # An operator that changes its operands cannot be repeated, so all elements count.
             again = None if use.written else lambda: func(*args, **kwargs)
             for tensor in read:
                 reader.reads(tensor, result, again)
@@ -265,7 +261,7 @@ def _mode(reader: Reader, tells: Callable[[], bool]) -> Any:
 
 
 class _Use:
-    """What an operator does to its arguments: the names and positions of those read and written."""
+    """The positions and names of the arguments that an operator reads and writes."""
 
     __slots__ = ("chooses", "copies", "overwrites", "read", "written")
 
@@ -291,7 +287,7 @@ class _Use:
 
 @lru_cache(maxsize=4096)
 def _use_of(func: Any) -> _Use | None:
-    """None for operators of whose reads nothing is known, and those that read nothing."""
+    """Return what an operator does; None if it reads and writes nothing or is unknown."""
     if getattr(func, "namespace", "") not in ("aten", "prims"):
         return None
     use = _Use(func)
@@ -305,36 +301,36 @@ def _asks_for_shape(name: str, argument: str) -> bool:
 
 
 def _picked(args: Sequence[Any], kwargs: Any, which: list[tuple[int, str]]) -> Iterator[Any]:
-    """The tensors among some arguments, also those in lists."""
+    """Yield the tensors among the chosen arguments, also those in lists."""
     import torch
 
     for position, name in which:
         value = args[position] if position < len(args) else kwargs.get(name)
-        for each in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(each, torch.Tensor):
-                yield each
+        for element in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(element, torch.Tensor):
+                yield element
 
 
 def _put_beneath(mode: Any) -> None:
-    """Puts a mode beneath those that the program has entered."""
+    """Put a mode below those that the program has entered."""
     above = _pop_all()
-    for each in [mode, *reversed(above)]:
-        _modes()._push_mode(each)
+    for entered in [mode, *reversed(above)]:
+        _modes()._push_mode(entered)
 
 
 def _take_out(mode: Any) -> None:
-    """Takes a mode away, wherever it is, but where it is being called."""
+    """Remove a mode from the stack unless it is currently being called."""
     if mode in _modes()._get_current_dispatch_mode_stack():
-        for each in reversed(_pop_all()):
-            if each is not mode:
-                _modes()._push_mode(each)
+        for entered in reversed(_pop_all()):
+            if entered is not mode:
+                _modes()._push_mode(entered)
 
 
 def _pop_all() -> list[Any]:
-    """Takes all modes of the program away, the uppermost first; torch's own stay."""
+    """Pop all modes of the program, uppermost first; torch's own stay."""
     modes = _modes()
     stack = modes._get_current_dispatch_mode_stack()
-    count = sum(getattr(each, "_mode_key", None) is None for each in stack)
+    count = sum(getattr(entered, "_mode_key", None) is None for entered in stack)
     return [modes._pop_mode() for _ in range(count)]
 
 

@@ -1,9 +1,11 @@
-"""The storages of ordinary tensors in the host's memory: which of them can be watched."""
+"""The storages of ordinary tensors in the host's memory, and views of them."""
 
 from __future__ import annotations
 
 import functools
+import gc
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ import numpy as np
 from ttools.core.device_map.memory import on_host
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.evidence import certain_by_words
+from ttools.sanitizer.memory.missing import Bools, View
 from ttools.sanitizer.memory.pattern import HALF, Grain, grain_of, holding, word_in
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
-#: The part of the free memory that one storage may take for it to be filled.
+#: A storage may be filled if it takes at most one such part of the free memory.
 _FREE_PART = 4
 
 
@@ -27,7 +30,7 @@ def weak_reference() -> Any:
 
 
 def smallest(tensor: Any) -> int:
-    """Return how many bytes a storage has at least to be watched."""
+    """Return the minimum size in bytes of a storage that is watched."""
     return 1 if grain_of(tensor) is Grain.BYTE else 2
 
 
@@ -45,22 +48,100 @@ def plain_storage(tensor: Any) -> Any:
 
 
 def most_filled() -> int:
-    """Return how large a storage may be for all its pages to be used, which torch would not do."""
+    """Return the maximum size of a storage that is filled, as filling makes all its pages
+    resident.
+    """
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _FREE_PART
 
 
 def filled_elsewhere(tensor: Any) -> UnwrittenStorage | None:
-    """Return what is known of a tensor's storage that another watch filled; None if none did."""
+    """Return the record of a tensor's storage that another watch filled; None if none did."""
     storage = plain_storage(tensor)
     if storage is None or storage.nbytes() < HALF:
         return None
     start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
     own = memory(start, start + nbytes)
     pattern = word_in(own)
-    left = None if pattern is None else certain_by_words(holding(own, pattern))
-    if pattern is None or left is None or not left.any():
+    unwritten = None if pattern is None else certain_by_words(holding(own, pattern))
+    if pattern is None or unwritten is None or not unwritten.any():
         return None
     reference = weak_reference()(storage)
-    found = UnwrittenStorage(reference, start, nbytes, 0, pattern, grain_of(tensor))
-    found.known().view(np.bool_)[...] = left
-    return found
+    storage_record = UnwrittenStorage(reference, start, nbytes, 0, pattern, grain_of(tensor))
+    storage_record.ensure_shadow().view(np.bool_)[...] = unwritten
+    return storage_record
+
+
+#: Bits by which values are changed; the sign stays.
+_OTHER_BITS = 0x15
+
+
+def start_of(tensor: Any) -> int | None:
+    """Return the address of the storage of an ordinary tensor; None for any other."""
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return None
+    try:
+        with torch._C.DisableTorchFunction():
+            return int(tensor.untyped_storage().data_ptr())
+    except (NotImplementedError, RuntimeError):
+        return None  # sparse tensors and wrappers
+
+
+def depends_on(
+    storage: UnwrittenStorage, missing: Bools, result: Any, again: Callable[[], Any]
+) -> bool:
+    """Return whether the result of an operator depends on unwritten bytes.
+
+    The operator runs again with other values in these bytes, which are restored afterwards.
+
+    Args:
+        storage: The storage that the operator has read.
+        missing: A mark for each byte of the storage that is unwritten and may be read.
+        result: The result of the operator.
+        again: Computes the result again.
+    """
+    if not missing.any() or not storage.is_on_host:
+        return False  # memory of a GPU is not modified while the program may use it
+    own = memory(storage.start, storage.start + storage.nbytes)
+    before, shadow = own[missing].copy(), storage.ensure_shadow().copy()
+    # The sign is kept, so that indices that were out of bounds stay so.
+    own[missing] = before ^ _OTHER_BITS
+    try:
+        return not _same(result, again())
+    except Exception:  # noqa: BLE001 - the operator has rejected the changed values
+        return True
+    finally:
+        own[missing] = before
+        storage.ensure_shadow()[:] = shadow  # the second run may have refreshed it
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two results have the same bits."""
+    import torch
+
+    if isinstance(one, (list, tuple)):
+        return all(_same(*part) for part in zip(one, other, strict=True))
+    if not isinstance(one, torch.Tensor):
+        return bool(one == other)
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if not one.numel():
+        return True
+    parts = (part.detach().contiguous().reshape(-1).view(torch.uint8) for part in (one, other))
+    return torch.equal(*parts)
+
+
+def live_views(starts: set[int]) -> dict[int, list[View]]:
+    """Return the views of some storages that Python objects hold, by the storage's address.
+
+    A tensor that is only alive as the base of other views is left out.
+    """
+    own = [(start, tensor) for tensor in gc.get_objects() if (start := start_of(tensor)) in starts]
+    bases = {id(tensor._base) for _, tensor in own if tensor._base is not None}
+    views: dict[int, list[View]] = {}
+    for start, tensor in own:
+        if id(tensor) not in bases:
+            assert start is not None
+            views.setdefault(start, []).append(View.of(tensor))
+    return views

@@ -1,8 +1,4 @@
-"""Memory before a launch, so that the launch can be made again as if for the first time.
-
-Owns which storages belong to it, on the host and on a GPU, and what is known of unwritten memory
-in them. Must not know who runs the launch again.
-"""
+"""Memory from before a launch, so that the launch can be repeated as if for the first time."""
 
 from __future__ import annotations
 
@@ -14,28 +10,29 @@ from ttools.core.device_map.memory import on_host
 from ttools.core.spec import storage_extent
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.memory.device_storages import DeviceStorage
-from ttools.sanitizer.memory.host_views import start_of
-from ttools.sanitizer.memory.uninitialised import Knowledge, UninitialisedMemory
+from ttools.sanitizer.memory.host_storages import start_of
+from ttools.sanitizer.memory.uninitialised import MemoryState, UninitialisedMemory
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 _WORD = 8
-#: So many storages are copied one by one, as fast as the memory is.
+#: Up to this many storages are copied one by one, at the speed of the memory.
 _FEW = 4
 
 
 class SavedMemory:
-    """The storages of all tensors among a launch's arguments, and which bytes were never written.
+    """The storages of all tensor arguments of a launch, and which of their bytes were never
+    written.
 
     Args:
-        arguments: of the launch, also those that are no tensors.
-        memory: what knows of unwritten bytes.
+        arguments: The arguments, including those that are no tensors.
+        memory: The record of unwritten bytes.
     """
 
     def __init__(self, arguments: Iterable[Any], memory: UninitialisedMemory) -> None:
         tensors = list(tensors_among(arguments))
-        extents = {storage_extent(each) for each in tensors if not _on_device(each)}
-        self._ranges = sorted(each for each in extents if each is not None and each[0] < each[1])
-        on_device = (each.untyped_storage() for each in filter(_on_device, tensors))
+        extents = {storage_extent(item) for item in tensors if not _on_device(item)}
+        self._ranges = sorted(item for item in extents if item is not None and item[0] < item[1])
+        on_device = (item.untyped_storage() for item in filter(_on_device, tensors))
         storages = {storage.data_ptr(): storage for storage in on_device}
         self._device = [_bytes_of(storage) for storage in storages.values()]
         self._memory = memory
@@ -47,24 +44,24 @@ class SavedMemory:
         self._saved = [storage.clone() for storage in self._device]
         self._copies = _together(self._saved, self._device)
         self._some: dict[frozenset[int], Sequence[tuple[list[Any], list[Any]]]] = {}
-        self._knowledge: Knowledge = self._memory.knowledge()
+        self._state: MemoryState = self._memory.state()
 
     def add(self, storages: Iterable[tuple[int, int, Any]]) -> None:
-        """Saves more memory as it is now, unless it is saved already.
+        """Save more memory as it is now, unless it is already saved.
 
         Args:
-            storages: first address, end, and what keeps the memory alive.
+            storages: Start, end, and an object that keeps the memory alive.
         """
         new = {(start, end): owner for start, end, owner in storages}
-        for known in self._ranges:
-            new.pop(known, None)
+        for saved in self._ranges:
+            new.pop(saved, None)
         if new:
             self._ranges += new
             self._owners += new.values()
             self._snapshots.append(Snapshot(new))
 
     def again(self) -> SavedMemory:
-        """The same memory as it is now."""
+        """Save the same memory as it is now."""
         state: SavedMemory = object.__new__(SavedMemory)
         state._ranges, state._device = list(self._ranges), self._device
         state._memory, state._owners = self._memory, list(self._owners)
@@ -72,24 +69,24 @@ class SavedMemory:
         return state
 
     def changed(self) -> frozenset[int]:
-        """Addresses of the storages on a GPU whose bytes are not those that were saved."""
+        """Return the addresses of GPU storages whose bytes have changed since they were saved."""
         import torch
 
         pairs = zip(self._device, self._saved, strict=True)
         return frozenset(now.data_ptr() for now, saved in pairs if not torch.equal(now, saved))
 
     def restore(self, only: frozenset[int] | None = None) -> None:
-        """Puts everything back.
+        """Restore the saved memory.
 
         Args:
-            only: addresses of the storages on a GPU that are to be put back; all by default. What
-                is on the host is put back in any case.
+            only: Addresses of the GPU storages to restore, all by default; memory of the host is
+                always restored.
         """
         for snapshot in self._snapshots:
             snapshot.restore()
         for targets, sources in self._copies if only is None else self._copies_of(only):
             _copy(targets, sources)
-        self._memory.recall(self._knowledge)
+        self._memory.restore(self._state)
 
     def _copies_of(self, only: frozenset[int]) -> Sequence[tuple[list[Any], list[Any]]]:
         if only not in self._some:
@@ -100,7 +97,7 @@ class SavedMemory:
 
 
 def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
-    """All tensors, also those in tuples and behind descriptors and wrappers."""
+    """Yield all tensors, also those in tuples and behind descriptors and wrappers."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from tensors_among(value)
@@ -110,7 +107,7 @@ def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
             yield from tensors_among([value.base])
 
 
-class _Lent:
+class _NeverExpires:
     """The reference to a storage that lives as long as a launch."""
 
     def expired(self) -> bool:
@@ -121,12 +118,12 @@ class _Lent:
 def lent_to_host(
     memory: UninitialisedMemory, arguments: Sequence[Any], values: Sequence[Any]
 ) -> Iterator[None]:
-    """Let the host copies of a launch be as unwritten as the memory that they are copies of.
+    """Make the host copies of a launch as unwritten as the memory that they are copies of.
 
     Args:
         memory: The record of unwritten memory.
-        arguments: Arguments of the launch, as the program passed them.
-        values: The arguments, with host copies in the place of memory of a GPU.
+        arguments: The arguments as the program passed them.
+        values: The arguments with host copies in the place of GPU memory.
     """
     lent: list[tuple[DeviceStorage, UnwrittenStorage]] = []
     for argument, value in zip(arguments, values, strict=True):
@@ -138,7 +135,7 @@ def lent_to_host(
             continue
         if extent[1] - extent[0] != own.nbytes or any(own is storage for storage, _ in lent):
             continue
-        copy = UnwrittenStorage(_Lent(), extent[0], own.nbytes, 0, own.pattern, own.grain)
+        copy = UnwrittenStorage(_NeverExpires(), extent[0], own.nbytes, 0, own.pattern, own.grain)
         copy.take_over(own)
         memory.put(copy)
         lent.append((own, copy))
@@ -161,16 +158,18 @@ def _bytes_of(storage: Any) -> Any:
 
 
 def _together(sources: Sequence[Any], targets: Sequence[Any]) -> list[tuple[list[Any], list[Any]]]:
-    """Targets and sources that one kernel can copy, as wide as their elements can be."""
+    """Group targets and sources by device, as wide elements as possible, for one kernel per
+    group.
+    """
     import torch
 
-    found: dict[tuple[Any, bool], tuple[list[Any], list[Any]]] = {}
+    groups: dict[tuple[Any, bool], tuple[list[Any], list[Any]]] = {}
     for source, target in zip(sources, targets, strict=True):
         whole = target.numel() % _WORD == 0 and target.data_ptr() % _WORD == 0
-        into, outof = found.setdefault((target.device, whole), ([], []))
+        into, outof = groups.setdefault((target.device, whole), ([], []))
         into.append(target.view(torch.int64) if whole else target)
         outof.append(source.view(torch.int64) if whole else source)
-    return list(found.values())
+    return list(groups.values())
 
 
 def _copy(targets: list[Any], sources: list[Any]) -> None:

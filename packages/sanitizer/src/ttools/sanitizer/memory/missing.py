@@ -1,7 +1,4 @@
-"""Which elements of a tensor were never written, and how they are named.
-
-The geometry of views over a storage's bytes, and the sentences on what is missing.
-"""
+"""Unwritten elements of a tensor, and sentences that name them."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
 
-#: So many ranges, and so many indices, are named.
+#: Maximum number of ranges, and of indices, that are named.
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
 class View:
-    """The elements of a tensor in its storage, in bytes from the storage's first."""
+    """The elements of a tensor in its storage; all fields but `shape` are in bytes."""
 
     offset: int
     shape: tuple[int, ...]
@@ -31,7 +28,7 @@ class View:
 
     @classmethod
     def of(cls, tensor: Any) -> View:
-        """The view of a tensor with ordinary memory."""
+        """Return the view of a tensor with ordinary memory."""
         item = int(tensor.element_size())
         return cls(
             offset=int(tensor.storage_offset()) * item,
@@ -42,28 +39,30 @@ class View:
 
     @cached_property
     def end(self) -> int:
-        """The byte behind the last one."""
+        """Return the end of the last element."""
         spans = (s * (n - 1) for s, n in zip(self.strides, self.shape, strict=True))
         return self.offset + sum(spans) + self.item
 
     def elements(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """The cells of a storage, one for each byte, as elements of so many bytes."""
+        """Arrange the cells of a storage, one per byte, by the view's elements."""
         shape, strides = (*self.shape, self.item), (*self.strides, 1)
         return as_strided(cells[self.offset :], shape=shape, strides=strides)
 
     def marked(self, cells: Bools) -> Bools:
-        """Per element, whether any of its bytes is marked."""
+        """Return, for each element, whether any of its bytes is marked."""
         return np.asarray(self.elements(cells).any(axis=-1), np.bool_)
 
 
 @dataclass(frozen=True)
 class Missing:
-    """The elements of an argument that are missing.
+    """The unwritten elements of a tensor.
 
     Attributes:
-        ranges: of them, in the order of the elements: first and last.
-        indices: of the first ones.
-        at_end: whether they are the last elements and no others.
+        count: Number of unwritten elements.
+        total: Number of all elements of the tensor.
+        ranges: First and last of each contiguous range, in the order of elements.
+        indices: Indices of the first unwritten elements.
+        at_end: True if exactly the last elements are unwritten.
     """
 
     count: int
@@ -74,7 +73,7 @@ class Missing:
 
     @classmethod
     def of(cls, marks: Bools) -> Missing:
-        """What is marked in an argument's shape."""
+        """Return the elements marked in an array of the tensor's shape."""
         flat = np.flatnonzero(marks.reshape(-1))
         breaks = np.flatnonzero(np.diff(flat) > 1) + 1
         starts = flat[np.concatenate([[0], breaks])] if len(flat) else flat
@@ -89,7 +88,7 @@ class Missing:
         )
 
     def sentences(self) -> tuple[str, ...]:
-        """Which they are: in the order of the elements, and by index where there are several."""
+        """Describe the elements by their order, and by index if there are several dimensions."""
         named = [_range(first, last) for first, last in self.ranges[:_SHOWN]]
         left = len(self.ranges) - len(named)
         more = f" and {left:,} more ranges" if left > 1 else " and one more range" if left else ""

@@ -1,9 +1,9 @@
-"""Outputs of launches that no program wrote whole: memory that was handed out uninitialised.
+"""Outputs that launches did not write completely, in memory that was allocated uninitialised.
 
-An output is what a kernel stores through, handed to it with elements that nobody had written. If
-some are missing when it ends, the output is watched: elements that the host reads before anybody
-has written them are a defect, as are those that are left when the run ends, of tensors that
-somebody still has and nobody has looked at. What is freed unread was scratch memory.
+An output is a tensor that a kernel stores to. If some of its elements are unwritten when the launch
+ends, the output is watched. It is a defect if the host reads such elements before they are written.
+At the end of the run, remaining elements are reported for tensors that are still alive and that
+nobody has read. Tensors that were freed unread were scratch memory.
 """
 
 from __future__ import annotations
@@ -17,120 +17,128 @@ import numpy as np
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.region import Region
-from ttools.sanitizer.memory.host_reads import HostReads, How, KernelReads
-from ttools.sanitizer.memory.host_views import depends_on, held_views, start_of
+from ttools.sanitizer.memory.host_reads import HostReads, KernelReads, ReadKind
+from ttools.sanitizer.memory.host_storages import depends_on, live_views, start_of
 from ttools.sanitizer.memory.missing import Bools, Missing, View
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
-#: So many are watched, the latest ones.
+#: Maximum number of outputs that are watched; older ones are dropped.
 _MOST = 256
 
 
-class Sentence(Protocol):
-    """Makes a finding of elements that are missing."""
+class MissingFinding(Protocol):
+    """Makes a finding for unwritten elements."""
 
     def __call__(self, missing: Missing, *, copied: bool, read: bool) -> Finding:
-        """The finding.
+        """Return the finding.
 
         Args:
-            missing: the elements.
-            copied: whether programs have stored there, but only copies of unwritten elements.
-            read: whether the host is about to read them; else the run ends.
+            missing: The unwritten elements that are read.
+            copied: True if programs have stored there, but only copies of unwritten elements.
+            read: True if the host is about to read the elements; False at the end of the run.
         """
 
 
 @dataclass(kw_only=True)
-class Handed:
-    """An output as a launch was handed it.
+class OutputView:
+    """An output as it was passed to a launch.
 
     Attributes:
-        view: its elements.
-        tell: makes findings of the launch.
-        copied: the bytes of its storage to which the launch stored copies of unwritten elements.
-        missing: those that were missing when it ended, where another configuration ran after it;
-            else they are looked up when somebody reads them.
-        beside: whether it was handed nothing, but another tensor of as many elements: a bystander,
-            or a copy of one. It is judged if none of its elements was written, and only by
-            reads that compute with them, or of a copy.
+        view: The elements of the output.
+        tell: Makes findings for the launch.
+        copied: Bytes of the storage to which the launch stored copies of unwritten elements.
+        missing: Bytes unwritten when the launch ended, if another configuration ran after it; by
+            default they are determined when the output is read.
+        untouched: Not None for a tensor that was not passed to the launch, but has as many elements
+            as one of its outputs: an untouched storage, or a copy of one. It is reported if none of
+            its elements is written, and only when it is computed with, or a copy of it leaves
+            torch.
     """
 
     view: View
-    tell: Sentence
+    tell: MissingFinding
     copied: Bools | None = None
     missing: Bools | None = None
-    beside: Literal["original", "copy"] | None = None
+    untouched: Literal["original", "copy"] | None = None
 
-    def is_judged_by(self, how: How) -> bool:
-        """Whether what is missing is a defect where it is read so."""
-        if self.beside is None:
+    def is_defect_when(self, how: ReadKind) -> bool:
+        """Return whether it is a defect to read missing elements in this way."""
+        if self.untouched is None:
             return True
-        return how == "computing" or (how == "leaving" and self.beside == "copy")
+        return how == "computing" or (how == "leaving" and self.untouched == "copy")
 
 
 @dataclass(kw_only=True)
 class _Output:
-    """A storage with unwritten elements, and the launches that were to write them."""
+    """A storage with unwritten elements, and the outputs of launches that should have written
+    them.
+    """
 
     storage: UnwrittenStorage
-    handed: list[Handed] = field(default_factory=list)
+    views: list[OutputView] = field(default_factory=list)
     is_consumed: bool = False
 
-    def missing(self, each: Handed, left: Bools, looked_at: Bools | None) -> tuple[Bools, Bools]:
-        """Return the elements of an argument that are missing, and those that hold copies.
+    def missing(
+        self, output: OutputView, unwritten: Bools, looked_at: Bools | None
+    ) -> tuple[Bools, Bools]:
+        """Return the unwritten elements of an output, and those of them that hold copies.
 
         Args:
-            each: One of `handed`.
-            left: The bytes of the storage that are unwritten now.
-            looked_at: The bytes that count; all if None.
+            output: An element of `views`.
+            unwritten: The bytes of the storage that are unwritten now.
+            looked_at: The bytes that count; None for all.
         """
-        marks = left if each.missing is None else each.missing
+        marks = unwritten if output.missing is None else output.missing
         if looked_at is not None:
             marks = marks & looked_at
-        elements = each.view.marked(marks)
-        if each.beside is not None and not elements.all():
+        elements = output.view.marked(marks)
+        if output.untouched is not None and not elements.all():
             elements = np.zeros_like(elements)
-        copied = np.zeros_like(elements) if each.copied is None else each.view.marked(each.copied)
+        copied = (
+            np.zeros_like(elements) if output.copied is None else output.view.marked(output.copied)
+        )
         return elements, elements & copied
 
 
 class UnwrittenOutputs:
-    """The outputs of a run that are not written whole.
+    """The outputs of a run that have unwritten elements.
 
     Args:
-        known: what is known of unwritten memory.
+        memory: The record of unwritten memory.
+        report: Receives each finding when it is made.
     """
 
-    def __init__(self, known: UninitialisedMemory, report: Callable[[Finding], None]) -> None:
-        self._known, self._report = known, report
+    def __init__(self, memory: UninitialisedMemory, report: Callable[[Finding], None]) -> None:
+        self._memory, self._report = memory, report
         self._outputs: dict[int, _Output] = {}
         self._reads = HostReads(self)
         self._lock = threading.RLock()
         self._own = threading.local()
 
     def open(self) -> None:
-        """The run begins."""
+        """Begin the run."""
         self._reads.open()
 
     # ---- launches
     def launching(self) -> KernelReads:
-        """What is read meanwhile, a launch reads, or we do for it, and not the host."""
+        """Return a context in which reads belong to a launch, and not to the host."""
         return KernelReads(self._own)
 
     def is_whole(self, region: Region, *, is_trial: bool = False) -> bool:
-        """Return whether nothing is missing of the memory of an argument; most outputs are whole.
+        """Return whether an argument has no unwritten elements, as most outputs.
 
         Args:
             region: The memory of the argument.
-            is_trial: Whether the memory is put back for another configuration.
+            is_trial: If True, the memory is restored for another configuration.
         """
         start, first, end = region.storage[0], *region.view
-        storage = self._known.find(start)
+        storage = self._memory.find(start)
         if storage is None or first >= end or not storage.may_be_unwritten:
             return True
-        if storage.may_hold_left(first - start, end - start):
+        if storage.may_hold_unwritten(first - start, end - start):
             return False
         with self._lock:
             if region.view == region.storage:
@@ -140,86 +148,92 @@ class UnwrittenOutputs:
         return True
 
     def _look_again(self, output: _Output) -> None:
-        """Forget what has been written meanwhile, and what earlier configurations left."""
+        """Forget views that have been written since, or were left by earlier configurations."""
         left = self._left(output)
-        output.handed = [
-            each for each in output.handed if each.missing is None and each.view.marked(left).any()
+        output.views = [
+            passed
+            for passed in output.views
+            if passed.missing is None and passed.view.marked(left).any()
         ]
-        if not output.handed:
+        if not output.views:
             del self._outputs[output.storage.start]
 
     def _left(self, output: _Output) -> Bools:
         """Return the bytes of a storage that are certainly unwritten now."""
-        left = self._known.left(output.storage.start)
-        return np.zeros(output.storage.nbytes, np.bool_) if left is None else left
+        unwritten = self._memory.unwritten_bytes(output.storage.start)
+        return np.zeros(output.storage.nbytes, np.bool_) if unwritten is None else unwritten
 
-    def watch(self, storage: Any, handed: Handed) -> None:
-        """Watches the storage of an output of which something may be missing."""
+    def watch(self, storage: Any, output_view: OutputView) -> None:
+        """Watch the storage of an output that may have unwritten elements."""
         start = int(storage.data_ptr())
-        known = self._known.find(start)
-        if known is None or handed.view.end > known.nbytes:
+        unwritten_storage = self._memory.find(start)
+        if unwritten_storage is None or output_view.view.end > unwritten_storage.nbytes:
             return
-        self._known.mark_output(start)
+        self._memory.mark_output(start)
         with self._lock:
             self._forget_dead()
             output = self._outputs.get(start)
             if output is None:
-                output = self._outputs[start] = _Output(storage=known)
-            if handed.missing is None:
-                # What other configurations left is history; what was copied there stays so.
-                for each in output.handed:
-                    if each.view == handed.view and each.copied is not None:
-                        new = handed.copied
-                        handed.copied = each.copied if new is None else each.copied | new
-                output.handed = [each for each in output.handed if each.view != handed.view]
-            output.handed.append(handed)
+                output = self._outputs[start] = _Output(storage=unwritten_storage)
+            if output_view.missing is None:
+                # This launch replaces what other configurations left, except for copies.
+                for earlier in output.views:
+                    if earlier.view == output_view.view and earlier.copied is not None:
+                        new = output_view.copied
+                        output_view.copied = earlier.copied if new is None else earlier.copied | new
+                output.views = [
+                    earlier for earlier in output.views if earlier.view != output_view.view
+                ]
+            output.views.append(output_view)
             if len(self._outputs) > _MOST:
                 del self._outputs[next(iter(self._outputs))]
         self._reads.begin()
 
     def consumed(self, starts: Iterable[int]) -> None:
-        """Kernels may read these storages: they need no reader on the host."""
+        """Note that kernels may read these storages, so that the host need not."""
         with self._lock:
             for start in starts:
                 if start in self._outputs:
                     self._outputs[start].is_consumed = True
 
-    def watch_bystanders(self, count: int, tell: Sentence) -> None:
-        """Watches what a launch was not given, of as many elements as an output of it has."""
-        for each in self._known.bystanders.of(count):
-            if each.start not in self._outputs:
-                self._watch_bystander(each.start, each.nbytes, count, tell, "original")
+    def watch_untouched(self, count: int, tell: MissingFinding) -> None:
+        """Watch storages not passed to a launch that have as many elements as one of its
+        outputs.
+        """
+        for storage in self._memory.untouched.of(count):
+            if storage.start not in self._outputs:
+                self._watch_untouched(storage.start, storage.nbytes, count, tell, "original")
 
-    def _watch_bystander(
+    def _watch_untouched(
         self,
         start: int,
         nbytes: int,
         count: int,
-        tell: Sentence,
-        beside: Literal["original", "copy"],
+        tell: MissingFinding,
+        untouched: Literal["original", "copy"],
     ) -> None:
-        known, item = self._known.find(start), nbytes // count
-        if known is None or known.nbytes != nbytes or item * count != nbytes:
+        storage, item = self._memory.find(start), nbytes // count
+        if storage is None or storage.nbytes != nbytes or item * count != nbytes:
             return
         view = View(offset=0, shape=(count,), strides=(item,), item=item)
         with self._lock:
             self._outputs[start] = _Output(
-                storage=known,
-                handed=[Handed(view=view, tell=tell, beside=beside)],
-                is_consumed=True,  # nothing is said of it when the run ends
+                storage=storage,
+                views=[OutputView(view=view, tell=tell, untouched=untouched)],
+                is_consumed=True,  # it is not reported at the end of the run
             )
         self._reads.begin()
 
-    def handed(self, starts: Collection[int]) -> None:
-        """A launch was given these storages: they are no bystanders."""
-        self._known.bystanders.handed(starts)
+    def passed_to_launch(self, starts: Collection[int]) -> None:
+        """Note that a launch was given these storages, so that they are not untouched."""
+        self._memory.untouched.remove(starts)
         with self._lock:
             for start in self._outputs.keys() & starts:
-                if any(each.beside is not None for each in self._outputs[start].handed):
+                if any(view.untouched is not None for view in self._outputs[start].views):
                     del self._outputs[start]
 
     def settle(self) -> None:
-        """Called after each launch: nothing is watched for longer than needed."""
+        """Stop observing reads if nothing is left to watch; called after each launch."""
         with self._lock:
             if self._outputs:
                 self._forget_dead()
@@ -237,7 +251,7 @@ class UnwrittenOutputs:
         result: Any = None,
         again: Callable[[], Any] | None = None,
         *,
-        how: How = "computing",
+        how: ReadKind = "computing",
     ) -> None:
         """Report missing elements among those that the host is about to read."""
         output = self._output_of(tensor)
@@ -254,36 +268,33 @@ class UnwrittenOutputs:
                 output.storage, self._left(output) & looked_at, result, again
             ):
                 return
-            if self._judge(output, looked_at, how):
+            if self._report_missing(output, looked_at, how):
                 self._outputs.pop(output.storage.start, None)
 
     def copied(self, tensor: Any, copy: Any) -> None:
-        """A copy of a bystander is as good as it."""
+        """Watch the copy of an untouched storage like the storage itself."""
         output = self._output_of(tensor)
         start = None if output is None else start_of(copy)
         if output is None or start is None:
             return
         count, nbytes = int(copy.numel()), int(copy.untyped_storage().nbytes())
-        for each in output.handed:
-            if each.beside is not None and each.view.shape == (count,):
-                self._watch_bystander(start, nbytes, count, each.tell, "copy")
+        for passed in output.views:
+            if passed.untouched is not None and passed.view.shape == (count,):
+                self._watch_untouched(start, nbytes, count, passed.tell, "copy")
 
     def writes(self, tensor: Any, *, is_whole: bool = True) -> None:
-        """Note that the host writes elements, which no configuration has left then.
-
-        Args:
-            tensor: Has the elements.
-            is_whole: Whether all of them are written, else some.
+        """Note that the host writes all or some elements, so that no configuration has left
+        them.
         """
         output = self._output_of(tensor)
         if output is None:
             return
         if is_whole:
-            self._known.written(tensor)
+            self._memory.written(tensor)
         view = View.of(tensor)
-        for each in output.handed:
-            if each.missing is not None and view.end <= output.storage.nbytes:
-                view.elements(each.missing)[...] = False
+        for passed in output.views:
+            if passed.missing is not None and view.end <= output.storage.nbytes:
+                view.elements(passed.missing)[...] = False
 
     def _output_of(self, tensor: Any) -> _Output | None:
         if not self._outputs or getattr(self._own, "reads", False):
@@ -294,35 +305,39 @@ class UnwrittenOutputs:
 
     # ---- the end
     def close(self) -> None:
-        """The run ends: reports what is missing of tensors that somebody has and nobody read."""
+        """End the run: report unwritten elements of tensors that are alive and were never read."""
         self._reads.close()
         with self._lock:
             self._forget_dead()
-            left = [each for each in self._outputs.values() if not each.is_consumed]
+            unread = [output for output in self._outputs.values() if not output.is_consumed]
             self._outputs = {}
-        if left:
-            held = held_views({each.storage.start for each in left})
-            for output in left:
+        if unread:
+            views = live_views({output.storage.start for output in unread})
+            for output in unread:
                 looked_at = np.zeros(output.storage.nbytes, np.bool_)
-                for view in held.get(output.storage.start, ()):
+                for view in views.get(output.storage.start, ()):
                     if view.end <= output.storage.nbytes:
                         view.elements(looked_at)[...] = True
-                self._judge(output, looked_at, None)
+                self._report_missing(output, looked_at, None)
 
-    def _judge(self, output: _Output, looked_at: Bools, how: How | None) -> bool:
-        """Reports what is missing where it is read so, or not at all; whether anything is."""
-        found, read = False, how is not None
-        left = self._left(output)
-        for each in output.handed:
-            if how is not None and not each.is_judged_by(how):
+    def _report_missing(self, output: _Output, looked_at: Bools, how: ReadKind | None) -> bool:
+        """Report missing elements that are read in this way, or never; return whether there are
+        any.
+        """
+        is_missing, read = False, how is not None
+        unwritten = self._left(output)
+        for passed in output.views:
+            if how is not None and not passed.is_defect_when(how):
                 continue
-            missing, copied = output.missing(each, left, looked_at)
+            missing, copied = output.missing(passed, unwritten, looked_at)
             for marks, of_copies in ((missing & ~copied, False), (copied, True)):
                 if marks.any():
-                    found = True
-                    self._report(each.tell(Missing.of(marks), copied=of_copies, read=read))
-        return found
+                    is_missing = True
+                    self._report(passed.tell(Missing.of(marks), copied=of_copies, read=read))
+        return is_missing
 
     def _forget_dead(self) -> None:
-        for start in [k for k, each in self._outputs.items() if each.storage.reference.expired()]:
+        for start in [
+            k for k, output in self._outputs.items() if output.storage.reference.expired()
+        ]:
             del self._outputs[start]

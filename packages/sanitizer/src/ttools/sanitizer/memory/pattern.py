@@ -1,9 +1,8 @@
-"""The words that mark memory as never written: a word of its own for each storage.
+"""The words that mark memory as never written: one for each storage.
 
-A storage is filled with one word of 64 bits over and over. The word is drawn for that storage, so
-no program can know it: data do not hold it by chance, nor because somebody put it there on purpose.
-Memory that holds its word is a candidate for memory that nobody wrote; `evidence.py` decides which
-candidates are certain.
+A storage is filled by repeating one random word of 64 bits. No program can know the word, so data
+do not contain it by coincidence or on purpose. Memory that still holds its word is a candidate for
+memory that nobody wrote; `evidence.py` decides which candidates are certain.
 """
 
 from __future__ import annotations
@@ -28,34 +27,35 @@ if TYPE_CHECKING:
 
 WORD = 8
 HALF = WORD // 2
-#: From this many words on, the threads that run kernels fill them.
+#: Storages of at least this many words are filled by the threads that run kernels.
 _MANY_WORDS = 1 << 12
-#: Memory of at most this many bytes is searched in Python faster than native code is called.
+#: Up to this many bytes, a search in Python is faster than a call of native code.
 _FEW = 1 << 12
-#: Elements of one and two bytes are compared one by one in storages of at most this many bytes.
+#: Up to this many bytes, elements of one and two bytes are compared one by one.
 _LARGEST = 1 << 26
-#: In storages of at most this many bytes a single such element is a candidate.
+#: Up to this many bytes, a single such element is a candidate.
 SMALL = 1 << 16
 
-#: The values of 16 bits that words consist of, by kind. As integers of any width they are negative,
-#: so that loops up to such a bound end at once. As an f16 they lie between -512 and -32,000, as a
-#: bf16 and f32 they are below -1e19.
+#: The 16-bit values of which words consist. As integers of any width they are negative, so that
+#: loops up to such a bound end at once. As f16 they lie between -512 and -32,000, as bf16 and f32
+#: they are below -1e19.
 _DATA = tuple(high << 8 | low for high in range(0xE0, 0xF8) for low in range(0x80, 0x100))
-#: For floats where unwritten memory is to be poison: NaN in f16, bf16, f32 and f64, and every other
-#: byte in 8 bits. Arithmetic does not produce these payloads; x86 gives 0xFFC0 as a bf16.
+#: The values for floats with `--poison`: NaN as f16, bf16, f32 and f64, and in every other byte as
+#: 8-bit floats. Arithmetic does not produce these payloads; x86 produces 0xFFC0 as bf16.
 _POISON = tuple(0xFF00 | low for low in range(0x81, 0xFF) if low != 0xC0)
-#: The last of a word, which has the exponent of an f64.
-_POISON_LAST = tuple(each for each in _POISON if each >= 0xFFF0)
+#: Values for the end of a word, which holds the exponent of an f64.
+_POISON_LAST = tuple(value for value in _POISON if value >= 0xFFF0)
 
 
 _INTEGERS = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
 class Grain(Enum):
-    """How many elements must hold the pattern before it is worth asking whether they were written.
+    """The number of elements that must hold the pattern before it is worth looking for evidence.
 
-    The numbers are the bytes of an element, how many such elements it takes, and for how many
-    others one more: several times what random bits would have.
+    Each value has the size of an element in bytes, the minimum number of elements, and the number
+    of other elements for which one more is required. This is several times what random bits would
+    give.
     """
 
     BYTE = (1, 1, None)  #: Booleans, which are 0 or 1.
@@ -66,31 +66,31 @@ class Grain(Enum):
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """Return the size of an element in bytes."""
         size: int = self.value[0]
         return size
 
-    def suspects(self, held: Bools, *, fewest: bool = True) -> bool:
-        """Return whether so many elements hold the pattern that some may be unwritten.
+    def suspects(self, holds_pattern: Bools, *, fewest: bool = True) -> bool:
+        """Return whether enough elements hold the pattern for some to be unwritten.
 
         Args:
-            held: A mark for each byte of some memory that holds the pattern.
-            fewest: Whether a single element is enough in small memory.
+            holds_pattern: A mark for each byte of some memory that holds the pattern.
+            fewest: If True, a single element is enough in small memory.
         """
         size = self.size
-        count = len(held) // size
-        # All bytes of an element are marked: an integer of as many bytes, each of which is 1.
-        whole = held[: count * size].view(_INTEGERS[size])
+        count = len(holds_pattern) // size
+        # As integers, elements are fully marked if each of their bytes is 1.
+        whole = holds_pattern[: count * size].view(_INTEGERS[size])
         alone = int(np.count_nonzero(whole == int.from_bytes(b"\1" * size, sys.byteorder)))
-        return self.makes_candidates(alone, len(held), fewest=fewest)
+        return self.makes_candidates(alone, len(holds_pattern), fewest=fewest)
 
     def makes_candidates(self, alone: int, nbytes: int, *, fewest: bool = True) -> bool:
-        """Return whether so many of the elements in some memory are too many for chance.
+        """Return whether more elements hold the pattern than by coincidence.
 
         Args:
-            alone: How many hold the pattern.
-            nbytes: The size of the memory.
-            fewest: Whether a single element is enough in small memory.
+            alone: Number of elements that hold the pattern.
+            nbytes: Size of the memory.
+            fewest: If True, a single element is enough in small memory.
         """
         size, least, one_in = self.value
         if fewest and nbytes <= SMALL:
@@ -99,7 +99,7 @@ class Grain(Enum):
 
 
 def grain_of(tensor: Any) -> Grain:
-    """Return the grain of a tensor's elements; words for anything else."""
+    """Return the grain of a tensor's elements; `WORD` for anything else."""
     return _grain_of_type(getattr(tensor, "dtype", None))
 
 
@@ -111,22 +111,22 @@ def _grain_of_type(dtype: Any) -> Grain:
 
 
 def new_word(random: Random, *, poison: bool = False) -> bytes:
-    """Return a word for a storage.
+    """Return a random word for a storage.
 
-    No two of its values of 16 bits are equal, so memory that is filled with a number of at most 4
-    bytes never holds the word. The second and the fourth value follow from the first and the
-    third, so that `word_in` recognises words that were drawn elsewhere; those of poison do not.
+    No two of its 16-bit values are equal, so memory filled with a number of at most 4 bytes never
+    holds the word. The second and fourth value are functions of the first and third, so that
+    `word_in` recognises words of other processes; this does not hold for poison.
 
     Args:
-        random: Where to draw it from.
-        poison: Whether the word is to be NaN as a float.
+        random: The source of randomness.
+        poison: If True, the word is NaN as a float.
     """
     if poison:
         last = random.choice(_POISON_LAST)
-        values = [*random.sample([each for each in _POISON if each != last], 3), last]
-        return b"".join(each.to_bytes(2, sys.byteorder) for each in values)
+        values = [*random.sample([value for value in _POISON if value != last], 3), last]
+        return b"".join(value.to_bytes(2, sys.byteorder) for value in values)
     halves = _halves()
-    # There is one for each allocation: `random.sample` takes several times as long.
+    # Called for each allocation; `random.sample` takes several times as long.
     first = int(random.random() * len(halves))
     other = (first + 1 + int(random.random() * (len(halves) - 1))) % len(halves)
     return halves[first] + halves[other]
@@ -134,43 +134,43 @@ def new_word(random: Random, *, poison: bool = False) -> bytes:
 
 @functools.cache
 def _halves() -> list[bytes]:
-    """Return what halves of words can be."""
+    """Return all possible halves of words."""
     pairs = [(value, _DATA[_mate(n, len(_DATA))]) for n, value in enumerate(_DATA)]
-    return [b"".join(each.to_bytes(2, sys.byteorder) for each in pair) for pair in pairs]
+    return [b"".join(value.to_bytes(2, sys.byteorder) for value in pair) for pair in pairs]
 
 
 def _mate(index: Any, count: int) -> Any:
-    """Return the index of the value that stands behind that of an index."""
+    """Return the index of the value that follows the value with a given index."""
     return (index * 1237 + 977) % count
 
 
 def word_in(memory: Bytes) -> bytes | None:
-    """Return the word that most words of some memory hold, if that is one to mark storages with.
+    """Return the word that most words of some memory hold, if it can be a mark of a storage.
 
-    Used for memory that another process filled. Poison is not recognised.
+    This is for memory that another process filled. Poison is not recognised.
     """
     if len(memory) < WORD:
         padded = memory.tobytes()
         repeated = (padded + padded)[:WORD]
         return repeated if len(padded) == HALF and _are_words(_as_words(repeated))[0] else None
     words = memory[: len(memory) // WORD * WORD].view(np.uint64)
-    found = words[(words & _SIGNS) == _SIGNS]
-    found = found[_are_words(found)]
-    if not len(found):
+    candidates = words[(words & _SIGNS) == _SIGNS]
+    candidates = candidates[_are_words(candidates)]
+    if not len(candidates):
         return None
-    values, counts = np.unique(found, return_counts=True)
+    values, counts = np.unique(candidates, return_counts=True)
     return bytes(values[counts.argmax()].tobytes())
 
 
 def look_unwritten(elements: Bytes, *, poison: bool) -> Bools:
     """Return which elements of a wrong result are most probably unwritten.
 
-    That explains a value that is known to be wrong; it is no evidence against one that may be
+    This explains a value that is known to be wrong; it is no evidence against a value that may be
     right.
 
     Args:
-        elements: A row of bytes for each element.
-        poison: Whether unwritten elements are NaN.
+        elements: One row of bytes per element.
+        poison: If True, unwritten elements are NaN.
     """
     count, size = elements.shape
     if size < 2:
@@ -178,13 +178,13 @@ def look_unwritten(elements: Bytes, *, poison: bool) -> Bools:
     values = np.ascontiguousarray(elements).view(np.uint16)
     if poison:
         return np.asarray(np.isin(values, _POISON).all(axis=1), np.bool_)
-    known = np.isin(values, _DATA).all(axis=1)
+    is_data = np.isin(values, _DATA).all(axis=1)
     if size == 2:
         # A storage holds four such values at most.
-        few = len(np.unique(values[known])) <= WORD // size
-        return np.asarray(known & (few and np.count_nonzero(known) > WORD // size), np.bool_)
+        few = len(np.unique(values[is_data])) <= WORD // size
+        return np.asarray(is_data & (few and np.count_nonzero(is_data) > WORD // size), np.bool_)
     words = np.tile(elements, WORD // size).reshape(-1).view(np.uint64)
-    return known & _are_words(words)
+    return is_data & _are_words(words)
 
 
 _SIGNS = np.uint64(0x8080808080808080)
@@ -198,25 +198,25 @@ def _are_words(words: NDArray[np.uint64]) -> Bools:
     """Return which words could be marks of unwritten memory."""
     values = words.view(np.uint16).reshape(-1, 4)
     high, low = (values >> 8).astype(np.int64), (values & 0xFF).astype(np.int64)
-    known = ((high >= 0xE0) & (high < 0xF8) & (low >= 0x80)).all(axis=1)
+    is_data = ((high >= 0xE0) & (high < 0xF8) & (low >= 0x80)).all(axis=1)
     index = (high - 0xE0) * 0x80 + low - 0x80
     mates = _mate(index[:, ::2], len(_DATA)) == index[:, 1::2]
-    return np.asarray(known & mates.all(axis=1), np.bool_)
+    return np.asarray(is_data & mates.all(axis=1), np.bool_)
 
 
 def word_of(pattern: bytes) -> int:
-    """Return a pattern as an unsigned integer of 64 bits."""
+    """Return a pattern as an unsigned 64-bit integer."""
     return int.from_bytes(pattern, sys.byteorder)
 
 
 def fill(start: int, nbytes: int, first: int, pattern: bytes) -> None:
-    """Write the pattern from byte `first` of a storage on, in step with its words.
+    """Write the pattern from byte `first` of a storage on, aligned with its words.
 
     Args:
         start: Address of the storage.
         nbytes: Size of the storage.
-        first: At most `nbytes`.
-        pattern: The storage's word.
+        first: Number of bytes to skip, at most `nbytes`.
+        pattern: The word of the storage.
     """
     head = min(-first % WORD, nbytes - first)
     words, tail = divmod(nbytes - first - head, WORD)
@@ -231,11 +231,11 @@ def fill(start: int, nbytes: int, first: int, pattern: bytes) -> None:
 
 
 def holds_half(memory: Bytes, pattern: bytes) -> bool:
-    """Return whether any half of a word holds the pattern, or the bytes behind the last one do.
+    """Return whether any half word, or a shorter end, holds the pattern.
 
     Args:
-        memory: From a multiple of 8 bytes of the storage on.
-        pattern: The storage's word.
+        memory: The bytes from a multiple of 8 bytes of the storage on.
+        pattern: The word of the storage.
     """
     halves, rest = divmod(len(memory), HALF)
     at = (len(memory) - rest) % WORD
@@ -252,30 +252,30 @@ def holding(memory: Bytes, pattern: bytes) -> Bools:
     """Return a mark for each byte that holds the pattern.
 
     Args:
-        memory: From a multiple of 8 bytes of the storage on.
-        pattern: The storage's word.
+        memory: The bytes from a multiple of 8 bytes of the storage on.
+        pattern: The word of the storage.
     """
     whole = len(memory) // WORD * WORD
     word = np.frombuffer(pattern, np.uint8)
-    found = np.empty(len(memory), np.bool_)
-    np.equal(memory[:whole].reshape(-1, WORD), word, out=found[:whole].reshape(-1, WORD))
-    np.equal(memory[whole:], word[: len(memory) - whole], out=found[whole:])
-    return found
+    marks = np.empty(len(memory), np.bool_)
+    np.equal(memory[:whole].reshape(-1, WORD), word, out=marks[:whole].reshape(-1, WORD))
+    np.equal(memory[whole:], word[: len(memory) - whole], out=marks[whole:])
+    return marks
 
 
 def may_be_missing(memory: Bytes, pattern: bytes, grain: Grain = Grain.WORD) -> bool:
-    """Return whether elements may be unwritten: whether it is worth asking for evidence.
+    """Return whether elements may be unwritten, so that it is worth looking for evidence.
 
     Args:
-        memory: From a multiple of 8 bytes of the storage on.
-        pattern: The storage's word.
+        memory: The bytes from a multiple of 8 bytes of the storage on.
+        pattern: The word of the storage.
         grain: The grain of its elements.
     """
     if holds_half(memory, pattern):
         return True
     if grain is Grain.WORD or len(memory) > _LARGEST:
         return False
-    # As `Grain.suspects`, in as few passes as possible: it is done after most launches.
+    # As `Grain.suspects`, but in fewer passes over memory, since most launches come here.
     whole = len(memory) // WORD * WORD
     integers = _INTEGERS[grain.size]
     word = np.frombuffer(pattern, integers)

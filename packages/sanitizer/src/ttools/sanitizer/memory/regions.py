@@ -1,7 +1,7 @@
-"""The memory that a kernel's parameters may access, looked up again where a tensor has changed.
+"""The memory that a kernel's parameters may access, cached by the layout of the tensors passed.
 
-A kernel is mostly launched with the tensors of one of its last launches, whose results come to lie
-at a few alternating addresses. Must not know what leaving memory means.
+Kernels are usually launched again with the same tensors, or with results at a few alternating
+addresses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ttools.interpreter.abi.module import Facts
 from ttools.interpreter.abi.region import NOWHERE, Region
 from ttools.interpreter.run.kernel_launch import KernelLaunch
 
-#: So many sets of tensors are remembered.
+#: Maximum number of cached layouts.
 _MOST_KNOWN = 16
 _NO_POINTER = ()
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Regions(list[Region]):
-    """The regions of a launch's parameters, and what was concluded from them."""
+    """The regions of a launch's parameters, and conclusions drawn from them."""
 
     __slots__ = ("_concluded",)
 
@@ -30,25 +30,25 @@ class Regions(list[Region]):
         self._concluded: dict[Hashable, Any] = {}
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returned for this key; it asks only where the kernel's tensors lie."""
+        """Return the result of `make` for a key; it may depend only on where the tensors lie."""
         concluded = self._concluded
         if key not in concluded:
             concluded[key] = make()
         return concluded[key]  # type: ignore[no-any-return]
 
 
-class KnownRegions:
-    """The regions of the parameters in one kernel's last launches."""
+class RegionCache:
+    """The regions of the parameters in recent launches of one kernel."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Regions, Sequence[int], Facts]] = {}
 
     def regions(self, launch: KernelLaunch, find: Callable[[int], Region]) -> Regions:
-        """The regions of a launch: the same object as at an earlier launch, if all are alike.
+        """Return the regions of a launch, the same object as before for the same layout.
 
         Args:
-            launch: of the kernel, under the same options as all others.
-            find: finds the region of a parameter that is a pointer.
+            launch: A launch of the kernel under the same options as all others.
+            find: Returns the region of a pointer parameter.
         """
         pointers, arguments = launch.kernel.plan.pointers, launch.arguments
         key = tuple(
@@ -57,10 +57,10 @@ class KnownRegions:
                 for index, value in enumerate(launch.values)
             ]
         )
-        known = self._known.get(key)
-        if known is not None:
-            launch.take_known(*known[1:])
-            return known[0]
+        cached = self._known.get(key)
+        if cached is not None:
+            launch.take_known(*cached[1:])
+            return cached[0]
         regions = Regions(
             find(index) if index in pointers else NOWHERE for index in range(len(launch.values))
         )
@@ -73,7 +73,7 @@ class KnownRegions:
 
 
 def _layout(argument: Any, value: Any) -> object:
-    """What decides the region of a pointer argument; None if that is not known."""
+    """Return what determines the region of a pointer argument; None if unknown."""
     if argument is not value:
         return None
     try:

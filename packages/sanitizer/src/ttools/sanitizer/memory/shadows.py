@@ -1,8 +1,8 @@
-"""Which memory of a launch was never written, in the form that its kernel reads.
+"""The unwritten memory of a launch, in the form that its kernel reads.
 
-That is memory of parameters that the kernel may read, and storages whose address the program has
-taken where the kernel follows pointers that it loads. Where there is such memory, the kernel also
-keeps the shadows of what it may copy unwritten elements to.
+This is the memory of parameters that the kernel may read and, if the kernel follows pointers that
+it loads, storages whose address the program has taken. If there is any, the kernel also keeps
+shadows of the memory to which it may copy unwritten elements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _Extent = tuple[int, int]
 
-#: The elements of larger storages are not named: it takes time in each launch that has a finding.
+#: The elements of larger storages are not named, because that takes time for each finding.
 _LARGEST_NAMED = 1 << 26
 
 
@@ -35,17 +35,19 @@ class ArgumentShadows:
     """The shadows of one launch.
 
     Args:
-        launch: what is about to run.
-        memory: knows which bytes were never written.
-        book: the addresses that the run knows.
-        reads: the parameters through which the kernel may read memory.
-        follows_addresses: whether it accesses memory by pointers that it loads or computes.
+        launch: The launch that is about to run.
+        regions: The memory of each parameter.
+        memory: The record of bytes that were never written.
+        book: The addresses that the run has seen.
+        reads: The parameters through which the kernel may read memory.
+        follows_addresses: If True, the kernel accesses memory by pointers that it loads or
+            computes.
 
     Attributes:
         sources: Parameters whose storages have unwritten bytes that the kernel may read.
-        tracked: Those, and the parameters whose storages may receive copies of such bytes. The
+        tracked: `sources`, and the parameters whose storages may receive copies of such bytes; the
             kernel keeps the shadows of all of them.
-        by_address: Whether there are further such storages that the kernel may get to.
+        by_address: True if the kernel may reach further such storages.
     """
 
     def __init__(
@@ -60,63 +62,61 @@ class ArgumentShadows:
     ) -> None:
         self._regions, self._memory = regions, memory
         self._arguments = launch.arguments
-        found = self._of_parameters(launch, reads)
-        self._others = self._elsewhere(book, found) if follows_addresses else []
+        shadows = self._of_parameters(launch, reads)
+        self._others = self._elsewhere(book, shadows) if follows_addresses else []
         self.by_address = bool(self._others)
         #: The storages whose shadows the kernel keeps.
-        self.kept = {start for start, _ in found} | {extent[0] for extent, _ in self._others}
+        self.kept = {start for start, _ in shadows} | {extent[0] for extent, _ in self._others}
         # Also parameters that are only stored through, where they share a storage.
-        self.sources = self._sharing(found)
-        if found or self._others:
-            self._add_carriers(launch, found)
-        self._own = {index: found[regions[index].storage] for index in self._sharing(found)}
+        self.sources = self._sharing(shadows)
+        if shadows or self._others:
+            self._add_carriers(launch, shadows)
+        self._own = {index: shadows[regions[index].storage] for index in self._sharing(shadows)}
         self.tracked = frozenset(self._own)
         self._table = _table_of(self._others) if self._others else None
 
-    def _sharing(self, found: dict[_Extent, Bytes]) -> frozenset[int]:
+    def _sharing(self, shadows: dict[_Extent, Bytes]) -> frozenset[int]:
         """Return the parameters whose storages have a shadow."""
-        return frozenset(n for n, region in enumerate(self._regions) if region.storage in found)
+        return frozenset(n for n, region in enumerate(self._regions) if region.storage in shadows)
 
-    def _add_carriers(self, launch: KernelLaunch, found: dict[_Extent, Bytes]) -> None:
+    def _add_carriers(self, launch: KernelLaunch, shadows: dict[_Extent, Bytes]) -> None:
         """Add the shadows of watched storages that the kernel may store copies to."""
         for index in launch.kernel.variants.effects.written:
             start, end = self._regions[index].storage
-            if start < end and (start, end) not in found and start not in self.kept:
+            if start < end and (start, end) not in shadows and start not in self.kept:
                 shadow = self._memory.carrier_shadow(start, end - start)
                 if shadow is not None:
-                    found[start, end] = shadow
+                    shadows[start, end] = shadow
                     self.kept.add(start)
 
     def _of_parameters(self, launch: KernelLaunch, reads: frozenset[int]) -> dict[_Extent, Bytes]:
-        """The shadows of the storages that the kernel may read through parameters."""
-        found: dict[_Extent, Bytes] = {}
+        """Return the shadows of storages that the kernel may read through parameters."""
+        shadows: dict[_Extent, Bytes] = {}
         for index in reads:
             start, end = self._regions[index].storage
-            if start < end and (start, end) not in found:
+            if start < end and (start, end) not in shadows:
                 shadow = self._memory.shadow_for(start, end - start)
                 if shadow is not None:
-                    found[start, end] = shadow
-        return found
+                    shadows[start, end] = shadow
+        return shadows
 
     def _elsewhere(
-        self, book: AddressBook, found: dict[_Extent, Bytes]
+        self, book: AddressBook, shadows: dict[_Extent, Bytes]
     ) -> list[tuple[_Extent, Bytes]]:
-        """The shadows of the other storages whose address was taken."""
+        """Return the shadows of other storages whose address was taken."""
         loose = []
         for start, end in book.live():
-            if (start, end) not in found and self._memory.is_watched(start):
+            if (start, end) not in shadows and self._memory.is_watched(start):
                 shadow = self._memory.shadow_for(start, end - start)
                 if shadow is not None:
                     loose.append(((start, end), shadow))
         return loose
 
     def unwritten(self, index: int) -> tuple[str, ...]:
-        """Which elements of an argument are unwritten, as sentences; none if that is not known.
-
-        What the launch itself has written is not among them.
+        """Describe the elements of an argument that were unwritten before the launch, if known.
 
         Args:
-            index: of the parameter, or -1.
+            index: The index of the parameter, or -1.
         """
         shadow = self._own.get(index)
         if shadow is None or len(shadow) > _LARGEST_NAMED:
@@ -136,7 +136,7 @@ class ArgumentShadows:
         return f"never written: {first}", *more
 
     def hidden(self, parameters: Sequence[tuple[int, str]]) -> list[int]:
-        """The values of hidden parameters; see `shadow_memory.hidden_parameters`."""
+        """Return the values of hidden parameters; see `shadow_memory.hidden_parameters`."""
         return [self._value(index, name) for index, name in parameters]
 
     def _value(self, index: int, name: str) -> int:
@@ -150,7 +150,7 @@ class ArgumentShadows:
 
 
 def _table_of(storages: Sequence[tuple[_Extent, Bytes]]) -> NDArray[np.int64]:
-    """The table of storages that are found by address; see `shadow_memory.ROW`."""
+    """Return the table of storages that are found by address; see `shadow_memory.ROW`."""
     table = np.zeros((len(storages), ROW), np.int64)
     for row, ((start, end), shadow) in zip(table, storages, strict=True):
         row[:] = start, end - start, shadow.ctypes.data - table.ctypes.data

@@ -1,20 +1,22 @@
-"""Which bytes of tensors were never written: of what torch allocates uninitialised.
+"""The bytes of tensors that were never written, in memory that torch allocates uninitialised.
 
-While a watch is active, memory that torch hands out uninitialised is filled with a word that is
-drawn for the storage (`pattern.py`). Bytes that still hold it may be unwritten, by whatever means
-others are written: an operator of any thread, the autograd engine, NumPy, a C library, a kernel.
-So little but the allocation has to be intercepted. Which of these candidates are certain,
-`evidence.py` decides. Copies that operators of torch make of unwritten elements (`clone`, `cat`…)
-are followed element by element. Memory handed out before the watch, or by what does not ask torch's
-dispatcher (`allocations.py`), counts as initialised.
+While a watch is active, uninitialised memory is filled with a word that is drawn for the storage
+(`pattern.py`). Bytes that still hold it may be unwritten, whoever writes the others: an operator in
+any thread, the autograd engine, NumPy, a C library, a kernel. So little besides allocation has to
+be intercepted. `evidence.py` decides which of these candidates are certain. Copies of unwritten
+elements by operators of torch (`clone`, `cat`…) are followed element by element. Memory allocated
+before the watch, or without torch's dispatcher (`allocations.py`), counts as initialised.
 
-What a kernel finds out more exactly, it writes into the shadows itself.
+Kernels update the shadows of the memory that they access themselves.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,7 +24,7 @@ import numpy as np
 
 from ttools.interpreter.runtime.support.native_offcuts import join_offcuts
 from ttools.sanitizer.memory import allocations
-from ttools.sanitizer.memory.bystanders import Bystander, Bystanders
+from ttools.sanitizer.memory.allocations import BareStorage
 from ttools.sanitizer.memory.device_storages import filled_on_device
 from ttools.sanitizer.memory.host_storages import (
     filled_elsewhere,
@@ -34,48 +36,48 @@ from ttools.sanitizer.memory.host_storages import (
 from ttools.sanitizer.memory.missing import View
 from ttools.sanitizer.memory.pattern import (
     HALF,
+    WORD,
     Grain,
     fill,
     grain_of,
     new_word,
 )
-from ttools.sanitizer.memory.storages import BareStorage
 from ttools.sanitizer.memory.unwritten_storage import UnwrittenStorage
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.missing import Bools
     from ttools.sanitizer.memory.pattern import Bytes
 
-#: Storages of at most this many bytes are always filled, however little memory is free.
+#: Storages of at most this many bytes are filled even if little memory is free.
 _ALWAYS = 1 << 28
-#: Storages from this size on are forgotten as soon as another such one is handed out.
+#: Dead storages of at least this size are forgotten as soon as another one is allocated.
 _LARGE = 1 << 20
 
-#: By address: a storage, copies of its shadow and content if it had any, and whether it was whole.
-Knowledge: TypeAlias = "dict[int, tuple[UnwrittenStorage, Bytes | None, Bytes | None, bool]]"
+#: By address: a storage, copies of its shadow and content if there are any, and `is_whole`.
+MemoryState: TypeAlias = "dict[int, tuple[UnwrittenStorage, Bytes | None, Bytes | None, bool]]"
 
 
 class UninitialisedMemory:
-    """Watches what torch hands out uninitialised; a context manager that may be nested.
+    """Tracks memory that torch allocates uninitialised; a context manager that may be nested.
 
-    `shadow_for` is asked before a launch; what it returns may be written to by the kernel, and is
-    kept for the next.
+    `shadow_for` is called before a launch; the kernel may write to its result, which is kept for
+    the next launch.
 
     Args:
-        poison: fill the memory of floats with NaN.
+        poison: If True, the memory of floats is filled with NaN.
 
     Attributes:
-        unfilled: bytes of the largest storage that was too large to be filled, or 0.
-        bystanders: what no launch was given.
+        unfilled: Size in bytes of the largest storage that was too large to be filled, or 0.
+        untouched: Storages that were passed to no launch.
     """
 
     def __init__(self, *, poison: bool = False) -> None:
         self.unfilled = 0
-        self.bystanders = Bystanders()
+        self.untouched = UntouchedStorages()
         self._poison = poison
-        # The same words in each run: what a defective program computes with them stays the same.
+        # A constant seed, so that a defective program computes the same in each run.
         self._random = Random(0)
-        #: Operators, in order, that computed with unwritten elements.
+        #: Names of operators that computed with unwritten elements, in order.
         self._computing: dict[str, None] = {}
         self._storages: dict[int, UnwrittenStorage] = {}
         self._lock = threading.RLock()
@@ -96,8 +98,8 @@ class UninitialisedMemory:
             nbytes: Size of the storage.
 
         Returns:
-            One byte for each, 1 where it was not written, 0 else; aligned to 8 bytes, and written
-            through by kernels that store to the storage. None if all is written or nothing known.
+            One byte for each byte, 1 if it was not written, else 0, aligned to 8 bytes; kernels
+            that store to the storage write to it. None if all is written or nothing is known.
         """
         with self._lock:
             storage = self._find(start)
@@ -106,7 +108,7 @@ class UninitialisedMemory:
             if not storage.suspects(0, nbytes):
                 storage.write_all()
                 return None
-            # What is shorter than half a word may be a number that the program has put there.
+            # Less than half a word may be a number that the program has stored.
             if nbytes < HALF and storage.shadow is None and storage.grain is not Grain.BYTE:
                 return None
             shadow = storage.refresh()
@@ -125,7 +127,7 @@ class UninitialisedMemory:
 
     @property
     def warnings(self) -> list[str]:
-        """What the user should know of what is not followed, a sentence each."""
+        """Return a sentence for each thing that is not followed."""
         sentences = [
             f"torch's `{name}` computed with memory that was never written: what came of it counts "
             "as written"
@@ -139,26 +141,28 @@ class UninitialisedMemory:
         return sentences
 
     def adopt(self, tensor: Any) -> None:
-        """Watch a tensor's memory that another watch filled, also one of another process.
+        """Watch the memory of a tensor that another watch, perhaps in another process, filled.
 
-        Nothing happens unless it holds a word that marks unwritten memory.
+        Nothing happens unless the memory holds a word that marks unwritten memory.
         """
         with self._lock:
-            if (found := filled_elsewhere(tensor)) is not None:
-                self.put(found)
+            if (storage := filled_elsewhere(tensor)) is not None:
+                self.put(storage)
 
     def is_watched(self, start: int) -> bool:
-        """Return whether a storage may be unwritten in part; copies stored there then stay so."""
+        """Return whether a storage may have unwritten bytes; copies stored there are then
+        followed.
+        """
         with self._lock:
             return self._find(start) is not None
 
     def find(self, start: int) -> UnwrittenStorage | None:
-        """Return what is known of the storage at an address; None if it is not watched."""
+        """Return the record of the storage at an address; None if it is not watched."""
         with self._lock:
             return self._find(start)
 
-    def left(self, start: int) -> Bools | None:
-        """Return which bytes of a storage are certainly unwritten; None if none is."""
+    def unwritten_bytes(self, start: int) -> Bools | None:
+        """Return which bytes of a storage are certainly unwritten; None if there are none."""
         with self._lock:
             storage = self._find(start)
             if storage is None or not storage.suspects(0, storage.nbytes):
@@ -166,43 +170,45 @@ class UninitialisedMemory:
             return storage.refresh().view(np.bool_)
 
     def reference_to(self, start: int) -> Any:
-        """Tells whether such a storage is freed (`expired`); None if nothing is known of it."""
+        """Return a weak reference to the storage at an address (see `expired`); None if not
+        watched.
+        """
         with self._lock:
             storage = self._find(start)
             return None if storage is None else storage.reference
 
     def mark_output(self, start: int) -> None:
-        """Remembers a storage of which reads of unwritten elements are reported."""
+        """Mark a storage whose unwritten elements are reported when they are read."""
         with self._lock:
             storage = self._find(start)
             if storage is not None:
                 storage.is_output = True
 
-    def knowledge(self) -> Knowledge:
-        """Return what is known now, to go back to it with `recall`."""
+    def state(self) -> MemoryState:
+        """Return the present state, for `restore`."""
 
         def copied(of: Bytes | None) -> Bytes | None:
             return None if of is None else of.copy()
 
         with self._lock:
             return {
-                start: (each, copied(each.shadow), copied(each.content), each.is_whole)
-                for start, each in self._storages.items()
+                start: (storage, copied(storage.shadow), copied(storage.content), storage.is_whole)
+                for start, storage in self._storages.items()
             }
 
-    def recall(self, knowledge: Knowledge) -> None:
-        """Go back to what was known; the memory itself must be as it was, too."""
+    def restore(self, state: MemoryState) -> None:
+        """Return to an earlier state; the memory itself must be restored, too."""
         with self._lock:
-            for start, (storage, shadow, content, is_whole) in knowledge.items():
+            for start, (storage, shadow, content, is_whole) in state.items():
                 if storage.reference.expired():
                     continue
                 if self._storages.setdefault(start, storage) is not storage:
-                    continue  # other memory by now
+                    continue  # the address belongs to another storage now
                 storage.is_whole = is_whole
                 storage.content = None if content is None else content.copy()
                 storage.shadow = None
                 if shadow is not None:
-                    storage.known()[:] = shadow
+                    storage.ensure_shadow()[:] = shadow
 
     def _find(self, start: int) -> UnwrittenStorage | None:
         storage = self._storages.get(start)
@@ -218,12 +224,12 @@ class UninitialisedMemory:
         return new_word(self._random, poison=self._poison and bool(is_float))
 
     def allocated(self, tensor: Any, first: int = 0, pattern: bytes = b"") -> None:
-        """Fill the new storage of a tensor of the host from byte `first` on, and remember it.
+        """Fill the new storage of a tensor on the host from byte `first` on, and watch it.
 
         Args:
             tensor: A tensor of the storage, or a `BareStorage`.
-            first: The bytes before it are as they were.
-            pattern: The word to fill it with; a new one by default.
+            first: Number of bytes at its beginning that are not new.
+            pattern: The word to fill it with; by default a new one.
         """
         storage = tensor.untyped_storage()
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
@@ -233,7 +239,7 @@ class UninitialisedMemory:
             self.unfilled = max(self.unfilled, nbytes)
             return
         if nbytes >= _LARGE:
-            # The same memory again and again stays in the CPU's caches, and is filled faster.
+            # Memory that is reused stays in the CPU's caches, and is filled faster.
             join_offcuts(start, nbytes)
         pattern = pattern or self.new_pattern(tensor)
         fill(start, nbytes, first, pattern)
@@ -241,30 +247,34 @@ class UninitialisedMemory:
             storage, start, nbytes, first, pattern, grain_of(tensor)
         ).reference
         if not first and not isinstance(tensor, BareStorage):
-            self.bystanders.add(Bystander(reference, start, nbytes, int(tensor.numel()), pattern))
+            self.untouched.add(
+                UntouchedStorage(reference, start, nbytes, int(tensor.numel()), pattern)
+            )
 
     def _remember(
         self, storage: Any, start: int, nbytes: int, first: int, pattern: bytes, grain: Grain
     ) -> UnwrittenStorage:
-        known = UnwrittenStorage(weak_reference()(storage), start, nbytes, first, pattern, grain)
-        self.put(known)
-        return known
+        unwritten = UnwrittenStorage(
+            weak_reference()(storage), start, nbytes, first, pattern, grain
+        )
+        self.put(unwritten)
+        return unwritten
 
     def put(self, storage: UnwrittenStorage) -> None:
         """Watch a storage."""
         with self._lock:
             self._storages[storage.start] = storage
-            # What is left of a dead storage may keep the allocator from reusing its memory.
+            # The record of a dead storage may keep the allocator from reusing its memory.
             if storage.nbytes >= _LARGE or len(self._storages) > self._limit:
                 self._forget_dead()
 
     def take_away(self, start: int) -> None:
-        """Watch the storage at an address no longer."""
+        """Stop watching the storage at an address."""
         with self._lock:
             self._storages.pop(start, None)
 
     def allocated_on_device(self, tensor: Any) -> None:
-        """Fill the new storage of a tensor on a GPU, and remember it."""
+        """Fill the new storage of a tensor on a GPU, and watch it."""
         if (storage := filled_on_device(tensor, self.new_pattern)) is not None:
             self.put(storage)
 
@@ -274,12 +284,12 @@ class UninitialisedMemory:
         self._limit = max(64, 2 * len(alive))
 
     def grown(self, tensor: Any, start: int, nbytes: int) -> None:
-        """Take what a tensor's storage gained by growing as uninitialised; the rest is as it was.
+        """Treat what a tensor's storage gained by growing as uninitialised.
 
         Args:
             tensor: The tensor as it is now.
-            start: Address of its storage before.
-            nbytes: Size of its storage before.
+            start: Former address of its storage.
+            nbytes: Former size of its storage.
         """
         with self._lock:
             old = self._storages.pop(start, None)
@@ -292,38 +302,38 @@ class UninitialisedMemory:
             if old.shadow is None:
                 new.first = old.first
             else:
-                new.known()[:nbytes] = old.shadow
+                new.ensure_shadow()[:nbytes] = old.shadow
 
     # ---- what operators do to elements
     def written(self, tensor: Any) -> None:
         """Note that an operator has written all elements of a tensor."""
         with self._lock:
-            known = self._known_of(tensor)
-            if known is not None:
-                known.write(tensor)
+            storage = self._storage_of(tensor)
+            if storage is not None:
+                storage.write(tensor)
 
     def written_some(self, tensor: Any, again: Callable[[Any], None]) -> None:
         """Note that an operator has written some elements of a tensor; see `allocations`."""
-        known = self._known_of(tensor)
-        if known is None or not known.remembers_writes:
+        storage = self._storage_of(tensor)
+        if storage is None or not storage.remembers_writes:
             return
         import torch
 
         marks = torch.ones(tensor.shape, dtype=torch.bool, device="cpu")
         try:
             again(marks)
-        except Exception:  # noqa: BLE001 - as if nobody had seen the writer
+        except Exception:  # noqa: BLE001 - then the writer counts as unobserved
             return
         with self._lock:
-            known.write_some(tensor, ~marks.numpy())
+            storage.write_some(tensor, ~marks.numpy())
 
-    def _known_of(self, tensor: Any) -> UnwrittenStorage | None:
-        """Return what is known of a tensor's storage; None if nothing of it may be unwritten."""
+    def _storage_of(self, tensor: Any) -> UnwrittenStorage | None:
+        """Return the record of a tensor's storage; None if all of it is written."""
         storage = plain_storage(tensor) if self._storages else None
         if storage is None or not tensor.numel():
             return None
-        known = self._find(int(storage.data_ptr()))
-        return known if known is not None and known.may_be_unwritten else None
+        unwritten = self._find(int(storage.data_ptr()))
+        return unwritten if unwritten is not None and unwritten.may_be_unwritten else None
 
     def assigned(self, tensor: Any, source: Any) -> None:
         """Note that elements of a tensor were copied to another, of any type."""
@@ -340,12 +350,11 @@ class UninitialisedMemory:
         """Follow unwritten elements into a new tensor that holds some elements of others.
 
         Args:
-            tensor: The new one.
-            sources: Where its elements come from.
-            again: Makes a tensor of others in the place of the sources in the same way.
+            sources: The tensors that the elements come from.
+            again: Applies the same operator to tensors in the place of the sources.
         """
-        found = [self._unwritten_in(source) for source in sources]
-        if all(marks is None for marks in found):
+        unwritten = [self._unwritten_in(source) for source in sources]
+        if all(marks is None for marks in unwritten):
             return
         import torch
 
@@ -353,46 +362,125 @@ class UninitialisedMemory:
             torch.zeros(source.shape, dtype=torch.bool, device="cpu")
             if marks is None
             else torch.from_numpy(marks.copy())
-            for source, marks in zip(sources, found, strict=True)
+            for source, marks in zip(sources, unwritten, strict=True)
         ]
         chosen = again(marks).numpy()
         if chosen.any():
             self._copied_to(tensor, chosen)
 
     def _copied_to(self, tensor: Any, marks: Bools) -> None:
-        """Take marked elements of a tensor as unwritten."""
+        """Treat marked elements of a tensor as unwritten."""
         storage = plain_storage(tensor)
         if storage is None:
             return
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         with self._lock:
-            known = self._find(start)
-            if known is None:
+            unwritten = self._find(start)
+            if unwritten is None:
                 pattern = self.new_pattern(tensor)
-                known = self._remember(storage, start, nbytes, 0, pattern, grain_of(tensor))
-                known.write_all()
+                unwritten = self._remember(storage, start, nbytes, 0, pattern, grain_of(tensor))
+                unwritten.write_all()
             poisoned = self._poison and tensor.is_floating_point()
-            known.copy_to(tensor, marks, self.new_pattern(tensor) if poisoned else b"")
+            unwritten.copy_to(tensor, marks, self.new_pattern(tensor) if poisoned else b"")
 
     def computed(self, name: str, sources: Sequence[Any]) -> None:
-        """Notes that an operator has computed with unwritten elements."""
+        """Note that an operator has computed with unwritten elements."""
         unwritten = (source for source in sources if self._unwritten_in(source) is not None)
         if any(not self._is_output(source) for source in unwritten):
             self._computing[name] = None
 
     def _is_output(self, tensor: Any) -> bool:
         storage = plain_storage(tensor)
-        known = None if storage is None else self._find(int(storage.data_ptr()))
-        return known is not None and known.is_output
+        unwritten = None if storage is None else self._find(int(storage.data_ptr()))
+        return unwritten is not None and unwritten.is_output
 
     def _unwritten_in(self, tensor: Any) -> Bools | None:
-        """Return which elements of a tensor are unwritten; None if none is."""
+        """Return which elements of a tensor are unwritten; None if there are none."""
         with self._lock:
-            known = self._known_of(tensor)
-            if known is None:
+            unwritten = self._storage_of(tensor)
+            if unwritten is None:
                 return None
             view = View.of(tensor)
-            if view.end > known.nbytes or not known.suspects(view.offset, view.end):
+            if view.end > unwritten.nbytes or not unwritten.suspects(view.offset, view.end):
                 return None
-            marks = view.marked(known.refresh().view(np.bool_))
+            marks = view.marked(unwritten.refresh().view(np.bool_))
         return marks if marks.any() else None
+
+
+@dataclass(slots=True, eq=False)  # one is made for each allocation: frozen ones take longer
+class UntouchedStorage:
+    """A storage that was allocated uninitialised and not passed to a launch.
+
+    Attributes:
+        reference: A weak reference, whose `expired` tells whether the storage is freed.
+        start: Address of the storage.
+        nbytes: Size of the storage.
+        count: Number of elements that it was allocated for.
+        pattern: The word that it was filled with.
+    """
+
+    reference: Any
+    start: int
+    nbytes: int
+    count: int
+    pattern: bytes
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether the storage is alive and its first word is unchanged."""
+        if self.reference.expired():
+            return False
+        return ctypes.string_at(self.start, WORD) == self.pattern
+
+
+class UntouchedStorages:
+    """Storages that were allocated uninitialised, not passed to a launch, and not written.
+
+    If the host reads such a tensor, and a launch has an output with as many elements, the program
+    has probably read the wrong tensor: not the copy that `contiguous()` made, or another one of
+    several buffers.
+    """
+
+    def __init__(self) -> None:
+        self._storages: dict[int, UntouchedStorage] = {}
+        self._by_count: defaultdict[int, dict[int, UntouchedStorage]] = defaultdict(dict)
+        self._limit = 64
+        self._lock = threading.Lock()
+
+    def add(self, storage: UntouchedStorage) -> None:
+        if storage.nbytes < WORD:
+            return
+        with self._lock:
+            self._drop(storage.start)
+            self._storages[storage.start] = storage
+            self._by_count[storage.count][storage.start] = storage
+            if len(self._storages) > self._limit:
+                for other in list(self._storages.values()):
+                    if not other.is_left:
+                        self._drop(other.start)
+                self._limit = max(64, 2 * len(self._storages))
+
+    def remove(self, starts: Iterable[int]) -> None:
+        """Remove the storages at these addresses, because a launch was given them."""
+        if self._storages:
+            with self._lock:
+                for start in starts:
+                    self._drop(start)
+
+    def of(self, count: int) -> list[UntouchedStorage]:
+        """Return the storages that were allocated for `count` elements."""
+        if count not in self._by_count:
+            return []
+        with self._lock:
+            for storage in list(self._by_count.get(count, {}).values()):
+                if not storage.is_left:
+                    self._drop(storage.start)
+            return list(self._by_count.get(count, {}).values())
+
+    def _drop(self, start: int) -> None:
+        storage = self._storages.pop(start, None)
+        if storage is not None:
+            same = self._by_count[storage.count]
+            del same[start]
+            if not same:
+                del self._by_count[storage.count]

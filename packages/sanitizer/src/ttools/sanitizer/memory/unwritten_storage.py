@@ -1,4 +1,4 @@
-"""One storage that was handed out uninitialised, and which of its bytes were never written."""
+"""One storage that was allocated uninitialised, and which of its bytes were never written."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
     Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-#: The writes of operators are not remembered for larger storages unless they have a shadow already:
-#: it takes as much memory as the storage.
+#: Writes of operators to larger storages are recorded only if there is a shadow already, because it
+#: takes as much memory as the storage.
 _LARGEST_REMEMBERED = 1 << 28
-#: So many bytes are looked at before it is asked whether any of them may be unwritten.
+#: Sizes of the first and of the largest chunk in which a range is searched.
 _LOOKED_AT_FIRST, _LOOKED_THROUGH = 1 << 12, 1 << 20
-#: More ranges are written at once.
+#: Larger numbers of ranges are marked in one pass.
 _FEW_RANGES = 1 << 10
 
 
 class UnwrittenStorage:
-    """One storage that was handed out uninitialised, or that has received unwritten elements.
+    """One storage that was allocated uninitialised, or has received unwritten elements.
 
     Attributes:
-        reference: Tells whether the storage is freed (`expired`).
+        reference: A weak reference, whose `expired` tells whether the storage is freed.
         start: Address of the storage.
         nbytes: Size of the storage.
         pattern: The word that it was filled with.
-        grain: How much of the pattern makes elements candidates.
-        is_whole: Whether all of it was written, but for what its shadow says.
-        is_output: Whether reads of it are judged as those of an output.
-        shadow: 1 for each byte that no known event has written; None where that is all from
-            `first` on, or nothing if the storage is whole.
-        content: What unwritten bytes hold, where that is not the pattern: copies of others.
-        carried: The bytes that the last launch has stored copies of unwritten elements to.
+        grain: The number of elements that must hold the pattern to be candidates.
+        is_whole: True if all of it was written, except for what the shadow marks.
+        is_output: True if reads of unwritten elements are reported as those of an output.
+        shadow: 1 for each byte that no observed event has written. None stands for marks from byte
+            `first` on or, if `is_whole`, for no marks.
+        content: The content of unwritten bytes that hold copies of others instead of the pattern.
+        carried: The bytes to which the last launch has stored copies of unwritten elements.
     """
 
     __slots__ = (
@@ -68,44 +68,34 @@ class UnwrittenStorage:
         self.content: Bytes | None = None
         self.carried: Bools | None = None
 
-    #: Whether its memory is the host's.
+    #: True if the storage is in the host's memory.
     is_on_host = True
 
-    def held_bytes(self, first: int, end: int) -> Bytes:
-        """Return what a range of bytes holds now."""
+    def current_bytes(self, first: int, end: int) -> Bytes:
+        """Return the present content of a range of bytes."""
         return memory(self.start + first, self.start + end)
 
     def take_over(self, other: UnwrittenStorage) -> None:
-        """Take over what is known of another storage, of which this one is a copy."""
+        """Copy the state of another storage, of which this one is a copy."""
         self.is_whole, self.content, self.carried = other.is_whole, other.content, other.carried
         self.shadow = None if other.shadow is None else other.shadow.copy()
 
     @property
     def may_be_unwritten(self) -> bool:
-        """Whether any byte may be unwritten, before its memory is looked at."""
+        """Return whether any byte may be unwritten, without looking at its memory."""
         return not self.is_whole or self.shadow is not None
 
     def suspects(self, first: int, end: int) -> bool:
-        """Return whether it is worth asking whether bytes of a range are unwritten.
-
-        Args:
-            first: Byte of the storage.
-            end: The byte behind the last one.
-        """
+        """Return whether bytes from `first` to `end` may be unwritten, by a cheap test."""
         if self.shadow is not None:
             return bool(self.shadow[first:end].view(np.bool_).any())
         if self.is_whole:
             return False
         first -= first % WORD
-        return may_be_missing(self.held_bytes(first, end), self.pattern, self.grain)
+        return may_be_missing(self.current_bytes(first, end), self.pattern, self.grain)
 
-    def may_hold_left(self, first: int, end: int) -> bool:
-        """Return whether any byte of a range may be unwritten, by its memory and the shadow.
-
-        Args:
-            first: Byte of the storage.
-            end: The byte behind the last one.
-        """
+    def may_hold_unwritten(self, first: int, end: int) -> bool:
+        """Return whether any byte from `first` to `end` may be unwritten, by memory and shadow."""
         if self.shadow is None:
             return self.suspects(first, end)
         if self.nbytes <= SMALL:
@@ -113,13 +103,13 @@ class UnwrittenStorage:
         at, size = first - first % WORD, _LOOKED_AT_FIRST
         while at < end:
             marked = self.shadow[at : min(at + size, end)].view(np.bool_)
-            if marked.any() and (marked & self._held(at, at + len(marked))).any():
+            if marked.any() and (marked & self._unchanged(at, at + len(marked))).any():
                 return True
             at, size = at + size, min(2 * size, _LOOKED_THROUGH)
         return False
 
-    def known(self) -> Bytes:
-        """Return the shadow as events have left it, made if there is none yet."""
+    def ensure_shadow(self) -> Bytes:
+        """Return the shadow as events have left it; create it if there is none yet."""
         if self.shadow is None:
             self.shadow = all_written(self.nbytes)
             if not self.is_whole:
@@ -127,74 +117,69 @@ class UnwrittenStorage:
         return self.shadow
 
     def refresh(self) -> Bytes:
-        """Return the shadow without the marks of bytes that may have been written since."""
-        shadow = self.known()
-        kept = certain(shadow.view(np.bool_), self._held())
+        """Remove the marks of bytes that may have been written since, and return the shadow."""
+        shadow = self.ensure_shadow()
+        kept = certain(shadow.view(np.bool_), self._unchanged())
         np.bitwise_and(shadow, kept.view(np.uint8), out=shadow)
         return shadow
 
-    def _held(self, first: int = 0, end: int | None = None) -> Bools:
-        """Return a mark for each byte of a range that holds what it was left with.
-
-        Args:
-            first: A multiple of 8.
-            end: The byte behind the last one; the end of the storage by default.
-        """
+    def _unchanged(self, first: int = 0, end: int | None = None) -> Bools:
+        """Return a mark for each byte from `first`, a multiple of 8, that is unchanged."""
         end = self.nbytes if end is None else end
-        own = self.held_bytes(first, end)
+        own = self.current_bytes(first, end)
         if self.content is not None:
             return np.asarray(own == self.content[first:end], np.bool_)
         return holding(own, self.pattern)
 
-    def asks_for_a_run(self, is_cheap: bool) -> bool:
+    def needs_second_run(self, is_cheap: bool) -> bool:
         """Return whether to run a launch again to learn what it has stored here.
 
         Args:
-            is_cheap: Whether that is to be done although it is certain already, by what the memory
-                holds, which bytes are unwritten.
+            is_cheap: If True, run it even if the content of memory already shows that bytes are
+                unwritten.
         """
-        marked, held = self.known().view(np.bool_), self._held()
-        kept = certain(marked, held)
+        marked, unchanged = self.ensure_shadow().view(np.bool_), self._unchanged()
+        kept = certain(marked, unchanged)
         if is_cheap and kept.any():
             return True
-        # Elements that may be unwritten: it takes more of them than chance leaves.
-        return self.grain.suspects(marked & held & ~kept, fewest=False)
+        # Otherwise more candidates are needed than coincidence explains.
+        return self.grain.suspects(marked & unchanged & ~kept, fewest=False)
 
     # ---- events
     @property
     def remembers_writes(self) -> bool:
-        """Whether it is remembered which elements operators write."""
+        """Return whether the elements that operators write are recorded."""
         if self.is_whole:
             return self.shadow is not None
         return self.shadow is not None or self.nbytes <= _LARGEST_REMEMBERED
 
     def write(self, tensor: Any) -> None:
-        """Take the elements of a tensor as written."""
+        """Mark the elements of a tensor as written."""
         if tensor.nbytes == self.nbytes and tensor.is_contiguous():
             self.write_all()
         elif self.remembers_writes:
             view = View.of(tensor)
             if view.end <= self.nbytes:
-                view.elements(self.known())[...] = 0
+                view.elements(self.ensure_shadow())[...] = 0
 
     def write_some(self, tensor: Any, written: Bools) -> None:
-        """Take some elements of a tensor as written."""
+        """Mark some elements of a tensor as written."""
         view = View.of(tensor)
         if view.end <= self.nbytes:
-            view.elements(self.known())[written] = 0
+            view.elements(self.ensure_shadow())[written] = 0
 
     def write_all(self) -> None:
-        """Take all of it as written."""
+        """Mark all of the storage as written."""
         self.is_whole, self.shadow, self.content = True, None, None
 
     def store(self, stored: Ranges) -> None:
-        """Take bytes as written that a launch has stored to.
+        """Mark bytes as written that a launch has stored to.
 
         Args:
-            stored: The first byte of each range of them, and the byte behind its last one.
+            stored: The starts and the ends of the ranges stored to.
         """
-        firsts, ends = (np.clip(each, 0, self.nbytes) for each in stored)
-        shadow = self.known()
+        firsts, ends = (np.clip(bounds, 0, self.nbytes) for bounds in stored)
+        shadow = self.ensure_shadow()
         if len(firsts) <= _FEW_RANGES:
             for first, end in zip(firsts, ends, strict=True):
                 shadow[first:end] = 0
@@ -206,11 +191,11 @@ class UnwrittenStorage:
         shadow[lowest:highest][np.cumsum(steps[:-1]) > 0] = 0
 
     def copy_to(self, tensor: Any, marks: Bools, poison: bytes = b"") -> None:
-        """Take elements of a tensor as unwritten: copies of unwritten ones were put there.
+        """Mark elements of a tensor as unwritten, because they hold copies of unwritten ones.
 
         Args:
             tensor: A tensor of this storage.
-            marks: Which of its elements, in a shape that broadcasts to that of the tensor.
+            marks: The marked elements, in a shape that broadcasts to that of the tensor.
             poison: A word to fill these elements with; by default they stay as they are. A copy to
                 another type holds an ordinary number.
         """
@@ -218,23 +203,23 @@ class UnwrittenStorage:
         if view.end > self.nbytes:
             return
         self.refresh()
-        marked = self.known().view(np.bool_)
+        marked = self.ensure_shadow().view(np.bool_)
         view.elements(marked)[np.broadcast_to(marks, view.shape)] = True
         if poison:
             word = np.frombuffer(poison, np.uint8)
-            self.held_bytes(0, self.nbytes)[marked] = np.resize(word, self.nbytes)[marked]
+            self.current_bytes(0, self.nbytes)[marked] = np.resize(word, self.nbytes)[marked]
         self.is_whole = False
-        self.content = self.held_bytes(0, self.nbytes).copy()
+        self.content = self.current_bytes(0, self.nbytes).copy()
 
     def settle(self, *, carries: bool) -> None:
-        """Take over what a kernel that kept the shadow has left.
+        """Update the state after a launch whose kernel kept the shadow.
 
         Args:
-            carries: Whether marked bytes that it has changed hold copies of unwritten elements;
-                else they count as written, as those that an atomic has changed.
+            carries: If True, marked bytes that have changed hold copies of unwritten elements; else
+                they count as written, like those that an atomic has changed.
         """
-        marked = self.known().view(np.bool_)
-        changed = marked & ~self._held()
+        marked = self.ensure_shadow().view(np.bool_)
+        changed = marked & ~self._unchanged()
         self.carried = None
         if not changed.any():
             return
@@ -242,9 +227,9 @@ class UnwrittenStorage:
             marked[changed] = False
             return
         self.carried, self.is_whole = changed, False
-        self.content = self.held_bytes(0, self.nbytes).copy()
+        self.content = self.current_bytes(0, self.nbytes).copy()
 
 
 def all_written(nbytes: int) -> Bytes:
-    """Return a shadow without a mark; kernels address it by words, as the storage."""
+    """Return a shadow without marks, padded to words, by which kernels address it."""
     return np.zeros((nbytes + WORD - 1) // WORD, np.uint64).view(np.uint8)[:nbytes]

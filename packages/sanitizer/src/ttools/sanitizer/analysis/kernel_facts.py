@@ -24,7 +24,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class KnownKernel:
+class KernelFacts:
     """A kernel and what was found out about it.
 
     Attributes:
@@ -74,19 +74,19 @@ class KnownKernel:
         return any(waits(loop, functions) for loop in loops)
 
 
-class KnownKernels:
+class KernelFactsTable:
     """The kernels that a run has launched, as long as they live."""
 
     def __init__(self) -> None:
-        self._kernels: WeakKeyDictionary[Variants, KnownKernel] = WeakKeyDictionary()
-        self._latest: tuple[weakref.ref[Variants], KnownKernel] | None = None
+        self._kernels: WeakKeyDictionary[Variants, KernelFacts] = WeakKeyDictionary()
+        self._latest: tuple[weakref.ref[Variants], KernelFacts] | None = None
 
-    def of(self, variants: Variants) -> KnownKernel:
+    def of(self, variants: Variants) -> KernelFacts:
         latest = self._latest
         if latest is not None and latest[0]() is variants:
             return latest[1]
         kernel = self._kernels.get(variants)
         if kernel is None:
-            kernel = self._kernels[variants] = KnownKernel(variants)
+            kernel = self._kernels[variants] = KernelFacts(variants)
         self._latest = weakref.ref(variants), kernel
         return kernel
