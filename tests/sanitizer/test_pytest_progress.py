@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from tests.sanitizer.plugin_runs import Pytest
+from tests.sanitizer.plugin_runs import Pytest, outcomes
 
 from ttools.core.process import phases
 from ttools.core.process.phases import Work
@@ -31,6 +33,23 @@ def test_interrupted(monkeypatch):
     run(mask=True)
     monkeypatch.setattr(racecheck, "near_accesses", lambda _: signal.raise_signal(signal.SIGINT))
     run(mask=True)
+"""
+
+COMPILES_LONG = """\
+import sys
+sys.path.insert(0, {root!r})
+import torch
+from kernels import copy, run
+from tests.slow_compilers import endless_compilation
+
+def test_long():
+    with endless_compilation("copy"):
+        run(mask=True)
+
+def test_after_that():
+    x, out = torch.ones(1), torch.zeros(1)
+    copy[(1,)](x, out, 1, BLOCK=16, MASK=True)
+    assert out == 1
 """
 
 
@@ -71,6 +90,20 @@ def test_a_phase_that_takes_too_long_fails_the_test(run_pytest: Pytest) -> None:
         "ttools sanitize: checked 0 launches in 1 test; not checked to the end: `copy` (launch 1: "
     )
     assert last in done.stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_a_compilation_that_takes_too_long_is_ended(
+    run_pytest: Pytest, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    monkeypatch.setenv("TTOOLS_CACHE", "off")
+    text = COMPILES_LONG.format(root=str(Path(__file__).parents[2]))
+    options = ("--ttools-sanitize", "--ttools-timeout=2", "-rA", *workers)
+    done = run_pytest(text, *options)
+    assert outcomes(done) == {"test_long": "FAILED", "test_after_that": "PASSED"}, done.stdout
+    assert "compilation of launch 1 of kernel `copy` stopped after " in done.stdout
 
 
 def test_ctrl_c_in_an_analysis(run_pytest: Pytest) -> None:

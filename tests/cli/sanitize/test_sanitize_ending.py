@@ -108,6 +108,12 @@ elif where == "host":
     time.sleep(100)
 elif where == "compile":
     compile_for_ever()
+elif where == "long LLVM":
+    sys.path.insert(0, os.environ["TESTS_ROOT"])
+    from tests.slow_compilers import endless_compilation
+    with endless_compilation("takes_turns"):
+        threading.Timer(1, lambda: open("ready", "w").close()).start()
+        takes_turns[(2,)](torch.zeros(1, dtype=torch.int32), out)
 elif where == "child":
     child = os.fork()
     if child == 0:
@@ -250,6 +256,40 @@ def test_timeout_is_a_finding(tmp_path: Path) -> None:
     assert "for i in range(n):" in out.stdout
     assert "out-of-bounds load" in out.stdout
     assert out.stdout.startswith("not here\n")
+
+
+@pytest.fixture
+def long_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the script find an endless module, and LLVM compile it."""
+    monkeypatch.setenv("TESTS_ROOT", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("TTOOLS_CACHE", "off")
+
+
+@pytest.mark.usefixtures("long_compilation")
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("sanitize", 1, "compilation of launch 1 of kernel `takes_turns` stopped after "),
+        ("interpret", 1, "error: compilation of kernel `takes_turns` was stopped after "),
+        ("profile", 1, "error: compilation of kernel `takes_turns` was stopped after "),
+    ],
+)
+def test_timeout_ends_llvm(tmp_path: Path, command: str, status: int, message: str) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    words = ["-m", "ttools_entry", command, "--timeout=2", "script.py", "long LLVM"]
+    done = PYTHON.run(words, cwd=tmp_path)
+    assert done.returncode == status
+    assert message in done.stdout + done.stderr
+    assert done.stdout.startswith("not here\n") == (command == "sanitize")
+
+
+@pytest.mark.usefixtures("long_compilation")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_llvm(tmp_path: Path, number: signal.Signals) -> None:
+    status, errors, report = end(tmp_path, "long LLVM", number)
+    assert status == (130 if number == signal.SIGINT else -number)
+    assert "oob_load" in kinds(report)
+    assert "Traceback" not in errors.partition("KeyboardInterrupt")[2]
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan"])

@@ -103,8 +103,9 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0,
         metavar="SECONDS",
-        help="Stop a launch that takes longer, as an error; by default a launch of a script may "
-        "take any time, one of a record or a .ttir file 600 seconds. 0 for any time.",
+        help="Stop a launch, or the compilation for it, that takes longer, as an error; by default "
+        "a launch of a script may take any time, one of a record or a .ttir file 600 seconds. 0 "
+        "for any time.",
     ),
 ]
 StatsOption = Annotated[

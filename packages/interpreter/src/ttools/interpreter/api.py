@@ -189,8 +189,8 @@ def interpret(
             variable TTOOLS_DOT says.
         device_map: `cuda=cpu` has the CPU stand in for CUDA devices meanwhile, see `device_map`;
             by default only the devices that torch has are there.
-        timeout: seconds after which a launch is stopped and raises `KernelError`; by default a
-            launch may take any time.
+        timeout: seconds after which a launch is stopped and raises `KernelError`, as the
+            compilation of its kernel's TTIR is; by default both may take any time.
         unsafe: Whether accesses outside of tensors are made, which damages the process. By default
             they are skipped, and reported once for each line of a kernel; the variable
             TTOOLS_UNSAFE says otherwise for a process.

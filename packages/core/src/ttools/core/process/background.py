@@ -2,7 +2,8 @@
 
 LLVM compiles in one call that reacts neither to signals nor to deadlines. Where a thread's work
 must be stoppable, the call runs in a thread of its own, and Ctrl-C or the phase's deadline ends the
-wait. The call goes on in the background and its result is dropped.
+wait. The call goes on in the background and its result is dropped. A call that may take long is
+made by a worker process instead, which ends with the wait (`worker.answer_of`).
 """
 
 from __future__ import annotations

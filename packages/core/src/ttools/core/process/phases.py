@@ -63,6 +63,13 @@ class Phase:
         """Return the time since the start."""
         return time.monotonic() - self.began
 
+    @property
+    def seconds_left(self) -> float | None:
+        """The seconds until its time is over, at least 0; None if it has no limit."""
+        if self.deadline == math.inf:
+            return None
+        return max(self.deadline - time.monotonic(), 0.0)
+
 
 class Work:
     """Describes what one thread does for one launch; a context manager that threads can nest.

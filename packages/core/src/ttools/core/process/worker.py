@@ -48,13 +48,17 @@ from ttools.core.process.channel import (
     WorkerGoneError,
     WorkerSlowError,
     codec_of_name,
+    wait,
 )
 from ttools.core.process.joining import without_run
+from ttools.core.process.phases import current_work
 
 _CLONE_NEWNET, _CLONE_NEWUSER, _PR_SET_PDEATHSIG = 0x40000000, 0x10000000, 1
 #: Time to wait for the end of a worker after its connection was closed.
 _DEATH_S = 2.0
 _TICK_S = 0.005
+#: How long the end of a phase's time may go unnoticed while an answer is waited for.
+_PHASE_TICK_S = 0.1
 #: Length of the end of a worker's standard error that is kept.
 _KEPT_BYTES = 8000
 #: A new interpreter gets the import path of this process, except for the script's folder.
@@ -221,6 +225,28 @@ class Worker:
                 return False
             time.sleep(_TICK_S)
         return True
+
+
+def answer_of(worker: Worker, request: Any) -> Any:
+    """Return the answer to a worker's only request; the worker ends however the wait for it ends.
+
+    Raises:
+        PhaseStopped: The time of this thread's phase is over.
+        WorkerGoneError: The process has ended; the message says how.
+    """
+    work = current_work()
+    try:
+        worker.send(request, None if work is None else work.phase.seconds_left)
+        while not wait([worker.channel], _PHASE_TICK_S):
+            if work is not None:
+                work.tick()
+        return worker.receive()
+    except WorkerSlowError:  # the worker has not taken the request in the phase's time
+        if work is not None:
+            work.tick()
+        raise
+    finally:
+        worker.end()
 
 
 def exit_text(code: int | None) -> str:

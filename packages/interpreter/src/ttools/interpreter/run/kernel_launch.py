@@ -319,6 +319,7 @@ class KernelLaunch:
             self.run.statistics,
             instruments,
             rewrite,
+            self.run.launch_options.seconds,
         )
 
     @property

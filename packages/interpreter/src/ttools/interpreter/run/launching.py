@@ -47,9 +47,9 @@ def _run(launch: KernelLaunch) -> LaunchReport:
     elif not unsafe:
         guards, regions = kernel.guards.choose(extents, params, grid)
     if guards is None:
-        native = kernel.variants.kernel(facts, options, statistics)
+        native = kernel.variants.kernel(facts, options, statistics, seconds=how.seconds)
         return run_launch(native, params, grid, how)
-    native = kernel.variants.kernel(facts, options, statistics, guards)
+    native = kernel.variants.kernel(facts, options, statistics, guards, seconds=how.seconds)
     monitor = guarding_monitor(native, regions, searches=kernel.record is None, logs=False)
     params.append(monitor.address)
     subject = Guarded(kernel.name, kernel.record, None if run is None else run.skipped)

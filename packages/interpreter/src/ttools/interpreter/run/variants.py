@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
-from ttools.core.errors import during
-from ttools.core.process.phases import phase
+from ttools.core.errors import KernelError, during
+from ttools.core.process.phases import PhaseStopped, Work, current_work, phase
 from ttools.interpreter.abi.module import (
     EmitOptions,
     EmittedModule,
@@ -29,7 +30,7 @@ from ttools.interpreter.emit.instruments.synchronisation import synchronises_pro
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.run.stats import Statistics
 from ttools.interpreter.runtime.cache import Compilation, get_or_compile
-from ttools.interpreter.runtime.launch import Kernel
+from ttools.interpreter.runtime.launch import INTERRUPTED, Kernel
 from ttools.ir import Module
 from ttools.ir.parser import parse_module
 
@@ -67,17 +68,24 @@ class Variants:
         statistics: Statistics | None,
         instruments: Instruments | None = None,
         rewrite: Callable[[Module], None] | None = None,
+        seconds: float | None = None,
     ) -> Kernel:
-        """The variant for these facts and options, compiled if need be.
+        """Return the variant for these facts and options, compiled if need be.
 
         Launchers and observers keep their objects, so that a launch like the last one is known
         without looking into them.
 
         Args:
-            facts: what the launch's arguments decide.
-            statistics: take the time.
-            instruments: replace those of the options.
-            rewrite: applies the rewrites that the instruments name.
+            facts: Decided by the launch's arguments.
+            options: How the kernel is emitted.
+            statistics: Count the compilation and its time.
+            instruments: Replace those of the options.
+            rewrite: Applies the rewrites that the instruments name.
+            seconds: The most that the compilation may take; None for any time. A limit that the
+                work of this thread has comes first.
+
+        Raises:
+            KernelError: The compilation took longer (kind `timeout`).
         """
         latest = self._latest
         if (
@@ -88,7 +96,7 @@ class Variants:
         ):
             return latest[3]
         how = options if instruments is None else replace(options, instruments=instruments)
-        found = self._find_or_compile(facts, how, statistics, rewrite)
+        found = self._find_or_compile(facts, how, statistics, rewrite, seconds)
         self._latest = facts, options, instruments, found
         return found
 
@@ -98,6 +106,7 @@ class Variants:
         options: EmitOptions,
         statistics: Statistics | None,
         rewrite: Callable[[Module], None] | None,
+        seconds: float | None,
     ) -> Kernel:
         found = self._kernels.get((facts, options))
         if found is not None:
@@ -106,13 +115,37 @@ class Variants:
             found = self._kernels.get((facts, options))
             if found is None:
                 start = time.perf_counter()
-                compilation = self._compile(facts, options, rewrite)
+                with self._limited(seconds):
+                    compilation = self._compile(facts, options, rewrite)
                 found = self._kernels[facts, options] = compilation.kernel
                 if statistics is not None:
                     seconds = time.perf_counter() - start + self._read_s
                     statistics.count_compilation(self._name, seconds, compilation.hit)
                 self._read_s = 0.0
         return found
+
+    @contextmanager
+    def _limited(self, seconds: float | None) -> Iterator[None]:
+        """Stop the compilation inside of this context after a time, if no work of this thread does.
+
+        Raises:
+            KernelError: The time was over (kind `timeout`).
+        """
+        if seconds is None or current_work() is not None:
+            yield
+            return
+        try:
+            with Work(self._name, 1, seconds, "compilation"):
+                yield
+        except PhaseStopped as stop:
+            if stop.reason == "interrupt":
+                raise SystemExit(INTERRUPTED) from None  # a thread ends by that without a word
+            raise KernelError(
+                f"compilation of kernel `{self._name}` was stopped after {stop.seconds:.3g} s; "
+                "the launch was not made",
+                self._defined,
+                kind="timeout",
+            ) from None
 
     @property
     def ttir(self) -> str:

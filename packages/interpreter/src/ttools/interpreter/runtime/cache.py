@@ -22,6 +22,7 @@ from ttools.core.environment import installed_version
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 from ttools.core.process.background import wait_for
+from ttools.core.process.phases import current_work
 from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.module import (
     ABI_VERSION,
@@ -36,6 +37,14 @@ from ttools.interpreter.runtime import crash_note
 from ttools.interpreter.runtime.launch import Kernel
 
 _DEFAULT_OPT = 2
+#: Most that LLVM was seen to take for a character of text: for chains of elementary functions.
+_SECONDS_PER_CHARACTER = 8e-6
+#: The same for modules whose code is generated without optimising it.
+_QUICKEST_SECONDS_PER_CHARACTER = 2e-7
+#: A compilation that may take so long is worth a process, which takes 0.15 s to start, and 0.5 s on
+#: busy processors: where a limit may end the wait for it, and where only Ctrl-C can. To emit such a
+#: module takes 2 s and more.
+_LONG_LIMITED_S, _LONG_S = 2.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -97,12 +106,7 @@ def get_or_compile(
     start = time.perf_counter()
     emitted = build()
     phases["emit"] = time.perf_counter() - start
-
-    def generate() -> bytes:
-        with crash_note.compiling(name, defined):
-            return jit.compile_ir(emitted.llvm_ir, name=name, opt=opt, phases=phases)
-
-    object_code = wait_for(generate)
+    object_code = _compiled(emitted.llvm_ir, name, defined, opt, phases)
     start = time.perf_counter()
     native = jit.load(object_code)
     loaded = time.perf_counter()
@@ -111,6 +115,42 @@ def get_or_compile(
         store.write(key, _packed(emitted), object_code)
         phases["store"] = time.perf_counter() - loaded
     return Compilation(_kernel(emitted, native, object_code, defined), False, phases)
+
+
+def _compiled(
+    llvm_ir: str,
+    name: str,
+    defined: SourceLocation | None,
+    opt: int,
+    phases: dict[str, float],
+) -> bytes:
+    """Return the object of a module; where this thread's work may be stopped, so may the wait."""
+    if _may_take_long(llvm_ir, is_limited=current_work() is not None):
+        # Few programs need what this imports.
+        from ttools.interpreter.native import compiler_process as apart
+
+        try:
+            return apart.compile_in_process(llvm_ir, name=name, opt=opt, phases=phases)
+        except apart.CompilerProcessError as error:
+            apart.warn_of_fallback(name, error)
+
+    def generate() -> bytes:
+        with crash_note.compiling(name, defined):
+            return jit.compile_ir(llvm_ir, name=name, opt=opt, phases=phases)
+
+    return wait_for(generate)
+
+
+def _may_take_long(llvm_ir: str, *, is_limited: bool) -> bool:
+    """Return whether a module may take LLVM so long that it goes to a process of its own.
+
+    Args:
+        llvm_ir: Text of the module.
+        is_limited: Whether something may end the wait before the module is compiled.
+    """
+    is_quickest = llvm_ir.startswith(jit.QUICKEST)
+    rate = _QUICKEST_SECONDS_PER_CHARACTER if is_quickest else _SECONDS_PER_CHARACTER
+    return len(llvm_ir) * rate > (_LONG_LIMITED_S if is_limited else _LONG_S)
 
 
 def _restore(

@@ -40,7 +40,7 @@ _PATIENCE_SECONDS = 0.1
 _BY_FAR = 1e3
 
 _PENDING = offset("pending")
-_INTERRUPTED = 128 + signal.SIGINT
+INTERRUPTED = 128 + signal.SIGINT
 _LAST_PROGRAM = 2**31 - 1
 _U64 = 2**64 - 1
 
@@ -270,7 +270,7 @@ def _raise_stopped(stop: Stop, monitor: Monitor | None) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_BLOCK, ())  # Python raises here what it still has to
         raise KeyboardInterrupt
     # A thread that does not catch it ends without a word; a subclass would be printed.
-    raise SystemExit(_INTERRUPTED)
+    raise SystemExit(INTERRUPTED)
 
 
 def _may_outlast(kernel: Kernel, count: int, seconds: float | None) -> bool:

@@ -1,0 +1,108 @@
+"""Compilation of large modules in a process of its own, which can be ended while LLVM works.
+
+LLVM compiles a module in one call that sees neither signals nor the clock, and llvmlite holds a
+lock meanwhile. A small module is compiled in this process, since that takes less time than a new
+interpreter needs to start. A large one goes to a worker, which compiles it with the same functions
+and returns the same bytes. When the wait for it ends, so does the worker, and nothing queues behind
+it.
+
+A worker serves one module. One that waited for the next would be a child of the user's process,
+and a script that waits for all its children would wait for ever.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+from ttools.core.errors import TtoolsError
+from ttools.core.process.channel import Channel, DataCodec, WorkerGoneError
+from ttools.core.process.worker import Limits, answer_of, spawn_worker
+from ttools.interpreter.native import jit
+
+
+class CompilerProcessError(TtoolsError):
+    """A process for a compilation could not be started, or has ended by itself."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    llvm_ir: str
+    name: str
+    opt: int
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The outcome of a compilation.
+
+    Attributes:
+        object_code: The object; empty if LLVM has refused the module.
+        error: The message of the refusal.
+        phases: Seconds by phase, see `jit.compile_ir`.
+    """
+
+    object_code: bytes
+    error: str
+    phases: dict[str, float]
+
+
+_CODEC = DataCodec(_Request, _Answer)
+
+
+def compile_in_process(llvm_ir: str, *, name: str, opt: int, phases: dict[str, float]) -> bytes:
+    """Compile a module as `jit.compile_ir` does, in a process that ends with the wait for it.
+
+    Args:
+        llvm_ir: Text of the module.
+        name: The kernel's name, for messages.
+        opt: LLVM's level.
+        phases: Receives the seconds of each phase.
+
+    Raises:
+        CompilerProcessError: The process could not be started or has ended.
+        PhaseStopped: The time of this thread's phase is over.
+        TtoolsError: As `jit.compile_ir`.
+    """
+    jit.host_target()  # a user's mistake in the environment is an error of this process
+    request = _Request(llvm_ir, name, opt)
+    try:
+        worker = spawn_worker(f"{__name__}:serve", (), Limits(errors="dropped"), _CODEC)
+    except (OSError, RuntimeError) as error:
+        raise CompilerProcessError(f"no process can be started: {error}") from error
+    try:
+        answer: _Answer = answer_of(worker, request)
+    except WorkerGoneError as error:
+        raise CompilerProcessError(error.message) from error
+    if answer.error:
+        raise TtoolsError(answer.error)
+    phases.update(answer.phases)
+    return answer.object_code
+
+
+def warn_of_fallback(name: str, error: CompilerProcessError) -> None:
+    """Say that a kernel is compiled in this process although it is large.
+
+    Args:
+        name: The kernel's name.
+        error: Why no other process has compiled it.
+    """
+    text = (
+        f"kernel `{name}` is compiled in this process, where a time limit or Ctrl-C ends the wait "
+        f"but not the compilation: in the process that began it, {error.message}"
+    )
+    if isinstance(error.__cause__, WorkerGoneError):
+        text += "; if memory is short, run fewer processes at a time"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def serve(channel: Channel) -> None:
+    """Compile the one module that comes over a channel."""
+    request: _Request = channel.receive()
+    phases: dict[str, float] = {}
+    try:
+        code = jit.compile_ir(request.llvm_ir, name=request.name, opt=request.opt, phases=phases)
+    except TtoolsError as error:
+        channel.send(_Answer(b"", error.message, phases))
+    else:
+        channel.send(_Answer(code, "", phases))
