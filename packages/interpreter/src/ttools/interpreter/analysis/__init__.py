@@ -1,1 +1,1 @@
-"""What is known of a kernel before it is emitted; changes nothing."""
+"""Analyses of a kernel before it is emitted."""

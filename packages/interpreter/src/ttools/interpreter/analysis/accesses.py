@@ -1,4 +1,4 @@
-"""The accesses to memory of a module, numbered in program order."""
+"""The memory accesses of a module, numbered in program order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ttools.ir import Module, Operation
 from ttools.ir.dialects.traits import READS, WRITES
 
-#: Attribute of accesses that are known to be inside their memory, which nothing guards.
+#: Attribute of accesses that are known to be in bounds and need no guard.
 PROVED = "ttools.proved"
 
 
@@ -18,12 +18,13 @@ def accesses(module: Module) -> list[Operation]:
 
 
 def mark_proved(module: Module, proved: Sequence[int]) -> None:
-    """Mark accesses that guards leave out.
+    """Mark accesses that need no guard.
 
     Args:
-        proved: Their places among `accesses`.
+        module: The module, which is changed.
+        proved: The indices of the accesses in `accesses(module)`.
     """
     if proved:
-        found = accesses(module)
+        all_accesses = accesses(module)
         for place in proved:
-            found[place].attributes[PROVED] = True
+            all_accesses[place].attributes[PROVED] = True

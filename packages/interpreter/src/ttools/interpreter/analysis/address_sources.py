@@ -1,7 +1,7 @@
-"""Where a kernel takes integers from that it makes pointers of.
+"""The origins of integers that a kernel converts to pointers.
 
-A GPU's addresses in tables and scalars must be replaced before a launch on the host; this says
-in which parameters they are.
+Addresses of a GPU in tables and scalars must be replaced before a launch on the host; this analysis
+returns the parameters that contain them.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from ttools.ir.dialects.traits import (
     VIEW,
 )
 
-#: An integer, None where its origin is out of sight, and whether nothing was computed with it.
+#: An integer, or None if its origin is unknown, and whether it was only moved, not computed with.
 _Step: TypeAlias = "tuple[Value | None, bool]"
 
 
 @dataclass
 class AddressSources:
-    """Parameters by what they hold.
+    """Parameters by the kind of addresses that they contain.
 
     Attributes:
-        tables: pointers to integers that become pointers as they are.
-        mixed: pointers to integers that take part in computing such integers.
-        scalars: integers that become, or take part in, pointers.
-        anywhere: some integer's origin is out of sight.
+        tables: Pointers to integers that become pointers unchanged.
+        mixed: Pointers to integers that such addresses are computed from.
+        scalars: Integers that become pointers, or that pointers are computed from.
+        anywhere: True if the origin of some integer is unknown.
     """
 
     tables: set[int] = field(default_factory=set)
@@ -59,13 +59,13 @@ class AddressSources:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the kernel makes no pointer of an integer."""
+        """True if the kernel makes no pointers of integers."""
         return not (self.tables or self.mixed or self.scalars or self.anywhere)
 
 
 def address_sources(module: Module) -> AddressSources:
     """Return the sources of all integers that the kernel of `module` makes pointers of."""
-    found = AddressSources()
+    sources = AddressSources()
     kernel = module.kernel
     entry, provenance = kernel.regions[0].entry, Provenance(kernel)
     starts: list[_Step] = []
@@ -76,20 +76,20 @@ def address_sources(module: Module) -> AddressSources:
             if function is kernel:
                 starts.append((op.operands[0], True))
             else:
-                found.anywhere = True
+                sources.anywhere = True
     for value, moved_only in reachable(starts, lambda step: _sources(*step, entry)):
         made = value.defining_op if value is not None else None
         if value is None or (made is not None and made.has(CALL, ATOMIC)):
-            found.anywhere = True
+            sources.anywhere = True
         elif value.owner is entry:
-            found.scalars.add(value.index)
+            sources.scalars.add(value.index)
         elif made is not None and made.has(LOADS):
             roots = provenance.of(made.address)
-            target = found.tables if moved_only else found.mixed
+            target = sources.tables if moved_only else sources.mixed
             target |= {index for index in roots if index is not None}
-            found.anywhere |= None in roots
-    found.mixed -= found.tables
-    return found
+            sources.anywhere |= None in roots
+    sources.mixed -= sources.tables
+    return sources
 
 
 def _makes_pointer(op: Operation) -> bool:
@@ -100,7 +100,7 @@ def _makes_pointer(op: Operation) -> bool:
 
 
 def _sources(value: Value | None, moved_only: bool, entry: Block) -> Iterable[_Step]:
-    """Return what an integer comes from, and whether nothing was computed with it on the way."""
+    """Return what an integer comes from, each with whether it was only moved on the way."""
     if value is None or value.owner is entry:
         return ()
     op = value.defining_op

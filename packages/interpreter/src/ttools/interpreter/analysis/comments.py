@@ -1,6 +1,7 @@
-"""What is known only while Triton compiles a kernel, in comments behind its final module.
+"""Facts that are only known while Triton compiles a kernel, kept in comments after its final
+module.
 
-So it outlasts Triton's cache. Must not know what is kept.
+So they are in Triton's cache, too.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ _BEGINNING = "// ttools:"
 
 
 def with_comment(ttir: str, name: str, data: list[Any]) -> str:
-    """The module with a list in a comment behind it; as it is if the list is empty."""
+    """Return the module followed by a comment with a list; unchanged if the list is empty."""
     if not data:
         return ttir
     return f"{ttir.rstrip()}\n{_BEGINNING} {name} {json.dumps(data)}\n"
 
 
 def comment(ttir: str, name: str) -> list[Any]:
-    """The list in the comment of a name; empty if there is none."""
-    found = re.findall(rf"^{_BEGINNING} {name} (\[.*)$", ttir, re.MULTILINE)
-    data: list[Any] = json.loads(found[-1]) if found else []
+    """Return the list in the comment with a name; empty if there is none."""
+    matches = re.findall(rf"^{_BEGINNING} {name} (\[.*)$", ttir, re.MULTILINE)
+    data: list[Any] = json.loads(matches[-1]) if matches else []
     return data

@@ -1,10 +1,10 @@
-"""Contraction: a sum or difference of a product becomes one fused multiply-add, as on a GPU.
+"""Contraction: a sum or difference with a product becomes a fused multiply-add, as on a GPU.
 
-It is decided here rather than by LLVM, so that results depend neither on the CPU nor on the
-schedule. The rule is that of LLVM for NVIDIA GPUs: a product, also the negative of one, is fused
-into every sum in its block, whatever else it is used for. Of two products the one with fewer uses
-is. With as many, it is the one that the other is subtracted from, in a sum the one whose operands
-are known first, else the first. Must not know how a fused multiply-add is computed.
+It is decided here and not by LLVM, so that results depend neither on the CPU nor on the schedule.
+The rule is LLVM's for NVIDIA GPUs: a product, or the negative of one, is fused into every sum in
+its block, even if it has other uses. If both operands are products, the one with fewer uses is
+fused. If they have equally many, it is the one from which the other is subtracted; in a sum, the
+one whose operands are known first; else the first.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _SUM, _DIFFERENCE = "arith.addf", "arith.subf"
 _PRODUCT, _NEGATIVE = "arith.mulf", "arith.negf"
 #: Formats with a fused multiply-add.
 _FORMATS = frozenset(map(FloatType, ("f16", "bf16", "f32", "f64")))
-#: The attribute of a `math.fma` made here that says what is negated first: "product", "addend" or
+#: The attribute of a `math.fma` made here that names what is negated first: "product", "addend" or
 #: "both".
 NEGATED = "negated"
 
 
 class _Term(NamedTuple):
-    """An operand of a sum: `value`, or its negative, where `value` is no negative itself."""
+    """An operand of a sum: `value` or its negative; `value` itself is not a negation."""
 
     value: Value
     negative: bool
@@ -34,7 +34,7 @@ class _Term(NamedTuple):
 
 
 def contract(module: Module) -> None:
-    """Fuses products with sums in all functions of a module."""
+    """Fuse products with sums in all functions of a module."""
     for function in module.functions.values():
         ranks = _Ranks()
         unused: list[Operation] = []
@@ -49,9 +49,9 @@ def contract(module: Module) -> None:
 
 
 class _Ranks:
-    """The order in which values of a function are known, as LLVM's `reassociate` ranks them.
+    """The order in which the values of a function become known, as LLVM's `reassociate` ranks them.
 
-    What moves freely is known a step after its operands, its negative as soon as itself.
+    A value that can be computed anywhere ranks one above its operands, and its negative as itself.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class _Ranks:
         self._last = 0
 
     def add(self, op: Operation) -> None:
-        """Ranks what an operation computes, whose operands are ranked."""
+        """Rank the results of an operation, whose operands are ranked already."""
         traits = op.traits
         if ELEMENTWISE in traits or VIEW in traits:
             rank = max([self._ranks[operand] for operand in op.operands], default=0)
@@ -80,7 +80,7 @@ class _Ranks:
 
 
 def _fuse_product(op: Operation, ranks: _Ranks) -> None:
-    """Makes a multiply-add of a sum that has a product to be fused."""
+    """Turn a sum with a product that can be fused into a multiply-add."""
     first, second = (_term(value, op) for value in op.operands)
     if op.name == _DIFFERENCE:
         second = second._replace(negative=not second.negative)
@@ -92,7 +92,7 @@ def _fuse_product(op: Operation, ranks: _Ranks) -> None:
 
 
 def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Term:
-    """Which of two products is fused with the other by the sum `op`."""
+    """Return which of two products the sum `op` fuses with the other."""
     if first.uses != second.uses:
         return min(first, second, key=lambda term: term.uses)
     if first.value is second.value:
@@ -109,16 +109,18 @@ def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Te
 
 
 def _is_below_zero(product: _Term) -> bool:
-    """Whether a product has a minus, of its own or of a factor that is nothing else's."""
+    """Return whether a product is negated, by itself or by a factor with no other use."""
     op = product.value.defining_op
     assert op is not None
     factors = [value.defining_op for value in op.operands if len(value.uses) == 1]
-    negatives = [each for each in factors if each is not None and each.name == _NEGATIVE]
+    negatives = [op for op in factors if op is not None and op.name == _NEGATIVE]
     return product.negative ^ (len(negatives) == 1)
 
 
 def _term(value: Value, user: Operation) -> _Term:
-    """What an operand of a sum is but for its sign, if that is a product in the sum's block."""
+    """Return the product in the sum's block that an operand is, without its sign; else the
+    operand.
+    """
     negative, inner, uses = False, value, len(value.uses)
     while (op := inner.defining_op) is not None and op.name == _NEGATIVE:
         negative, inner = not negative, op.operands[0]
@@ -156,7 +158,7 @@ def _drop_operands(op: Operation) -> None:
 
 
 def _erase_unused(candidates: list[Operation]) -> None:
-    """Leaves out what nothing uses any more, which would keep its operands in use."""
+    """Remove operations without uses, so that their operands are not counted as used."""
     erased: set[Operation] = set()
     blocks: dict[int, Block] = {}
     for op in reversed(candidates):

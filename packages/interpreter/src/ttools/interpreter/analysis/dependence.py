@@ -1,6 +1,6 @@
-"""What values are computed from, through branches and loops, and what decides whether code runs.
+"""Dependence of values on other values through control flow, and of operations on conditions.
 
-Memory is not followed: a load depends on its address only. Must not know what is asked for.
+Memory is not followed: a load depends on its address only.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ttools.ir.dialects.traits import STRUCTURED
 
 
 def computed_from(values: Iterable[Value]) -> set[Operation]:
-    """The operations that some values depend on, those that make them among them."""
-    found = reachable(values, _sources)
-    return {value.defining_op for value in found if value.defining_op is not None}
+    """Return the operations that some values depend on, including those that compute them."""
+    sources = reachable(values, _sources)
+    return {value.defining_op for value in sources if value.defining_op is not None}
 
 
 def _sources(value: Value) -> list[Value]:
@@ -28,7 +28,7 @@ def _sources(value: Value) -> list[Value]:
 
 
 def deciding(op: Operation) -> Iterator[Value]:
-    """The values that decide whether, and how often, an operation runs."""
+    """Yield the values that decide whether, and how often, an operation runs."""
     block = op.parent
     while block is not None:
         region, holder = block.parent, block.parent_op

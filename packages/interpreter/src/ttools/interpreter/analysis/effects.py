@@ -1,7 +1,7 @@
-"""Where pointers come from, and through which parameters a kernel writes.
+"""The origins of pointers, and the memory effects of kernels.
 
-`provenance` maps a pointer value to the kernel parameters it may derive from; `memory_effects`
-folds that over all stores and atomics.  Both are flow-insensitive and may over-approximate.
+`Provenance` maps a pointer to the kernel parameters it may derive from. `memory_effects` combines
+that over all stores and atomics. Both ignore control flow and may overestimate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from ttools.ir.dialects.traits import (
 
 
 class Provenance:
-    """Pointer provenance within one function; `None` in a result set means "anything"."""
+    """The origins of pointers in one function; None in a result means that any origin is
+    possible.
+    """
 
     def __init__(self, function: Operation) -> None:
         self._parameters = {v: i for i, v in enumerate(function.regions[0].entry.arguments)}
@@ -42,14 +44,14 @@ class Provenance:
 
     def of(self, value: Value) -> frozenset[int | None]:
         """Return the parameters `value` may point into, by index; None among them if unknown."""
-        known = self._memo.get(value)
-        if known is None:
+        origins = self._memo.get(value)
+        if origins is None:
             start: list[Value | None] = [value]
-            origins = list(reachable(start, self._sources))
-            found = {self._parameters[each] for each in origins if each in self._parameters}
-            unknown = not found or None in origins
-            known = self._memo[value] = frozenset({*found, None} if unknown else found)
-        return known
+            sources = list(reachable(start, self._sources))
+            indices = {self._parameters[v] for v in sources if v in self._parameters}
+            unknown = not indices or None in sources
+            origins = self._memo[value] = frozenset({*indices, None} if unknown else indices)
+        return origins
 
     def _sources(self, value: Value | None) -> Sequence[Value | None]:
         if value is None or value in self._parameters:
@@ -66,10 +68,11 @@ class Provenance:
 
 
 def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Provenance) -> bool:
-    """Whether a load reads what no program of the launch writes, so that it may run at any time.
+    """Return whether a load reads what no program of the launch writes, so that it may run anytime.
 
     Args:
-        readonly: the parameters whose storages the launch never writes.
+        readonly: Indices of the parameters whose storages the launch never writes.
+        provenance: The origins of the function's pointers.
     """
     return not synchronises(op) and all(
         root is not None and root in readonly for root in provenance.of(op.operands[0])
@@ -77,36 +80,36 @@ def loads_unwritten(op: Operation, readonly: Collection[int], provenance: Proven
 
 
 def synchronises(op: Operation) -> bool:
-    """Whether other programs can be observed through this operation."""
+    """Return whether an operation can observe other programs."""
     return op.has(BARRIER, ATOMIC) or _is_strong_load(op)
 
 
 def _is_strong_load(op: Operation) -> bool:
-    """Whether an operation only reads, and sees what other programs write meanwhile."""
+    """Return whether an operation only reads, and sees concurrent writes of other programs."""
     if op.has(WRITES):
         return False
     return op.has(ATOMIC) or (op.has(READS) and bool(op.attributes.get("isVolatile")))
 
 
 def exchanges_values(op: Operation) -> bool:
-    """Whether threads give each other what they hold: what is only seen otherwise stays there."""
+    """Return whether threads exchange values at an operation, and not only in its notation."""
     return op.has(CROSS_THREAD) and not op.has(VIEW) and op.name != "tt.cat"
 
 
 def waits(loop: Operation, functions: Mapping[str, Operation]) -> bool:
-    """Whether a loop looks like waiting for other programs: it observes memory and leaves none.
+    """Return whether a loop seems to wait for other programs: it observes memory and changes none.
 
     A loop that stores, or takes work with a counting atomic, makes progress of its own.
 
     Args:
-        functions: those that it may call, by name.
+        functions: Functions that it may call, by name.
     """
     inner = [op for op in _executed(loop, functions) if op is not loop]
     return any(synchronises(op) for op in inner) and not any(_makes_progress(op) for op in inner)
 
 
 def _executed(root: Operation, functions: Mapping[str, Operation]) -> Iterator[Operation]:
-    """All operations in an operation, and in the functions that are called there."""
+    """Yield all operations in an operation, and in the functions that it calls."""
     pending, called = [root], set()
     while pending:
         for op in pending.pop().walk():
@@ -118,7 +121,7 @@ def _executed(root: Operation, functions: Mapping[str, Operation]) -> Iterator[O
 
 
 def only_reads(op: Operation) -> bool:
-    """Whether an operation that observes other programs leaves its one word as it finds it."""
+    """Return whether an operation that observes other programs does not change its word."""
     if not op.results or op.results[0].is_tensor:
         return False
     element = op.results[0].type
@@ -140,7 +143,7 @@ def _makes_progress(op: Operation) -> bool:
 
 
 def _counts(op: Operation) -> bool:
-    """An atomic addition of something other than zero."""
+    """Return whether an operation atomically adds something other than zero."""
     if op.attributes.get("atomic_rmw_op") not in ("add", "fadd"):
         return False
     return not _is_zero(op.operand("val"))
@@ -153,7 +156,7 @@ def _is_zero(value: Value | None) -> bool:
 
 
 def makes_pointer(op: Operation) -> bool:
-    """Whether an operation turns memory's contents or integers into pointers."""
+    """Return whether an operation converts integers or the contents of memory into pointers."""
     if not op.results:
         return False
     made = isinstance(element_type(op.results[0].type), PointerType) and op.has(READS, CAST)
@@ -161,7 +164,7 @@ def makes_pointer(op: Operation) -> bool:
 
 
 def memory_effects(module: Module) -> MemoryEffects:
-    """What the kernel of `module` may write, over all functions it contains."""
+    """Return what the kernel of `module` may write, over all its functions."""
     written: set[int] = set()
     unknown = synchronising = indirect = False
     for function in module.functions.values():
@@ -172,14 +175,14 @@ def memory_effects(module: Module) -> MemoryEffects:
             indirect |= makes_pointer(op)
             traits = op.traits
             if CALL in traits:
-                # A callee may write through any pointer it is given.
+                # A callee may write through any pointer that is passed to it.
                 pointers = [v for v in op.operands if _holds_address(v)]
             else:
                 pointers = [op.address] if WRITES in traits else []
             for pointer in pointers:
                 roots = provenance.of(pointer)
                 unknown |= None in roots
-                if public:  # what a callee is given is its callers' affair
+                if public:  # arguments of a callee are checked at the call
                     written |= {r for r in roots if r is not None}
     return MemoryEffects(frozenset(written), synchronising, unknown, indirect)
 

@@ -1,8 +1,8 @@
-"""Recognises how Triton's standard library swaps neighbours along an axis of extent 2.
+"""Recognition of how Triton's standard library swaps neighbours along an axis of extent 2.
 
-`tl.sort`, `tl.topk` and `tl.flip` compute `x ^ broadcast(xor_sum(x, axis))`, which for two
-elements is the other one. Seen for what it is, it needs no reduction: the element is read at the
-opposite coordinate.
+`tl.sort`, `tl.topk` and `tl.flip` compute `x ^ broadcast(xor_sum(x, axis))`, which is the other one
+of two elements. A recognised swap needs no reduction: the element is read at the opposite
+coordinate.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ttools.ir import Operation, Value, shape_of
 
 
 def swapped_lanes(op: Operation) -> tuple[Value, int] | None:
-    """The tile and axis whose neighbours `op` swaps, or None if it does something else."""
+    """Return the tile and the axis whose neighbours `op` swaps; None if it is no swap."""
     if op.name != "arith.xori" or not op.results[0].is_tensor:
         return None
     for own, other in (op.operands, op.operands[::-1]):
@@ -22,13 +22,15 @@ def swapped_lanes(op: Operation) -> tuple[Value, int] | None:
 
 
 def swapped_as_bits(op: Operation) -> tuple[Value, int] | None:
-    """The same for floats, which are swapped as integers: `op` makes them floats again."""
+    """Return the same for floats, which are swapped as integers; `op` is the cast back to
+    floats.
+    """
     if op.name != "tt.bitcast" or op.operands[0].defining_op is None:
         return None
-    found = swapped_lanes(op.operands[0].defining_op)
-    if found is None:
+    swap = swapped_lanes(op.operands[0].defining_op)
+    if swap is None:
         return None
-    bits, axis = found
+    bits, axis = swap
     before = bits.defining_op
     if before is None or before.name != "tt.bitcast" or before.operands[0].type != op.result.type:
         return None
@@ -36,7 +38,7 @@ def swapped_as_bits(op: Operation) -> tuple[Value, int] | None:
 
 
 def is_only_swapped(reduction: Operation) -> bool:
-    """Whether a reduction's result serves nothing but swaps."""
+    """Return whether a reduction's result is used by swaps only."""
     expansions = _users(reduction)
     broadcasts = [user for expand in expansions for user in _users(expand)]
     return (
@@ -49,7 +51,7 @@ def is_only_swapped(reduction: Operation) -> bool:
 
 
 def is_part_of_swap(value: Value) -> bool:
-    """Whether a value may be what a swap is recognised by."""
+    """Return whether a value may be an intermediate result of a swap."""
     op = value.defining_op
     match op.name if op is not None else None:
         case "tt.reduce" | "tt.expand_dims" | "tt.broadcast":
@@ -62,7 +64,7 @@ def _users(op: Operation) -> list[Operation]:
 
 
 def _broadcast_reduction(value: Value) -> Operation | None:
-    """The xor reduction of pairs behind `broadcast(expand_dims(reduce(x)))` on its own axis."""
+    """Return the xor reduction in `broadcast(expand_dims(reduce(x)))` on one axis of extent 2."""
     broadcast = value.defining_op
     if broadcast is None or broadcast.name != "tt.broadcast":
         return None

@@ -1,10 +1,10 @@
-"""Which accesses of a launch are inside their tensors, decided before it runs.
+"""Bounds of the accesses of one launch, decided before it runs.
 
-Grid, scalars, and the place and size of each tensor are numbers here. An address is a linear
-expression of program ids, coordinates of tiles and iterations of loops, as far as it is one; any
-other integer is an unknown between bounds. An access is proved if its least and its greatest
-address are inside the memory that they derive from, where its mask, the branches around it and its
-loops let it happen. What is not proved may be inside all the same.
+The grid, the scalars, and the place and size of each tensor are known numbers. Where possible, an
+address is a linear expression of program ids, coordinates of tiles and iterations of loops; any
+other integer is an unknown in an interval. An access is proved if its least and its greatest
+address are inside the memory that they derive from, given its mask, the branches around it and its
+loops. An access that is not proved may still be in bounds.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ttools.ir import Block, Operation, PointerType, Value, element_type
 from ttools.ir.dataflow import reachable
 from ttools.ir.semantics import Comparison, comparison, logic, moved_lanes, number_of
 
-#: A condition, whether it does not hold, and the views through which it is seen.
+#: A condition, whether it is negated, and the views between it and the mask.
 _Step: TypeAlias = "tuple[Value, bool, tuple[Value, ...]]"
 _NEGATED = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle", "eq": "ne", "ne": "eq"}
 _NEGATED |= {"ult": "uge", "uge": "ult", "ule": "ugt", "ugt": "ule"}
 
 
 class Memory(NamedTuple):
-    """What a pointer argument points to.
+    """The memory that a pointer argument points to.
 
     Attributes:
-        offset: Bytes from the begin of its storage to where it points.
-        size: Bytes of the storage.
-        address: Where it points, as far as alignment is concerned.
+        offset: Bytes from the beginning of the storage to the pointer.
+        size: Size of the storage in bytes.
+        address: The pointer, or a number with the same alignment.
     """
 
     offset: int
@@ -44,11 +44,10 @@ class AccessBounds:
     """The analysis of the kernel function for one launch.
 
     Args:
-        kernel: The function.
-        grid: How many programs there are along each axis.
-        scalars: Values of integer parameters by index.
-        memory: What each pointer parameter points to, by index, or None where nobody knows. What
-            derives from such a one cannot be guarded, and counts as proved.
+        grid: Number of programs along each axis.
+        scalars: Values of integer parameters, by index.
+        memory: The memory of each pointer parameter, by index; None if it is unknown. Accesses
+            through such a pointer cannot be guarded, and count as proved.
     """
 
     def __init__(
@@ -84,36 +83,36 @@ class AccessBounds:
             conditions += self._conditions(access.mask)
         bounds = self._bounds
         if any(bounds.interval(each)[0] > 0 for each in conditions):
-            return True  # it never happens
+            return True  # the access never happens
         last = memory.size - memory.offset - size
         return bounds.at_most(distance, last, conditions) and bounds.at_most(
             distance.times(-1), memory.offset, conditions
         )
 
-    # ---- where control has to come along
+    # ---- path conditions
     def _path(self, block: Block | None) -> list[Linear]:
         """Return expressions that are not positive wherever a block runs."""
         if block is None:
             return []
         if block not in self._paths:
-            found = self._entered(block)
+            expressions = self._entered(block)
             holder = block.parent_op
             if holder is not None:
-                found += self._path(holder.parent)
+                expressions += self._path(holder.parent)
                 condition = holder.operand("condition")
                 if condition is not None:
                     otherwise = block.parent is not holder.regions[0]
-                    found += self._conditions(condition, otherwise)
+                    expressions += self._conditions(condition, otherwise)
                 elif holder.loop_bounds is not None:
                     last = self._values.last_iteration(holder)
                     if last is not None and last.constant < 0:
-                        found.append(Linear(1))  # it has no iterations
-            self._paths[block] = found
+                        expressions.append(Linear(1))  # it has no iterations
+            self._paths[block] = expressions
         return self._paths[block]
 
     def _entered(self, block: Block) -> list[Linear]:
-        """Return what branches say that are the only way to a block."""
-        found: list[Linear] = []
+        """Return expressions that follow from the branches on the only path to a block."""
+        expressions: list[Linear] = []
         blocks = block.parent.blocks if block.parent is not None else []
         for _ in blocks:
             ways = [
@@ -127,12 +126,12 @@ class AccessBounds:
             ((block, place),) = ways
             condition = block.terminator.operand("condition")
             if condition is not None:
-                found += self._conditions(condition, bool(place))
-        return found
+                expressions += self._conditions(condition, bool(place))
+        return expressions
 
     def _conditions(self, mask: Value, negated: bool = False) -> list[Linear]:
         """Return expressions that are not positive where a condition holds, or does not."""
-        found: list[Linear] = []
+        holding: list[Linear] = []
 
         def visit(step: _Step) -> Iterable[_Step]:
             value, negated, views = step
@@ -148,19 +147,19 @@ class AccessBounds:
             if moved_lanes(value) is not None:
                 return [(op.operands[0], negated, (*views, value))]
             if not negated and number_of(value) == 0:
-                found.append(Linear(1))
+                holding.append(Linear(1))
             elif (compared := comparison(op)) is not None:
                 for each in self._compared(compared, negated):
                     moved: Linear | None = each
                     for view in reversed(views):
                         moved = None if moved is None else self._values.viewed(view, moved)
                     if moved is not None:
-                        found.append(moved)
+                        holding.append(moved)
             return ()
 
         start: _Step = (mask, negated, ())
         deque(reachable([start], visit), maxlen=0)
-        return found
+        return holding
 
     def _compared(self, compared: Comparison, negated: bool) -> list[Linear]:
         predicate = _NEGATED[compared.predicate] if negated else compared.predicate
@@ -171,7 +170,7 @@ class AccessBounds:
             predicate, a, b = {"ugt": "ult", "uge": "ule"}[predicate], b, a
         if predicate in ("ult", "ule"):
             if self._bounds.interval(b)[0] < 0:
-                return []  # as a number without a sign it is large
+                return []  # as an unsigned number it is large
             below = a.plus(b, -1).plus(Linear(int(predicate == "ult")))
             return [below, a.times(-1)]
         less, more = a.plus(b, -1), b.plus(a, -1)

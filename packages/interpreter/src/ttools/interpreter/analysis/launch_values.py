@@ -1,8 +1,8 @@
-"""What integers and pointers of a kernel are in one launch, as linear expressions.
+"""Integers and pointers of a kernel in one launch, as linear expressions.
 
-An integer is a sum of multiples of program ids, coordinates of a tile and iterations of loops, as
-far as it is one; any other is an unknown between bounds. A tile stands for the value in any of its
-lanes; two tiles of one shape are compared lane by lane.
+An integer is a sum of multiples of program ids, coordinates of a tile and iterations of loops where
+that is possible; any other is an unknown in an interval. The expression of a tile is the value in
+any of its lanes; two tiles of one shape are compared lane by lane.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ _INTERVALS = IntervalDomain()
 
 
 class Pointer(NamedTuple):
-    """An address: so many bytes from where a parameter points."""
+    """An address: a distance in bytes from where a parameter points."""
 
     parameter: int
     distance: Linear
 
 
 class LinearDomain(Integers[Linear]):
-    """The domain of linear expressions: what is none is an unknown that is compared with others.
+    """The domain of linear expressions; what is not linear is a bounded unknown.
 
     Args:
-        bounds: Gets the unknowns.
-        grid: How many programs there are along each axis.
+        grid: Number of programs along each axis.
     """
 
     def __init__(self, bounds: Bounds, grid: Sequence[int]) -> None:
@@ -48,7 +47,7 @@ class LinearDomain(Integers[Linear]):
         self._bits = self._unknowns = 0
 
     def result(self, value: Value, op: Operation, operands: Sequence[Linear]) -> Linear | None:
-        """Return what an operation makes of its operands; None where nothing is known."""
+        """Return the result of an operation; None if nothing is known."""
         self._value, self._bits, self._unknowns = value, op.operand_bits, 0
         return meaning(self, op, operands)
 
@@ -104,7 +103,7 @@ class LinearDomain(Integers[Linear]):
         return self._quotient(self._between(_INTERVALS.floor_quotient, a, b), a, b, b)
 
     def _quotient(self, result: Linear, a: Linear, divisor: Linear, known: Linear) -> Linear:
-        """Note how a quotient by one number compares with what is divided."""
+        """Record how a quotient by a constant compares with the dividend."""
         if not known.terms and divisor.constant >= 0 and self._low(a) >= 0:
             most = result.times(divisor.constant)
             below = Linear(1 - divisor.constant)
@@ -157,12 +156,12 @@ class LinearDomain(Integers[Linear]):
     def _demand_shift(self, by: Linear) -> None:
         low, high = self._bounds.interval(by)
         if not 0 <= low <= high < self._bits:
-            raise UnknownError  # what that makes is not defined
+            raise UnknownError  # the result is undefined
 
     def _between(
         self, rule: Callable[[Interval, Interval], Interval], a: Linear, b: Linear
     ) -> Linear:
-        """Return an unknown in the interval that a rule says."""
+        """Return an unknown in the interval that a rule returns."""
         return self._unknown(rule(self._bounds.interval(a), self._bounds.interval(b)))
 
     def _unknown(self, interval: Interval) -> Linear:
@@ -171,21 +170,20 @@ class LinearDomain(Integers[Linear]):
         return self._bounds.unknown(self._value, self._unknowns, interval)
 
     def _relate(self, result: Linear, *rules: Linear) -> None:
-        """Note expressions that are not positive, by an unknown that was made here."""
+        """Record expressions that are not positive, for an unknown that was made here."""
         for atom in result.terms:
             self._bounds.rules[atom] = list(rules)
 
 
 class KernelValues(OnDemand["Linear | Pointer | None"]):
-    """What integers and pointers of the kernel function are in one launch; None of anything else.
+    """Integers and pointers of the kernel function in one launch; None for other values.
 
     Args:
-        kernel: The function.
-        grid: How many programs there are along each axis.
-        scalars: Values of integer parameters by index.
+        grid: Number of programs along each axis.
+        scalars: Values of integer parameters, by index.
 
     Attributes:
-        bounds: Of the unknowns.
+        bounds: Intervals and rules of the unknowns.
     """
 
     def __init__(self, kernel: Operation, grid: Sequence[int], scalars: Mapping[int, int]) -> None:
@@ -213,16 +211,16 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         width = width_of(value)
         if width <= 1:
             return None
-        found = self._integer(value, op)
-        if isinstance(found, Linear):
-            interval = self.bounds.interval(found)
+        result = self._integer(value, op)
+        if isinstance(result, Linear):
+            interval = self.bounds.interval(result)
             if holds(full(width), interval):
-                return found if interval[0] < interval[1] else Linear(interval[0])
-            found = None
-        return self.bounds.unknown(value, 0, found or full(width))
+                return result if interval[0] < interval[1] else Linear(interval[0])
+            result = None
+        return self.bounds.unknown(value, 0, result or full(width))
 
     def _integer(self, value: Value, op: Operation | None) -> Linear | Interval | None:
-        """Return an exact expression, or an interval, as far as one is known."""
+        """Return an exact expression or an interval; None if nothing is known."""
         if op is None:
             return self._argument(value)
         if op.has(STRUCTURED):
@@ -234,14 +232,14 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
             inner = self._operand(source) if source is not None else None
             return None if inner is None else self.viewed(value, inner)
         operands = [self._operand(operand) for operand in op.operands]
-        known = [operand for operand in operands if operand is not None]
-        return self._domain.result(value, op, known) if len(known) == len(operands) else None
+        integers = [operand for operand in operands if operand is not None]
+        return self._domain.result(value, op, integers) if len(integers) == len(operands) else None
 
     def _operand(self, value: Value) -> Linear | None:
-        """Return what is known of an integer; None of anything else."""
-        known = self.known.get(value)
-        if isinstance(known, Linear):
-            return known
+        """Return the expression of an integer; None for other values."""
+        expression = self.known.get(value)
+        if isinstance(expression, Linear):
+            return expression
         width = width_of(value)
         return self.bounds.unknown(value, 0, full(width)) if width else None
 
@@ -249,10 +247,10 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         if value in self._parameters:
             number = self._scalars.get(self._parameters[value])
             return None if number is None else Linear(number)
-        found = counted_loop(value)
-        if found is None:
+        counted = counted_loop(value)
+        if counted is None:
             return None
-        loop, number = found
+        loop, number = counted
         if number >= 0:
             return self._carried(loop, number, after=False)  # type: ignore[return-value]
         trips, (lower, _, step) = self.last_iteration(loop), self._limits(loop)
@@ -263,10 +261,10 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         if value in self._parameters:
             return Pointer(self._parameters[value], Linear(0))
         if op is None or op.has(STRUCTURED):
-            found = counted_loop(value)
-            if found is None:
+            counted = counted_loop(value)
+            if counted is None:
                 return None
-            return self._carried(*found, after=op is not None)  # type: ignore[return-value]
+            return self._carried(*counted, after=op is not None)  # type: ignore[return-value]
         inner = self.known.get(op.operands[0]) if op.operands else None
         if not isinstance(inner, Pointer):
             return None
@@ -284,7 +282,9 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
 
     # ---- views
     def viewed(self, value: Value, inner: Linear) -> Linear | None:
-        """Return an expression of the coordinates of a view's operand in those of the view."""
+        """Convert an expression of the coordinates of a view's operand to coordinates of
+        the view.
+        """
         if not any(atom[0] in _MOVING for atom in inner.terms):
             return inner
         lanes, whole = moved_lanes(value), axes_through(value)
@@ -296,11 +296,11 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         intervals, rules = self.bounds.intervals, self.bounds.rules
 
         def moved(expression: Linear) -> Linear:
-            found = Linear(expression.constant)
+            result = Linear(expression.constant)
             for atom, factor in expression.terms.items():
                 axis = axes[atom[1]] if atom[0] == "axis" else None  # type: ignore[call-overload]
                 if atom[0] == "axis" and axis is None:
-                    found = found.plus(Linear(fixed[atom[1]]), factor)  # type: ignore[call-overload]
+                    result = result.plus(Linear(fixed[atom[1]]), factor)  # type: ignore[call-overload]
                     continue
                 new: Atom = atom
                 if atom[0] == "axis":
@@ -311,27 +311,29 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
                 if new not in rules and atom in rules:
                     rules[new] = []
                     rules[new] = [moved(rule) for rule in rules[atom]]
-                found = found.plus(Linear(0, {new: factor}))
-            return found
+                result = result.plus(Linear(0, {new: factor}))
+            return result
 
         return moved(inner)
 
     # ---- control flow
     def _limits(self, loop: Operation) -> tuple[Linear, Linear, int]:
-        """Return first and end of a loop's counter, and its step, 0 if that is not known."""
+        """Return the first value and the end of a loop's counter, and its step, 0 if that is
+        unknown.
+        """
         bounds = loop.loop_bounds
         assert bounds is not None
         lower, upper, step = map(self.of, bounds)
         if not (isinstance(lower, Linear) and isinstance(upper, Linear)):
             return Linear(0), Linear(0), 0
-        known = isinstance(step, Linear) and not step.terms and step.constant > 0
+        is_constant = isinstance(step, Linear) and not step.terms and step.constant > 0
         signed = not loop.attributes.get("unsignedCmp")
-        return lower, upper, step.constant if known and signed else 0  # type: ignore[union-attr]
+        return lower, upper, step.constant if is_constant and signed else 0  # type: ignore[union-attr]
 
     def last_iteration(self, loop: Operation) -> Linear | None:
         """Return an upper bound of the last iteration of a loop, counted from 0."""
         if loop not in self._trips:
-            self._trips[loop] = None  # where its own limits depend on it
+            self._trips[loop] = None  # in case its own limits depend on it
             lower, upper, step = self._limits(loop)
             if step:
                 span = self.bounds.interval(upper.plus(lower, -1))[1]
@@ -348,7 +350,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         return Linear(0, {atom: 1})
 
     def _carried(self, loop: Operation, number: int, *, after: bool) -> Linear | Pointer | None:
-        """Return what a loop carries from iteration to iteration, in one of them or after all."""
+        """Return what a loop carries, in an iteration or after all."""
         first, argument, yielded, _ = carried_values(loop)[number]
         initial, last = self.of(first), self.last_iteration(loop)
         if initial is None or last is None or argument in self._active:
@@ -370,7 +372,7 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         return Pointer(initial.parameter, initial.distance.plus(count, step))
 
     def _growth(self, argument: Value, yielded: Value) -> int | None:
-        """Return by how much a value grows in an iteration; None where that is not one number."""
+        """Return by how much a value grows in each iteration; None if that is not one number."""
         addends = self._regularity.increments(argument, yielded)
         if addends is None:
             return None
@@ -378,20 +380,20 @@ class KernelValues(OnDemand["Linear | Pointer | None"]):
         unit = byte_size(element.pointee) if isinstance(element, PointerType) else 1
         self._active.add(argument)
         try:
-            found = [self.of(addend) for addend in addends]
+            addend_values = [self.of(addend) for addend in addends]
         finally:
             self._active.discard(argument)
-        if any(not isinstance(each, Linear) or each.terms for each in found):
+        if any(not isinstance(each, Linear) or each.terms for each in addend_values):
             return None
-        return unit * sum(each.constant for each in found if isinstance(each, Linear))
+        return unit * sum(each.constant for each in addend_values if isinstance(each, Linear))
 
     def _joined(self, op: Operation, index: int) -> Linear | Interval | None:
-        """Return what either branch yields."""
+        """Return what covers the values that either branch yields."""
         ends = [region.entry.terminator.operands[index] for region in op.regions if region.blocks]
-        found = [self.of(end) for end in ends]
-        numbers = [each for each in found if isinstance(each, Linear)]
-        if len(numbers) < 2 or len(numbers) < len(found):
+        yielded = [self.of(end) for end in ends]
+        numbers = [number for number in yielded if isinstance(number, Linear)]
+        if len(numbers) < 2 or len(numbers) < len(yielded):
             return None
         if numbers[0] == numbers[1]:
             return numbers[0]
-        return hull([self.bounds.interval(each) for each in numbers])
+        return hull([self.bounds.interval(number) for number in numbers])

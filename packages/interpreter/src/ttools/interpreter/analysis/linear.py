@@ -1,4 +1,4 @@
-"""Linear expressions over bounded unknowns, and upper bounds of them under linear conditions."""
+"""Linear expressions over bounded unknowns, and their upper bounds under linear conditions."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TypeAlias
 from ttools.ir import Value
 from ttools.ir.domains.intervals import Interval
 
-#: What stands for an unknown number.
+#: The key of an unknown number.
 Atom: TypeAlias = "tuple[object, ...]"
 
-#: More conditions than this are not combined for one bound, and more combinations not tried.
+#: How many conditions are combined for one bound, and how many combinations are tried.
 _MOST_COMBINED, _MOST_TRIED = 5, 300
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """`constant + Σ factor * atom`; factors are not 0."""
+    """An expression `constant + Σ factor * atom`; no factor is 0."""
 
     constant: int
     terms: Mapping[Atom, int] = field(default_factory=dict)
 
     def plus(self, other: Linear, times: int = 1) -> Linear:
-        """Return this plus a multiple of another."""
+        """Return the sum of this and a multiple of another expression."""
         if not times:
             return self
         if not other.terms:
@@ -39,7 +39,7 @@ class Linear:
         return Linear(self.constant + times * other.constant, terms)
 
     def times(self, number: int) -> Linear:
-        """Return a multiple of this."""
+        """Return a multiple of this expression."""
         if not number:
             return Linear(0)
         scaled = {atom: factor * number for atom, factor in self.terms.items()}
@@ -47,11 +47,11 @@ class Linear:
 
 
 class Bounds:
-    """The unknowns of an analysis: the interval of each, and conditions that always hold.
+    """The unknowns of an analysis, with their intervals and conditions that always hold.
 
     Attributes:
-        intervals: Of each atom.
-        rules: By atom, expressions that are never positive.
+        intervals: The interval of each atom.
+        rules: Expressions that are never positive, by atom.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,9 @@ class Bounds:
         self._tried = 0
 
     def unknown(self, value: Value, number: int, interval: Interval) -> Linear:
-        """Return an unknown between two numbers, one of those of a value; a number if it is one."""
+        """Return the unknown of a value with a number, in an interval; a constant if it has one
+        element.
+        """
         if interval[0] == interval[1]:
             return Linear(interval[0])
         atom: Atom = ("lane" if value.is_tensor else "scalar", value, number)
@@ -68,7 +70,7 @@ class Bounds:
         return Linear(0, {atom: 1})
 
     def interval(self, expression: Linear) -> Interval:
-        """Return between which numbers an expression lies, by the intervals of its atoms."""
+        """Return the interval of an expression, from the intervals of its atoms."""
         low = high = expression.constant
         for atom, factor in expression.terms.items():
             least, most = self.intervals[atom]
@@ -77,7 +79,7 @@ class Bounds:
         return low, high
 
     def at_most(self, expression: Linear, limit: int, conditions: Sequence[Linear]) -> bool:
-        """Return whether an expression is shown not to exceed a limit.
+        """Return whether an expression provably does not exceed a limit.
 
         The conditions are combined so that unknowns cancel: of `4*i` and the condition
         `i - n + 1 <= 0`, four times the condition is subtracted, which leaves `4*n - 4`.
@@ -106,8 +108,8 @@ class Bounds:
                 tried.add((number, times))
                 rest = expression.plus(condition, -times)
                 others = [c for n, c in enumerate(conditions) if n != number]
-                known = {id(c) for c in conditions}
-                others += [c for c in self._rules(rest) if id(c) not in known]
+                present = {id(c) for c in conditions}
+                others += [c for c in self._rules(rest) if id(c) not in present]
                 if self._at_most(rest, limit, others, depth + 1):
                     return True
         return False

@@ -1,7 +1,7 @@
-"""Which Python variable an argument of a loop's body holds.
+"""Names of the Python variables that the arguments of a loop's body hold.
 
-Triton names what assignments compute, and the arguments of a `while`; of a `for`, what it carries
-is named where it is yielded, and the counter in the source only. Must not know who asks.
+Triton records the names of assigned values and of the arguments of a `while`. For a `for`, the name
+of a carried variable is that of the yielded value, and the counter's is only in the source.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COUNTER = re.compile(r"\s*for\s+(\w+)\s+in\b")
 
 
 def argument_name(value: Value) -> str:
-    """The variable a block argument holds as an iteration begins; `""` if it is not known."""
+    """Return the variable that a block argument holds at the start of an iteration, or `""`."""
     block = value.owner
     if not isinstance(block, Block) or (loop := block.parent_op) is None:
         return ""
@@ -37,5 +37,5 @@ def _name(location: SourceLocation | None) -> str:
 
 def _counter(loop: Operation) -> str:
     location = loop.location
-    found = _COUNTER.match(source_line(location.file, location.line)) if location else None
-    return found[1] if found else ""
+    match = _COUNTER.match(source_line(location.file, location.line)) if location else None
+    return match[1] if match else ""

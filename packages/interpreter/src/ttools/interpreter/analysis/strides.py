@@ -1,4 +1,4 @@
-"""Static strides of index and pointer tiles, to choose the axis along which lanes should lie."""
+"""Strides of index and pointer tiles, by which the axis of a chunk's lanes is chosen."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ttools.ir.semantics import lanes_of, moved_lanes
 
 
 def memory_order(pointer: Value, known: StrideAnalysis | None = None) -> tuple[int, ...] | None:
-    """Return the axes from slowest to fastest if another than the last has unit stride.
+    """Return the axes from slowest to fastest if an axis other than the last has unit stride.
 
     Args:
-        known: Keeps what is found of the function.
+        pointer: A tile of pointers.
+        known: Keeps strides that were computed for the function.
     """
     shape = shape_of(pointer.type)
     strides = static_strides(pointer, known) if len(shape) > 1 else ()
@@ -29,11 +30,11 @@ def memory_order(pointer: Value, known: StrideAnalysis | None = None) -> tuple[i
 def tile_order(
     value: Value, stored: Callable[[Value], bool], known: StrideAnalysis | None = None
 ) -> tuple[int, ...] | None:
-    """Return the order in which to compute a tile so that its loads run along memory.
+    """Return the order of axes in which to compute a tile so that its loads are contiguous.
 
     Args:
-        stored: Whether a tile is read from its slot, row-major, rather than computed.
-        known: Keeps what is found of the function.
+        stored: Returns whether a tile is read from its slot, row-major, and not computed.
+        known: Keeps strides that were computed for the function.
     """
     rank = len(shape_of(value.type))
     op = value.defining_op
@@ -48,13 +49,13 @@ def tile_order(
 def _fastest_axis(
     value: Value, stored: Callable[[Value], bool], known: StrideAnalysis
 ) -> int | None:
-    """Return the axis along which the first load below a value has unit stride."""
-    seen: dict[Value, int | None] = {}  # a value that is used twice is looked at once
+    """Return the axis along which the first load that a value depends on has unit stride."""
+    axes: dict[Value, int | None] = {}  # a value with several uses is visited once
 
     def visit(value: Value, depth: int) -> int | None:
-        if value not in seen:
-            seen[value] = look(value, depth)
-        return seen[value]
+        if value not in axes:
+            axes[value] = look(value, depth)
+        return axes[value]
 
     def look(value: Value, depth: int) -> int | None:
         op = value.defining_op
@@ -76,7 +77,7 @@ def _fastest_axis(
 
 
 def _through(operation: Operation, operand: Value, axis: int) -> int | None:
-    """Return the axis of the result that runs along an axis of an operand."""
+    """Return the axis of the result that corresponds to an axis of an operand."""
     result = operation.results[0]
     if lanes_of(result):
         lanes = moved_lanes(result)
@@ -85,7 +86,7 @@ def _through(operation: Operation, operand: Value, axis: int) -> int | None:
 
 
 def addresses_differ(pointer: Value) -> bool:
-    """Return whether all lanes of a tile of pointers are seen to have different addresses."""
+    """Return whether all lanes of a tile of pointers provably have different addresses."""
     analysis, shape = StrideAnalysis(), shape_of(pointer.type)
     if analysis.of(pointer).wraps:
         return False
@@ -99,5 +100,5 @@ def addresses_differ(pointer: Value) -> bool:
 
 
 def static_strides(value: Value, known: StrideAnalysis | None = None) -> Strides:
-    """Return the strides of a tile as far as they can be seen without running anything."""
+    """Return the strides of a tile as far as they are known at compile time."""
     return (known or StrideAnalysis()).strides(value)

@@ -1,7 +1,7 @@
-"""Loads through block pointers that leave lanes undefined: checked bounds and no padding.
+"""Loads through block pointers that leave lanes undefined: checked bounds without padding.
 
-Triton rewrites block pointers to plain ones, after which such a load looks like one with a
-mask. So where they are is looked up before. Must not know who asks.
+Triton rewrites block pointers to plain ones, after which such a load looks like one with a mask. So
+their positions are found before, and kept in a comment after the module.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _COMMENT = "unpadded loads"
 
 
 def with_unpadded_loads(final: str, written: str) -> str:
-    """The module with those loads in a comment behind it.
+    """Return the module with the positions of such loads in a comment after it.
 
     Args:
-        final: the module after Triton's passes.
-        written: the module as the front end writes it.
+        final: The module after Triton's passes.
+        written: The module as the front end writes it.
     """
-    found = line_positions(written, _LOAD) if "boundaryCheck" in written else ()
-    return with_comment(final, _COMMENT, sorted(found))
+    loads = line_positions(written, _LOAD) if "boundaryCheck" in written else ()
+    return with_comment(final, _COMMENT, sorted(loads))
 
 
 def unpadded_loads(ttir: str) -> frozenset[Position]:
-    """The loads in such a comment; none if there is none."""
+    """Return the loads in such a comment."""
     return frozenset((file, line, column) for file, line, column in comment(ttir, _COMMENT))

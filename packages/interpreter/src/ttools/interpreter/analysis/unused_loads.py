@@ -1,10 +1,9 @@
-"""Dead loads, which Triton removes: found while it compiles, reported later.
+"""Dead loads that Triton removes: found during compilation, reported later.
 
-What Triton's front end writes is compared with what its passes leave. A load that is gone may have
-been merged with an equal one or belong to code that never runs; it is unused only if nothing with
-an effect depends on its value, which is looked up in the module as it was. Their locations
-are kept in a comment behind the final module, so that they outlast Triton's cache. Must not know
-who asks.
+The module that Triton's front end writes is compared with what its passes leave. A load that is
+gone may have been merged with an equal one or be in unreachable code. It is unused only if no
+operation with an effect depends on its value, which is decided in the module as it was. The
+locations are kept in a comment after the final module, so that they are in Triton's cache, too.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class UnusedLoad:
     """A dead load that Triton removed.
 
     Attributes:
-        location: where it was.
-        waits: whether a loop was to wait for its value, and is removed, too.
+        waits: True if a loop was to wait for its value, and was removed, too.
     """
 
     location: SourceLocation
@@ -57,36 +55,35 @@ class UnusedLoad:
 
 
 def unused_loads(written: str, final: str) -> list[UnusedLoad]:
-    """The dead loads that Triton removed, one of each place.
+    """Return the dead loads that Triton removed, one per location.
 
     Args:
-        written: the module as the front end writes it.
-        final: the module after Triton's passes.
+        written: The module as the front end writes it.
+        final: The module after Triton's passes.
     """
     if line_positions(written, _LOAD) <= (left := line_positions(final, _LOAD)):
         return []
     try:
         module = parse_module(written)
-    except TtoolsError:  # what the front end writes and its passes take away
+    except TtoolsError:  # operations that the passes remove are not supported
         return []
     for function in module.functions.values():
         _drop_unreachable_blocks(function)
     inline_calls(module)
-    found = (load for load in _unused(module) if position_of(load.location) not in left)
-    return list({load.location: load for load in found}.values())
+    dead = (load for load in _unused(module) if position_of(load.location) not in left)
+    return list({load.location: load for load in dead}.values())
 
 
 def with_unused_loads(final: str, loads: list[UnusedLoad]) -> str:
-    """The module with the loads in a comment behind it."""
+    """Return the module with the loads in a comment after it."""
     data = [
-        [load.waits, *(position_of(each) for each in (load.location, *load.location.callers))]
-        for load in loads
+        [load.waits, *map(position_of, (load.location, *load.location.callers))] for load in loads
     ]
     return with_comment(final, _COMMENT, data)
 
 
 def commented_loads(ttir: str) -> tuple[UnusedLoad, ...]:
-    """The loads in such a comment; none if there is none."""
+    """Return the loads in such a comment."""
     rows: list[list[Any]] = comment(ttir, _COMMENT)
     loads = []
     for waits, *chain in rows:
@@ -95,18 +92,18 @@ def commented_loads(ttir: str) -> tuple[UnusedLoad, ...]:
     return tuple(loads)
 
 
-# --- which of them are dead ---------------------------------------------------------------------
+# ---- which loads are dead
 
 
 def _drop_unreachable_blocks(function: Operation) -> None:
-    """Takes away the blocks behind a `return`, where nothing branches."""
+    """Remove the blocks after a `return`, to which nothing branches."""
     if not any(op.has(BRANCH) for op in function.walk()):
         for region in function.regions:
             del region.blocks[1:]
 
 
 def _unused(module: Module) -> Iterator[UnusedLoad]:
-    """Loads where none is used: a function may be called for one of its values only."""
+    """Yield loads at positions without any used load: a function may be inlined several times."""
     unused = set(operations_without_purpose(module.kernel, _has_effect))
     polled = {op for loop in unused if loop.has(UNCOUNTED) for op in _polled(loop)}
     loads = [op for op in module.kernel.walk() if op.name in _LOADS and op.location is not None]
@@ -117,27 +114,27 @@ def _unused(module: Module) -> Iterator[UnusedLoad]:
 
 
 def _polled(loop: Operation) -> set[Operation]:
-    """The loads that a `while` loop waits for: nothing but they decide whether it goes on."""
+    """Return the loads that a `while` loop waits for: they alone decide whether it ends."""
     condition = loop.regions[0].entry.terminator.operands[0]
     inside = set(loop.walk())
     loads, carried = _origins(condition)
     for argument in carried:
         more, still_carried = _origins(*_following(argument))
         if argument.owner not in [region.entry for region in loop.regions] or still_carried:
-            return set()  # it counts
+            return set()  # the loop counts
         loads |= more
     return loads & inside
 
 
 def _following(argument: Value) -> list[Value]:
-    """What a block argument of a loop may be in a later iteration."""
+    """Return what a block argument of a loop may be in a later iteration."""
     assert isinstance(argument.owner, Block)
-    found = block_argument_sources(argument, argument.owner)[-1:]
-    return [value for value in found if value is not None and value is not argument]
+    sources = block_argument_sources(argument, argument.owner)[-1:]
+    return [value for value in sources if value is not None and value is not argument]
 
 
 def _origins(*values: Value) -> tuple[set[Operation], set[Value]]:
-    """The loads and the block arguments that values are computed from, without a look behind."""
+    """Return the loads and block arguments that values are computed from, following neither."""
 
     def sources(value: Value) -> Iterable[Value]:
         op = value.defining_op

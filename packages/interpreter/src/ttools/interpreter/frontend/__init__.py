@@ -1,1 +1,1 @@
-"""What is asked of Triton's front end, and what it refuses."""
+"""Triton's front end: its options, its passes, and what is refused before and after them."""

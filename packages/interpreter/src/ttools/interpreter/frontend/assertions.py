@@ -1,7 +1,4 @@
-"""Assertions of a kernel that its compilation leaves out because `debug` is off.
-
-Owns where they are. Must not know who says so.
-"""
+"""Search for assertions of a kernel that its compilation leaves out because `debug` is off."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ _CALLED = "device_assert"
 
 
 def first_assertion(source: CompiledSource) -> SourceLocation | None:
-    """Where a kernel, or a function that it calls, first asserts something at run time.
+    """Return where a kernel, or a function that it calls, first asserts something at run time.
 
-    Triton takes Python's `assert` for a `tl.device_assert`.
+    Triton treats Python's `assert` as a `tl.device_assert`.
     """
     for function in source.kernels:
         if "assert" in function.src:

@@ -1,9 +1,8 @@
-"""Marks of where a kernel makes tensor descriptors, which outlast the rewriting of those.
+"""Marks at tensor descriptors that a kernel makes, which outlast their rewriting.
 
-Triton rewrites a descriptor to the pointers and masks of its accesses, after which nobody can tell
-what it was made of. A mark is a `tt.print` with a prefix of ours, which no pass removes and which
-keeps its operands alive. The parser makes `ttools.descriptor` of it, which nothing prints. Must not
-know what is right of a descriptor.
+Triton rewrites a descriptor to the pointers and masks of its accesses, after which the descriptor's
+shape and strides are lost. A mark is a `tt.print` with a prefix of ours: no pass removes it, and it
+keeps its operands alive. The parser turns it into `ttools.descriptor`, which prints nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ _LINE = re.compile(rf'^[^\n]*tt\.print "{DESCRIPTOR_MARK}[^\n]*\n', re.MULTILINE
 
 
 def mark_descriptors(module: Any) -> None:
-    """Puts a mark behind each descriptor that a kernel makes.
+    """Put a mark after each descriptor that a kernel makes.
 
     Args:
-        module: Triton's, as its front end writes it.
+        module: Triton's module, as its front end writes it.
     """
     print_operands(module, "tt.make_tensor_descriptor", _mark)
 
@@ -33,5 +32,5 @@ def _mark(type: str) -> str | None:
 
 
 def without_marks(ttir: str) -> str:
-    """The text of a module for compilers that would print them."""
+    """Return the text of a module without marks, for compilers that would print them."""
     return _LINE.sub("", ttir) if DESCRIPTOR_MARK in ttir else ttir

@@ -1,6 +1,6 @@
 """Conversions of `fp8e4b15`, which Triton's front end leaves to the backend.
 
-The nvidia backend inlines PTX; these are the same steps in Triton's own integer operations
+The NVIDIA backend inlines PTX; these are the same steps in Triton's own integer operations
 (triton/language/extra/cuda/utils.py): bias 15, no infinities or NaNs, largest magnitude 1.75.
 """
 
@@ -20,11 +20,11 @@ _HALF_AN_ULP = 0x0080
 def convert_fp8e4b15(
     arg: Any, dst_ty: Any, fp_downcast_rounding: Any = None, _semantic: Any = None
 ) -> Any:
-    """Converts a tensor to or from `fp8e4b15`, through fp16.
+    """Convert a tensor to or from `fp8e4b15`, through fp16.
 
     Args:
-        dst_ty: the type wanted, of the same shape.
-        fp_downcast_rounding: ignored, as the nvidia backend does.
+        dst_ty: The target type, of the same shape.
+        fp_downcast_rounding: Ignored, as by the NVIDIA backend.
         _semantic: Triton's builder of operations.
     """
     if arg.type.scalar.is_fp8e4b15():

@@ -1,8 +1,8 @@
-"""The front end's last steps: Triton's own TTIR passes, and what is refused before and after.
+"""The last steps of the front end: Triton's own TTIR passes, and what is refused around them.
 
-Must not know how TTIR is lowered. The list of passes is the installed nvidia backend's; loop
-invariant code motion is never added, for it turns an invariant load into a masked load without
-`other`, whose masked-off lanes are undefined.
+The list of passes is that of the installed NVIDIA backend. Loop-invariant code motion is never
+added: it turns an invariant load into a masked load without `other`, whose masked-off lanes are
+undefined.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from ttools.interpreter.analysis.unpadded_loads import with_unpadded_loads
 from ttools.interpreter.analysis.unused_loads import unused_loads, with_unused_loads
 from ttools.interpreter.frontend.descriptors import mark_descriptors
 
-#: Bytes of shared memory that a kernel reports. It has none here; occupancy formulas divide by it.
+#: Bytes of shared memory that a kernel reports. It uses none, but occupancy formulas divide by it.
 REPORTED_SHARED_BYTES = 1024
 
 _KERNEL_NAME = re.compile(r"^\s*tt\.func public @(?:\"([^\"]+)\"|([\w$.-]+))", re.MULTILINE)
 
 
 class Stages:
-    """The stages of one compilation: the second keeps what the first leaves nobody to see."""
+    """The stages of one compilation; the last one compares its module with that of the first."""
 
     def __init__(self) -> None:
         self._written: str | None = None
 
     def ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
-        """Triton's clean-up, descriptors and block pointers rewritten."""
+        """Run Triton's clean-up, which rewrites descriptors and block pointers."""
         self._written = str(module)
         _rewrite(module, self._written)
         return module
 
     def last(self, module: Any, metadata: dict[str, Any]) -> bytes:
-        """The module's text, and the metadata that Triton reads of every kernel."""
+        """Return the module's text, and fill in the metadata that Triton reads of every kernel."""
         text = str(module)
         if "!tt.tensordesc" in text:  # a module from a file skips the stage `ttir`
             _rewrite(module, text)
@@ -59,31 +59,31 @@ class Stages:
 
 
 def _rewrite(module: Any, text: str) -> None:
-    """Triton's clean-up; where descriptors were made stays known."""
+    """Run Triton's clean-up, after marks are put where descriptors are made."""
     if "make_tensor_descriptor" in text:
         mark_descriptors(module)
     run_ttir_passes(module)
 
 
 def kernel_name(ttir: str) -> str:
-    """The symbol of the public function of a module.
+    """Return the symbol of the public function of a module.
 
     Raises:
-        UsageError: the module has none.
+        UsageError: The module has none.
     """
-    found = _KERNEL_NAME.search(ttir)
-    if found is None:
+    match = _KERNEL_NAME.search(ttir)
+    if match is None:
         raise UsageError("the module has no public function (`tt.func public`) to launch")
-    return found[1] or found[2]
+    return match[1] or match[2]
 
 
 def names_kernel(ttir: str) -> bool:
-    """Whether a module has a public function, as text that is not in the generic form."""
+    """Return whether a module has a public function; its text must not be in the generic form."""
     return _KERNEL_NAME.search(ttir) is not None
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuses what every Triton backend refuses.
+    """Refuse options that every Triton backend refuses.
 
     Raises:
         UsageError: `num_warps` is not a power of two.
@@ -94,7 +94,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def gluon_refused() -> UnsupportedError:
-    """The refusal of Gluon kernels, whose layouts and barriers have no meaning here."""
+    """Return the error for Gluon kernels, whose layouts and barriers have no meaning here."""
     return UnsupportedError(
         "a Gluon kernel",
         help="ttools runs kernels written with @triton.jit; run Gluon kernels on a GPU",
@@ -102,7 +102,7 @@ def gluon_refused() -> UnsupportedError:
 
 
 def definition_offset(function: Any) -> tuple[int, int]:
-    """How many lines and columns a jit function's dedented source was moved from its file."""
+    """Return by how many lines and columns a jit function's source was moved from its file."""
     lines = "".join(function.raw_src).splitlines()
     start = next((i for i, line in enumerate(lines) if re.match(r"\s*def\s", line)), 0)
     indent = len(lines[start]) - len(lines[start].lstrip()) if lines else 0
@@ -110,6 +110,6 @@ def definition_offset(function: Any) -> tuple[int, int]:
 
 
 def location_of(function: Any, node: Any) -> SourceLocation:
-    """Where `node` of a jit function's dedented source was written."""
+    """Return where `node` of a jit function's dedented source was written."""
     lines, columns = definition_offset(function)
     return SourceLocation(source_file(function), node.lineno + lines, node.col_offset + columns + 1)

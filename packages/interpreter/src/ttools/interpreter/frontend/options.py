@@ -1,7 +1,6 @@
-"""The launch options of the Triton plugin and what the front end asks of it.
+"""The launch options of the Triton plugin, and what the front end asks of it.
 
-Imported by `import triton`, so its top imports only the standard library. Must not know which
-engine runs a kernel.
+`import triton` imports this module, so its top imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ _FP8_TYPES = ("fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
 
 @dataclass(frozen=True)
 class CPUOptions:
-    """The launch options: every one that Triton's nvidia and amd backends take in 3.6 to 3.9.
+    """The launch options: all that Triton's NVIDIA and AMD backends take in 3.6 to 3.9.
 
-    Kernels and autotune configurations written for a GPU pass them all; those that steer a GPU's
-    code generation change nothing here.
+    Kernels and autotune configurations written for a GPU pass them all; those that control the code
+    generation for a GPU have no effect here.
 
     Attributes:
-        source_files: the files of the kernel and of the functions it calls. Triton's key lacks
-            them, and the TTIR in its cache carries locations in the file it was made from.
+        source_files: The files of the kernel and of the functions it calls. Triton's cache key
+            lacks them, although the TTIR in its cache has locations in these files.
     """
 
     num_warps: int = 4
@@ -71,20 +70,20 @@ class CPUOptions:
     source_files: tuple[str, ...] = ()
 
     def hash(self) -> str:
-        """Part of the key of Triton's own cache."""
+        """Return a part of the key of Triton's own cache."""
         key = "_".join(f"{name}-{value}" for name, value in sorted(self.__dict__.items()))
         return hashlib.sha256(key.encode()).hexdigest()
 
 
 def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) -> CPUOptions:
-    """Launch options from the keyword arguments that are not the kernel's.
+    """Return launch options from the keyword arguments that are not the kernel's.
 
     Args:
-        given: values by name; those of other names and None are left out.
-        source_files: see `CPUOptions`.
+        given: Values by name; unknown names and None are ignored.
+        source_files: See `CPUOptions`.
 
     Raises:
-        UsageError: an option has a value that no backend takes.
+        UsageError: An option has a value that no backend takes.
     """
     from ttools.core.triton_versions import fp_fusion
     from ttools.interpreter.frontend.front import check_options
@@ -95,7 +94,7 @@ def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) 
     if source_files:
         values["source_files"] = source_files
     check_options(values)
-    # Options that went through JSON (`preload`, the cache) have lists for tuples.
+    # JSON (`preload`, the cache) makes lists of tuples.
     tuples: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }
@@ -103,7 +102,7 @@ def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) 
 
 
 def codegen_implementation() -> dict[str, Any]:
-    """What the front end leaves to the backend."""
+    """Return what the front end leaves to the backend."""
     from ttools.interpreter.frontend.fp8e4b15 import convert_fp8e4b15
 
     return {

@@ -1,8 +1,8 @@
-"""Concurrent compilation on Pythons whose parser cannot run in two threads.
+"""Concurrent compilation on Python versions whose parser cannot run in two threads.
 
 Before 3.11.8 and 3.12.2 `ast.parse` counts its depth for all threads together and fails with
-`SystemError: AST constructor recursion depth mismatch` when they alternate inside it
-(https://github.com/python/cpython/issues/106905). Triton parses each kernel that way.
+`SystemError: AST constructor recursion depth mismatch` if threads use it at the same time
+(https://github.com/python/cpython/issues/106905). Triton parses each kernel with it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _parsing = threading.RLock()
 
 
 def is_affected(version: tuple[int, ...]) -> bool:
-    """Whether a Python of this version has the defect."""
+    """Return whether a Python version has the defect."""
     return (3, 11) <= version < (3, 11, 8) or (3, 12) <= version < (3, 12, 2)
 
 
 def parse_one_by_one() -> None:
-    """Makes Triton parse under a lock, once and for all, where Python needs it."""
+    """Make Triton parse under a lock where Python needs it; calling this again has no effect."""
     from triton.runtime.jit import JITFunction
 
-    owner: Any = next(each for each in JITFunction.__mro__ if "parse" in vars(each))
+    owner: Any = next(base for base in JITFunction.__mro__ if "parse" in vars(base))
     parse = owner.parse
     if not is_affected(sys.version_info[:3]) or hasattr(parse, "__wrapped__"):
         return

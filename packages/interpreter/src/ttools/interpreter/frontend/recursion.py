@@ -1,7 +1,6 @@
-"""Refuses kernels that call themselves while they run.
+"""Refusal of kernels that call themselves at run time.
 
-Triton's front end can hold no such call and says so with a missing key of a table of its own.
-Owns that one question about the functions of a kernel; must not know how they are compiled.
+Triton's front end does not support such calls and fails with a `KeyError` of an internal table.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from ttools.interpreter.frontend.front import location_of
 
 
 def refuse_recursion(source: CompiledSource) -> None:
-    """Refuses a kernel with functions that call themselves, directly or through others.
+    """Refuse a kernel with functions that call themselves, directly or through others.
 
-    A function with a constexpr parameter may: it can end while it is compiled.
+    A function with a constexpr parameter may, because the recursion can end during compilation.
 
     Raises:
-        InvalidKernelError: at the first such call.
+        InvalidKernelError: At the first such call.
     """
     functions = {id(f): f for f in source.kernels if not _has_constexpr(f)}
     calls = {key: list(_calls(f, functions)) for key, f in functions.items()}
@@ -49,11 +48,11 @@ def _calls(function: Any, functions: dict[int, Any]) -> Iterator[tuple[ast.Call,
 
 
 def _reached(start: int, calls: dict[int, list[tuple[ast.Call, int]]]) -> set[int]:
-    seen: set[int] = set()
+    reached: set[int] = set()
     pending = [start]
     while pending:
         key = pending.pop()
-        if key not in seen:
-            seen.add(key)
+        if key not in reached:
+            reached.add(key)
             pending += [called for _, called in calls[key]]
-    return seen
+    return reached

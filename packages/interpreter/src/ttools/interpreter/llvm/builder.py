@@ -38,15 +38,15 @@ from ttools.interpreter.llvm.value import (
 )
 from ttools.ir import FloatType, IntegerType, PointerType, Type
 
-# How an element lives in registers.  bf16 is held as a float that is always exactly a bf16: each
-# operation rounds, so no operation has to widen.  fp8 is held as its bits.
+# The types of elements in registers. A bf16 is a float that always has the value of a bf16: each
+# operation rounds, so that none has to widen. An fp8 is held as its bits.
 _REGISTER_FLOATS = {"f64": "double", "f32": "float", "f16": "half", "bf16": "float"}
-# In memory 16-bit floats are integers: LLVM legalises masked i16 accesses, not masked half ones.
+# In memory 16-bit floats are integers: LLVM legalises masked accesses of i16, but not of half.
 _MEMORY_FLOATS = {"f64": "double", "f32": "float", "f16": "i16", "bf16": "i16"}
 
 
 def register_type(type: Type) -> str:
-    """The LLVM type of one element of `type` in a register; pointers are `i64` addresses."""
+    """Return the LLVM type of one element in a register; pointers are `i64` addresses."""
     match type:
         case IntegerType(width):
             return f"i{width}"
@@ -58,7 +58,7 @@ def register_type(type: Type) -> str:
 
 
 def memory_type(type: Type) -> str:
-    """The LLVM type of one element of `type` in memory."""
+    """Return the LLVM type of one element in memory."""
     match type:
         case IntegerType(1):
             return "i8"
@@ -68,7 +68,7 @@ def memory_type(type: Type) -> str:
 
 
 def byte_size(type: Type) -> int:
-    """Bytes one element takes in memory."""
+    """Return the number of bytes of one element in memory."""
     if isinstance(type, PointerType):
         return 8
     assert isinstance(type, IntegerType | FloatType)
@@ -76,7 +76,7 @@ def byte_size(type: Type) -> int:
 
 
 def float_literal(value: float, type: str) -> str:
-    """An exact literal of LLVM type `half`, `float` or `double`."""
+    """Return an exact literal of LLVM type `half`, `float` or `double`."""
     if type == "half":
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if type == "float":
@@ -89,7 +89,7 @@ Argument: TypeAlias = "SSAValue | tuple[str, SSAValue]"
 
 _new = str.__new__
 
-#: Bytes of each scalar type that is stored.
+#: The size in bytes of each scalar type in memory.
 SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
 
 
@@ -108,30 +108,30 @@ class Builder:
         self._hint = ""
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}
-        #: The functions of cold code, by all that is in them but their symbol.
+        #: Functions of cold code, by their text without the symbol.
         self.cold: dict[str, str] = {}
-        #: Row-major index of a chunk's first element, as an SSA value and a constant to add, by the
-        #: tile's shape and the chunk's coordinates, where a loop counts it anyway.
+        #: Where a loop counts it anyway, the row-major index of a chunk's first element, as an SSA
+        #: value and a constant to add, by the tile's shape and the chunk's coordinates.
         self.linear: dict[tuple[object, object], tuple[SSAValue, int]] = {}
-        #: The function that the builder is in, behind those whose values it may use, by numbers.
+        #: The number of the current function, after those of functions whose values it may use.
         self.bodies: tuple[int, ...] = (0,)
-        #: Where the loops begin that the builder is in, the outermost first.
+        #: The preheaders of the enclosing loops, outermost first.
         self.preheaders: list[Preheader] = []
-        #: How many lines are in blocks of vector instructions that are as short as can be.
+        #: The number of lines in blocks of vector instructions that cannot be shorter.
         self.straight_lines = 0
-        #: How many counted loops there are.
+        #: The number of counted loops.
         self.loops = 0
         self._functions = 0
 
     # ---- names, lines, blocks
     def fresh(self, type: str, hint: str = "") -> SSAValue:
-        """A name that nothing has yet."""
+        """Return a new name."""
         self._counter += 1
         return SSAValue(f"%{hint or self._hint}{self._counter}", type)
 
     def emit(self, type: str, *parts: str) -> SSAValue:
-        """Appends an instruction that makes a value of a type; returns the value."""
-        # Every instruction passes here: no call that can be done without.
+        """Append an instruction that makes a value of a type; return the value."""
+        # Every instruction passes here, so this avoids calls.
         self._counter += 1
         result = _new(SSAValue, f"%{self._hint}{self._counter}")
         result.type = type
@@ -139,11 +139,11 @@ class Builder:
         return result
 
     def record(self, instruction: Instruction) -> None:
-        """Appends an instruction."""
+        """Append an instruction."""
         self.lines.append(instruction)
 
     def do(self, *parts: str) -> None:
-        """Appends an instruction without a result."""
+        """Append an instruction without a result."""
         self.lines.append(Instruction(None, parts))
 
     def label(self, hint: str) -> Label:
@@ -151,7 +151,7 @@ class Builder:
         return Label(f"{hint}{self._counter}")
 
     def start(self, label: Label) -> None:
-        """Starts a basic block; the previous one must have been terminated."""
+        """Start a basic block; the previous one must be terminated."""
         self.lines.append(BlockStart(label))
         self.block = label
 
@@ -164,7 +164,9 @@ class Builder:
 
     @contextmanager
     def only_if(self, condition: SSAValue, then: str, done: str) -> Iterator[None]:
-        """What is emitted meanwhile runs where a condition holds; hints name the blocks."""
+        """Emit the body of the context so that it runs if a condition holds; hints name the
+        blocks.
+        """
         yes, no = self.label(then), self.label(done)
         self.cond_branch(condition, yes, no)
         self.start(yes)
@@ -173,12 +175,12 @@ class Builder:
         self.start(no)
 
     def ret(self, value: SSAValue | None = None) -> None:
-        """Returns from the function."""
+        """Emit the return from the function."""
         parts = ("ret void",) if value is None else (f"ret {value.type} ", value)
         self.record(Return(None, parts))
 
     def phi(self, *edges: tuple[SSAValue, Label]) -> SSAValue:
-        """Joins values by the blocks that control comes from."""
+        """Join values by the blocks that control comes from."""
         phi = Phi(self.fresh(edges[0][0].type))
         for value, block in edges:
             phi.add(value, block)
@@ -186,11 +188,11 @@ class Builder:
         return phi.value
 
     def joined(self, *edges: tuple[SSAValue, Label]) -> SSAValue:
-        """`phi`, or `NOTHING` where there is none on any edge."""
+        """Return the `phi` of the values, or `NOTHING` if there are none."""
         return NOTHING if edges[0][0] is NOTHING else self.phi(*edges)
 
     def open_phi(self, hint: str, value: SSAValue, block: Label) -> Phi:
-        """A phi with its first edge; the others are added later."""
+        """Return a phi with its first edge; the others are added later."""
         phi = Phi(self.fresh(value.type, hint))
         phi.add(value, block)
         self.lines.append(phi)
@@ -198,26 +200,28 @@ class Builder:
 
     # ---- arithmetic
     def binary(self, op: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
-        """`add`, `mul nuw nsw`, `fadd`, … of two values of a type; a number is in all lanes."""
+        """Emit `add`, `mul nuw nsw`, `fadd` … of two values of one type; a number goes to all
+        lanes.
+        """
         return self.emit(a.type, f"{op} {a.type} ", a, ", ", _beside(a, b))
 
     def compare(self, op: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
-        """`icmp slt`, `fcmp olt`, …: i1 lanes."""
+        """Emit `icmp slt`, `fcmp olt` …, which give i1 lanes."""
         return self.emit(with_element(a.type, "i1"), f"{op} {a.type} ", a, ", ", _beside(a, b))
 
     def cast(self, op: str, value: SSAValue, element: str) -> SSAValue:
-        """`zext`, `fptosi`, `inttoptr`, … of each lane."""
+        """Emit `zext`, `fptosi`, `inttoptr` … of each lane."""
         target = with_element(value.type, element)
         return self.emit(target, f"{op} {value.type} ", value, f" to {target}")
 
     def bitcast(self, value: SSAValue, type: str) -> SSAValue:
-        """The bits of a value as another type."""
+        """Reinterpret the bits of a value as another type."""
         if value.type == type:
             return value
         return self.emit(type, f"bitcast {value.type} ", value, f" to {type}")
 
     def select(self, mask: SSAValue, then: SSAValue, otherwise: SSAValue | int) -> SSAValue:
-        """`then` where a mask is set, `otherwise` elsewhere."""
+        """Emit the choice of `then` where a mask is set, and `otherwise` elsewhere."""
         head, between = f"select {mask.type} ", f", {then.type} "
         return self.emit(then.type, head, mask, between, then, between, _beside(then, otherwise))
 
@@ -231,7 +235,7 @@ class Builder:
         op: str = "load",
         ordering: str = "",
     ) -> SSAValue:
-        """Loads a value; aligned as its type if no alignment is given, in bytes."""
+        """Load a value; without `align`, in bytes, it has the natural alignment of its type."""
         tail = f" {ordering}" if ordering else ""
         if align is not None:
             tail += f", align {align}"
@@ -246,22 +250,22 @@ class Builder:
         op: str = "store",
         ordering: str = "",
     ) -> None:
-        """Stores a value; aligned as its type if no alignment is given, in bytes."""
+        """Store a value; without `align`, in bytes, it has the natural alignment of its type."""
         tail = f" {ordering}" if ordering else ""
         if align is not None:
             tail += f", align {align}"
         self.do(f"{op} {value.type} ", value, ", ptr ", pointer, *([tail] if tail else ()))
 
     def change(self, op: str, pointer: SSAValue, value: SSAValue, ordering: str) -> SSAValue:
-        """An `atomicrmw`; returns what was there."""
+        """Emit an `atomicrmw`; return the old value."""
         head, between = f"atomicrmw {op} ptr ", f", {value.type} "
         return self.emit(value.type, head, pointer, between, value, f" {ordering}")
 
     def compare_exchange(
         self, pointer: SSAValue, expected: SSAValue, new: SSAValue, ordering: str
     ) -> SSAValue:
-        """A `cmpxchg`; returns what was there, and whether that was expected."""
-        # One that fails writes nothing, so that it releases nothing.
+        """Emit a `cmpxchg`; return the old value and whether it was the expected one."""
+        # A failed exchange writes nothing, so it cannot have release semantics.
         failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
         between, tail = f", {new.type} ", f" {ordering} {failure}"
         parts = ("cmpxchg ptr ", pointer, between, expected, between, new, tail)
@@ -270,46 +274,45 @@ class Builder:
     def offset(
         self, pointer: SSAValue, offset: SSAValue | int, *, inbounds: bool = True
     ) -> SSAValue:
-        """A pointer so many bytes further on."""
+        """Return a pointer moved by a number of bytes."""
         return self.element("i8", pointer, offset, inbounds=inbounds)
 
     def element(
         self, type: str, pointer: SSAValue, index: SSAValue | int, *, inbounds: bool = True
     ) -> SSAValue:
-        """A pointer to an element behind the one that a pointer leads to; lanes of them."""
+        """Return a pointer moved by a number of elements; one per lane if the index is a vector."""
         step = index if isinstance(index, SSAValue) else integer(index, "i64")
         head = f"getelementptr {'inbounds ' if inbounds else ''}{type}, ptr "
         return self.emit(with_element(step.type, "ptr"), head, pointer, f", {step.type} ", step)
 
     # ---- parts of vectors and structures
     def extract(self, vector: SSAValue, lane: int) -> SSAValue:
-        """A lane of a vector."""
+        """Return a lane of a vector."""
         type = vector.type
         return self.emit(element_of(type), f"extractelement {type} ", vector, f", i64 {lane}")
 
     def insert(self, vector: SSAValue, value: SSAValue, lane: int) -> SSAValue:
-        """A vector with another value in a lane."""
+        """Return a vector with another value in a lane."""
         head, between = f"insertelement {vector.type} ", f", {value.type} "
         return self.emit(vector.type, head, vector, between, value, f", i64 {lane}")
 
     def field(self, structure: SSAValue, index: int) -> SSAValue:
-        """A field of a structure."""
+        """Return a field of a structure."""
         type = structure.type
         return self.emit(field_of(type, index), f"extractvalue {type} ", structure, f", {index}")
 
     def with_field(self, structure: SSAValue, value: SSAValue, index: int) -> SSAValue:
-        """A structure with another value in a field."""
+        """Return a structure with another value in a field."""
         head, between = f"insertvalue {structure.type} ", f", {value.type} "
         return self.emit(structure.type, head, structure, between, value, f", {index}")
 
     # ---- calls
     def call(self, type: str, function: str, *arguments: Argument) -> SSAValue:
-        """Calls a function, or what a pointer leads to; returns its value.
+        """Call a function; return its value, or `NOTHING` for the type `void`.
 
         Args:
-            type: of the value; `void` for `NOTHING`.
-            function: `@name`, or a pointer.
-            arguments: what is passed.
+            type: The type of the value.
+            function: `@name`, or a pointer to a function.
         """
         if type == "void":
             self.do("call void ", function, *_passed(arguments))
@@ -318,13 +321,13 @@ class Builder:
 
     # ---- module level
     def declare(self, name: str, signature: str) -> str:
-        """Declares external function `@name`; `signature` is `ret (args)` text with attributes."""
+        """Declare the external function `@name`; `signature` is `ret (args)` with attributes."""
         ret, args = signature.split(" (", 1)
         self.declarations[name] = f"declare {ret} @{name}({args}"
         return f"@{name}"
 
     def define(self, name: str, text: str) -> str:
-        """Adds a whole function or global definition once; returns `@name`."""
+        """Add a whole function or global definition once; return `@name`."""
         self.definitions.setdefault(name, text)
         return f"@{name}"
 
@@ -337,41 +340,40 @@ class Builder:
         *,
         inline: bool = True,
     ) -> str:
-        """Adds a function once; returns `@name`.
+        """Add a function once; return `@name`.
 
         Args:
-            name: of the function.
-            head: all that stands before its body.
-            lines: the body.
-            names: what values and labels are called in it, where that is something else.
-            inline: calls of it may be inlined.
+            name: The name of the function.
+            head: The text before its body.
+            lines: The lines of the body.
+            names: Other names for the values and labels in the body.
+            inline: If False, calls are not inlined.
         """
         return self.define(name, f"{head} {{\n{body_text(lines, names)}\n}}")
 
     def shared_name(self, name: str) -> str:
-        """What to call a function that several operations may share, by what it does."""
+        """Return the name of a function that operations share if they do the same."""
         return name
 
     def intrinsic(self, name: str, ret: str, *arguments: Argument) -> SSAValue:
-        """Calls an intrinsic (or any external function) by full name, declaring it.
+        """Declare an intrinsic or external function, and call it.
 
         Args:
-            name: e.g. `llvm.fma.v16f32`.
-            ret: return type, `void` for none (the result is then `NOTHING`).
-            arguments: what is passed.
+            name: The full name, such as `llvm.fma.v16f32`.
+            ret: The return type; the result of `void` is `NOTHING`.
         """
         types = ", ".join([type_ for type_, _ in map(with_type, arguments)])
         self.declarations[name] = f"declare {ret} @{name}({types})"
         return self.call(ret, f"@{name}", *arguments)
 
     def overloaded(self, name: str, *operands: SSAValue) -> SSAValue:
-        """Calls `llvm.<name>`, whose first operand's type is that of the result and in its name."""
+        """Call `llvm.<name>` for the type of the first operand, which is also the result's."""
         type = operands[0].type
         return self.intrinsic(f"llvm.{name}.{mangled(type)}", type, *operands)
 
     # ---- vectors
     def splat(self, scalar: SSAValue, width: int) -> SSAValue:
-        """A vector of `width` copies of a scalar SSA value or literal."""
+        """Return a vector of `width` copies of a scalar."""
         if width == 1:
             return scalar
         vec = vector_type(scalar.type, width)
@@ -381,20 +383,20 @@ class Builder:
         return self.shuffled(one, poison(vec), None, width)
 
     def any_lane(self, mask: SSAValue) -> SSAValue:
-        """An i1: whether any lane of a mask is set."""
+        """Return an i1 that is set if any lane of a mask is."""
         return self._lanes_joined("or", mask)
 
     def all_lanes(self, mask: SSAValue) -> SSAValue:
-        """An i1: whether every lane of a mask is set."""
+        """Return an i1 that is set if all lanes of a mask are."""
         return self._lanes_joined("and", mask)
 
     def _lanes_joined(self, kind: str, mask: SSAValue) -> SSAValue:
         if mask.type == "i1":
-            return mask  # one lane is a scalar, which LLVM's reductions refuse
+            return mask  # LLVM's reductions do not accept scalars
         return self.intrinsic(f"llvm.vector.reduce.{kind}.{mangled(mask.type)}", "i1", mask)
 
     def constant_vector(self, values: Iterable[SSAValue]) -> SSAValue:
-        """A literal of literals; a single one stays as it is."""
+        """Return a literal vector of literals; a single literal stays a scalar."""
         items = list(values)
         if len(items) == 1:
             return items[0]
@@ -402,7 +404,7 @@ class Builder:
         return SSAValue(f"<{listed}>", vector_type(items[0].type, len(items)))
 
     def shuffle(self, vector: SSAValue, lanes: Iterable[int]) -> SSAValue:
-        """`vector[lanes]`: a permutation, duplication or sub-vector of one vector."""
+        """Return `vector[lanes]`: a permutation, duplication or part of a vector."""
         lanes, width = list(lanes), lanes_of(vector.type)
         if lanes == list(range(width)):
             return vector
@@ -419,13 +421,13 @@ class Builder:
         mask: SSAValue | None = None,
         other: SSAValue | None = None,
     ) -> SSAValue:
-        """Loads an element of a memory type for each lane.
+        """Load an element of a memory type for each lane.
 
         Args:
-            pointers: more than one of them.
-            stored: the type.
-            mask: the active lanes; all if None.
-            other: what inactive lanes get, zero if None.
+            pointers: A vector of pointers.
+            stored: The type in memory.
+            mask: The active lanes; all if None.
+            other: The values of inactive lanes; zero if None.
         """
         vec = with_element(pointers.type, stored)
         name = f"llvm.masked.gather.{mangled(vec)}.{mangled(pointers.type)}"
@@ -433,43 +435,44 @@ class Builder:
         return self.intrinsic(name, vec, aligned(pointers, stored), chosen, other or zeros(vec))
 
     def fenced(self, value: SSAValue) -> SSAValue:
-        """The lanes of a vector to be stored, which LLVM's code generator does not look behind.
+        """Return a vector to be stored, behind a fence that LLVM's code generator does not look
+        through.
 
-        What it truncates and stores under a mask becomes one instruction there; where the mask is a
-        constant with one lane, LLVM 22 then writes that lane untruncated, over those that follow
-        (AVX-512, llvm/llvm-project#179489). It makes such masks itself, out of a `select` between
-        the old and the new contents, and truncations, out of arithmetic on short integers.
+        The code generator merges a truncation and a masked store to one instruction. If the mask
+        is a constant with one lane, LLVM 22 writes that lane untruncated, over the next ones
+        (AVX-512, llvm/llvm-project#179489). It makes such masks itself from a `select` between the
+        old and the new contents, and such truncations from arithmetic on short integers.
         """
         stored, width = element_of(value.type), lanes_of(value.type)
         if width == 1 or stored in ("float", "double", "i64"):
-            return value  # nothing wider is truncated to these
+            return value  # no wider type is truncated to these
         size = SIZES[stored]
-        count = max(width, 4 // size)  # a fence takes floats, and those of f16 are slow
+        count = max(width, 4 // size)  # a fence takes floats, and f16 would be slow
         padded = self.shuffle(value, [min(k, width - 1) for k in range(count)])
         floats = self.bitcast(padded, vector_type("float", count * size // 4))
-        held = self.overloaded("arithmetic.fence", floats)
-        return self.shuffle(self.bitcast(held, padded.type), range(width))
+        fenced = self.overloaded("arithmetic.fence", floats)
+        return self.shuffle(self.bitcast(fenced, padded.type), range(width))
 
     def shuffled(
         self, a: SSAValue, b: SSAValue, lanes: Sequence[int] | None, count: int
     ) -> SSAValue:
-        """Lanes out of two vectors; `count` times the first if None are given.
+        """Return lanes of two vectors; `count` copies of the first lane if `lanes` is None.
 
-        Lanes of masks move as words, which LLVM does not look behind. Of a mask with lanes that are
-        known to be off, LLVM 22 takes some for undefined where only others are used (AVX2 and
-        AVX-512, two registers of 64-bit lanes), or shifts in what lies beyond a mask of bytes
-        (AVX-512), and then accesses them.
+        Lanes of masks move as 32-bit words behind a fence. LLVM 22 miscompiles shuffles of masks
+        with lanes that are known to be off: it takes some lanes for undefined (AVX2 and AVX-512,
+        two registers of 64-bit lanes), or shifts in bits from beyond a mask of bytes (AVX-512), and
+        then accesses memory for them.
         """
         if element_of(a.type) != "i1" or lanes is None:
             return self.shuffle_vector(a, b, lanes, count)
         words = self.shuffle_vector(self._words(a), self._words(b), lanes, count)
-        held = self.cast("bitcast", self.overloaded("arithmetic.fence", words), "i32")
-        return self.compare("icmp slt", held, zeros(held.type))
+        bits = self.cast("bitcast", self.overloaded("arithmetic.fence", words), "i32")
+        return self.compare("icmp slt", bits, zeros(bits.type))
 
     def shuffle_vector(
         self, a: SSAValue, b: SSAValue, lanes: Sequence[int] | None, count: int
     ) -> SSAValue:
-        """Emit a `shufflevector`; of masks, `shuffled` avoids what LLVM 22 gets wrong."""
+        """Emit a `shufflevector`; `shuffled` avoids LLVM's miscompilation of masks."""
         mask = "zeroinitializer"
         if lanes is not None:
             mask = f"<{', '.join([f'i32 {lane}' for lane in lanes])}>"
@@ -478,22 +481,22 @@ class Builder:
         return self.emit(result, f"shufflevector {a.type} ", a, f", {a.type} ", b, tail)
 
     def _words(self, mask: SSAValue) -> SSAValue:
-        """A mask as 32 bits for each lane, called floats, which are what a fence takes."""
+        """Return a mask as one float per lane with all bits alike; a fence takes floats."""
         if mask in (poison(mask.type), zeros(mask.type)):
             return SSAValue(mask, with_element(mask.type, "float"))
         words = self.cast("bitcast", self.cast("sext", mask, "i32"), "float")
         return self.overloaded("arithmetic.fence", words)
 
     def store_lanes(self, value: SSAValue, address: SSAValue) -> None:
-        """Stores all lanes of a vector of a memory type at neighbouring elements."""
+        """Store all lanes of a vector of a memory type at neighbouring elements."""
         self.store(self.fenced(value), address, SIZES[element_of(value.type)])
 
     @contextmanager
     def function_body(self, *, given: bool = False) -> Iterator[list[Line]]:
-        """Collects lines of a separate function; the outer body is continued afterwards.
+        """Collect the lines of a separate function; the outer body is continued afterwards.
 
         Args:
-            given: it may use values of the outer body, which are passed to it.
+            given: If True, the function may use values of the outer body, which are passed to it.
         """
         saved = self.lines, self.block, self.preheaders, self.bodies
         self._functions += 1
@@ -506,9 +509,9 @@ class Builder:
 
     @contextmanager
     def before(self, preheader: Preheader) -> Iterator[None]:
-        """Emits instructions, and no blocks, elsewhere."""
+        """Emit instructions, but no blocks, in the preheader of a loop."""
         saved = self.lines, self._hint
-        # LLVM wants names that are numbers in ascending order.
+        # LLVM demands that names which are numbers ascend, so these get a hint.
         self.lines, self._hint = [], "before"
         try:
             yield
@@ -518,32 +521,32 @@ class Builder:
 
 
 def aligned(pointers: SSAValue, stored: str) -> Argument:
-    """Pointers to elements of a memory type, or vectors of it, as an argument."""
+    """Return pointers to elements of a memory type as an argument with its alignment."""
     return f"{pointers.type} align {SIZES[element_of(stored)]}", pointers
 
 
 @lru_cache(maxsize=256)
 def mangled(type: str) -> str:
-    """A type's name in an intrinsic's suffix."""
+    """Return the name of a type in the suffix of an intrinsic."""
     element = element_of(type)
     name = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}.get(element, element)
     return name if element == type else f"v{lanes_of(type)}{name}"
 
 
 def with_type(argument: Argument) -> tuple[str, SSAValue]:
-    """What is said of an argument, and its value."""
+    """Return an argument as its type, with attributes, and its value."""
     return (argument.type, argument) if isinstance(argument, SSAValue) else argument
 
 
 def _beside(a: SSAValue, b: SSAValue | int) -> str:
-    """An operand of the type of another one, of which a number is in all lanes."""
+    """Return the text of a second operand; a number is splatted over the lanes of the first."""
     if isinstance(b, str):
         return b
     return f"splat ({element_of(a.type)} {b})" if a.type.startswith("<") else str(b)
 
 
 def _passed(arguments: Iterable[Argument]) -> list[str]:
-    """The arguments of a call."""
+    """Return the parts of the text of a call's arguments."""
     parts: list[str] = []
     between = "("
     for type_, value in map(with_type, arguments):

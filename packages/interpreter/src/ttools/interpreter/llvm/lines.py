@@ -1,8 +1,8 @@
-"""What a function under construction consists of: instructions, labels, and places to fill later.
+"""Lines of a function under construction: instructions, labels, and places to fill later.
 
-An instruction is the value it makes and its text in parts; values and labels are parts of their
-own. So which values it uses, and of which types, is known without reading text; it can be written
-with other names; and an edge can be added to a phi as long as nothing is written.
+An instruction is its result and its text in parts, where values and labels are separate parts. So
+the values that it uses and their types are known without parsing text, it can be written with other
+names, and edges can be added to a phi until the text is written.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class Instruction:
     """An instruction.
 
     Attributes:
-        result: the value it makes, if any.
-        parts: its text behind the result's name: values, labels, and what stands between them.
-        mark: metadata behind it, as text.
+        result: The value it makes, if any.
+        parts: The text after the result's name: values, labels, and the text between them.
+        mark: Metadata after it, as text.
     """
 
     __slots__ = ("mark", "parts", "result")
@@ -31,13 +31,13 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """The line of a function's text."""
+        """Return the line of text."""
         if self.result is None:
             return f"  {''.join(self.parts)}{self.mark}"
         return f"  {self.result} = {''.join(self.parts)}{self.mark}"
 
     def renamed(self, names: Mapping[str, str]) -> str:
-        """The line with other names for all values and labels that have any."""
+        """Return the line with other names for the values and labels."""
         parts = [part if type(part) is str else names.get(part, part) for part in self.parts]
         head = "" if self.result is None else f"{names[self.result]} = "
         return f"  {head}{''.join(parts)}{self.mark}"
@@ -53,23 +53,23 @@ class Phi(Instruction):
 
     @property
     def value(self) -> SSAValue:
-        """The value that it makes."""
+        """Return the value that it makes."""
         assert self.result is not None
         return self.result
 
     def add(self, value: SSAValue, block: Label) -> None:
-        """Adds the value that the phi has when control comes from a block."""
+        """Add the value that the phi has if control comes from a block."""
         self.parts += ("[" if len(self.parts) == 1 else ", [", value, ", %", block, "]")
 
 
 class Return(Instruction):
-    """What ends the function that it is in."""
+    """The return from a function."""
 
     __slots__ = ()
 
 
 class BlockStart:
-    """Where a basic block begins."""
+    """The beginning of a basic block."""
 
     __slots__ = ("label",)
 
@@ -78,20 +78,20 @@ class BlockStart:
 
     @property
     def text(self) -> str:
-        """The line of a function's text."""
+        """Return the line of text."""
         return f"{self.label}:"
 
     def renamed(self, names: Mapping[str, str]) -> str:
-        """The line with another name."""
+        """Return the line with another name."""
         return f"{names[self.label]}:"
 
 
 class Preheader:
-    """The place just before a loop, where something may be emitted while the loop's body is.
+    """The place before a loop where instructions may be added while the loop's body is emitted.
 
     Attributes:
-        lines: what has been put there.
-        known: the same, by what asked for it.
+        lines: The lines that were added.
+        known: Values that were computed there, by what they are.
     """
 
     __slots__ = ("known", "lines")
@@ -102,11 +102,11 @@ class Preheader:
 
     @property
     def text(self) -> str:
-        """The lines of a function's text; an empty one if there are none."""
+        """Return the lines of text; an empty line if there are none."""
         return body_text(self.lines)
 
     def renamed(self, names: Mapping[str, str]) -> str:
-        """The lines with other names."""
+        """Return the lines with other names."""
         return body_text(self.lines, names)
 
 
@@ -114,7 +114,7 @@ Line: TypeAlias = "Instruction | BlockStart | Preheader"
 
 
 def body_text(lines: Iterable[Line], names: Mapping[str, str] | None = None) -> str:
-    """The text of a function's body, in which values and labels may have other names."""
+    """Return the text of a function's body, optionally with other names for values and labels."""
     if names is None:
         join = "".join
         return "\n".join(
@@ -131,7 +131,7 @@ def body_text(lines: Iterable[Line], names: Mapping[str, str] | None = None) -> 
 
 
 def flattened(lines: Sequence[Line]) -> Iterator[Instruction | BlockStart]:
-    """Lines in the order in which they are written."""
+    """Yield lines in the order in which they are written."""
     for line in lines:
         if isinstance(line, Preheader):
             yield from flattened(line.lines)

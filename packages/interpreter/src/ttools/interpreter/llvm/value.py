@@ -1,8 +1,8 @@
-"""SSA values, literals and labels as LLVM's text names them, values with their type.
+"""SSA values, literals and labels, as strings that know their LLVM type.
 
-Both are strings, so that they are keys, can be compared with a literal, and are joined into text as
-fast as any. What is made of one by an operation of strings is plain text: an instruction takes
-values as they are, see `lines`.
+They are strings so that they can be dictionary keys, be compared with literals and be joined into
+text quickly. The result of a string operation on them is plain text; instructions take the values
+themselves (see `lines`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ from functools import lru_cache
 
 
 class SSAValue(str):
-    """The name of an SSA value, or a literal.
-
-    Attributes:
-        type: its LLVM type.
-    """
+    """The name of an SSA value, or a literal."""
 
     __slots__ = ("type",)
     type: str
@@ -27,7 +23,7 @@ class SSAValue(str):
 
     @property
     def is_literal(self) -> bool:
-        """Whether the value is known here."""
+        """Return whether the value is a literal."""
         return not self.startswith("%")
 
 
@@ -37,9 +33,9 @@ class Label(str):
     __slots__ = ()
 
 
-#: What every function of a kernel is given, and the name of its thread's probe.
+#: Parameters of every function of a kernel, and the name of its thread's probe.
 LAUNCH, ARENA, PROBE = (SSAValue(f"%{name}", "ptr") for name in ("launch", "arena", "probe"))
-#: Nothing, where a value might be.
+#: The absence of a value.
 NOTHING = SSAValue("", "void")
 PROGRAM = SSAValue("%program", "i64")
 PROGRAM_IDS = tuple(SSAValue(f"%p{axis}", "i32") for axis in "xyz")
@@ -50,43 +46,43 @@ TRUE, FALSE = SSAValue("true", "i1"), SSAValue("false", "i1")
 
 @lru_cache(maxsize=4096)
 def integer(value: int, type: str) -> SSAValue:
-    """An integer literal."""
+    """Return an integer literal."""
     return SSAValue(str(value), type)
 
 
 def poison(type: str) -> SSAValue:
-    """A value of which nothing is used."""
+    """Return the poison literal."""
     return SSAValue("poison", type)
 
 
 def zeros(type: str) -> SSAValue:
-    """Zero, or all of them."""
+    """Return the literal of zero, in all lanes."""
     return SSAValue("zeroinitializer", type)
 
 
 def vector_type(scalar: str, width: int) -> str:
-    """`<width x scalar>`; a width of 1 is the scalar itself."""
+    """Return `<width x scalar>`, or the scalar type if the width is 1."""
     return scalar if width == 1 else f"<{width} x {scalar}>"
 
 
 @lru_cache(maxsize=1024)
 def lanes_of(type: str) -> int:
-    """How many lanes a type has; 1 for a scalar."""
+    """Return the number of lanes of a type; 1 for a scalar."""
     return int(type[1 : type.index(" ")]) if type.startswith("<") else 1
 
 
 @lru_cache(maxsize=1024)
 def element_of(type: str) -> str:
-    """The type of a lane of a vector; another type is its own."""
+    """Return the type of a vector's lanes; a scalar type itself."""
     return type.rpartition(" ")[2][:-1] if type.startswith("<") else type
 
 
 @lru_cache(maxsize=1024)
 def with_element(type: str, element: str) -> str:
-    """A vector type of as many lanes of another type; that type itself for a scalar."""
+    """Return the type with as many lanes of another type."""
     return f"{type[: type.index(' x ')]} x {element}>" if type.startswith("<") else element
 
 
 def field_of(type: str, index: int) -> str:
-    """The type of a field of a structure."""
+    """Return the type of a structure's field."""
     return type[2:-2].split(", ")[index]

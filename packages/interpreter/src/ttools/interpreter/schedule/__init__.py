@@ -1,1 +1,1 @@
-"""Which tensors live in memory, and which are computed where they are used."""
+"""Decisions about tensors: which live in memory, and which are computed where they are used."""

@@ -1,9 +1,8 @@
-"""What an `scf.if` yields: computed where it is yielded, or in the slot of the result.
+"""Placement of the tensors that the branches of an `scf.if` yield.
 
-A branch's values are wanted once, when the branch ends, so expressions need no slot of their own,
-and a value that has one can have the result's.  Owns the two questions that this raises, which
-values may share the result's slot and which loads may wait until the branch ends; must not know
-how anything is emitted.
+The branches' values are needed only when a branch ends. An expression is computed there, and a
+value with a slot of its own may use the slot of the `scf.if`'s result instead. This module decides
+which values may share that slot, and which loads may be executed as late as the yield.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from ttools.ir.dialects.traits import CALL, CONDITIONAL, WRITES
 
 
 def blocks_of(op: Operation) -> list[Block]:
-    """The branches of an `scf.if` that exist."""
+    """Return the blocks of an `scf.if`; there is no second one without `else`."""
     return [region.entry for region in op.regions if region.blocks]
 
 
 def yielded_twice(block: Block) -> list[Value]:
-    """Values that a branch yields as several results: to be computed once."""
+    """Return the values that a branch yields as more than one result; they are computed once."""
     values = block.terminator.operands
     return [v for n, v in enumerate(values) if any(v is other for other in values[:n])]
 
 
 def share_results(op: Operation, plan: Plan) -> None:
-    """Assigns values that a branch itself makes the slot of the result they become.
+    """Let values that a branch computes live in the slot of the result that they become.
 
-    Nothing reads or writes a result's slot while a branch runs, so only what lives longer must
-    keep a slot of its own: values from outside, and those that another result has taken.
+    No operation reads or writes the result's slot while a branch runs. Only a value that lives
+    longer keeps its own slot: one from outside, or one that is another result, too.
 
     Args:
-        op: an `scf.if` whose results are stored.
-        plan: which values have slots; those that come to share one lose theirs.
+        op: An `scf.if` whose results are stored.
+        plan: The plan, which is changed.
     """
     for block in blocks_of(op):
         for yielded, result in zip(block.terminator.operands, op.results, strict=True):
@@ -46,10 +45,11 @@ def share_results(op: Operation, plan: Plan) -> None:
 
 
 def waits_for_yield(load: Operation) -> bool:
-    """Whether a load may be executed when its branch yields what is computed from it.
+    """Return whether a load may be executed where its branch yields what is computed from it.
 
-    It is executed once there, chunk by chunk, if elementwise operations lead from it to the yield
-    and nothing else uses them. Nothing in between may write or let other programs be observed.
+    The load is then executed once, chunk by chunk. So it must have one use, which leads to the
+    yield through elementwise operations alone, and no operation in between may write memory or
+    observe other programs.
     """
     block = load.parent
     if block is None or load.attributes.get("isVolatile"):
@@ -75,7 +75,7 @@ def waits_for_yield(load: Operation) -> bool:
 
 
 def is_observable(op: Operation) -> bool:
-    """Whether an operation writes memory, or lets what other programs wrote be observed."""
+    """Return whether an operation writes memory, or observes what other programs write."""
     traits = op.traits
     return (
         WRITES in traits

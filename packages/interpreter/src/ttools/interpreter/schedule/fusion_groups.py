@@ -1,9 +1,9 @@
-"""Fusion groups: tiles computed together, a block of registers at a time, as steps of a sort are.
+"""Fusion groups: tiles that are computed together, one block of registers at a time.
 
-Each step of a sorting network compares a tile with itself, neighbours swapped along one axis of
-extent 2, and would be a loop over the whole tile of its own. Steps whose axes lie within a block of
-a few chunks need nothing from outside of it, so a run of them becomes one loop over blocks, with
-tiles in between that never reach memory. Must not know how a block is emitted.
+Each step of a sorting network compares a tile with itself, with neighbours swapped along an axis of
+extent 2. On its own it would be a loop over the whole tile. If the axes of successive steps lie
+within a block of a few chunks, the steps need nothing from outside the block. Such a sequence
+becomes one loop over blocks, and the tiles between the steps never reach memory.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from ttools.ir.domains.strides import StrideAnalysis
 
 #: A tile, and whether it is read at the coordinates of the one that is computed.
 _Step: TypeAlias = "tuple[Value, bool]"
-#: Chunks of 32-bit elements in a block. More take longer to compile than they gain when they run.
+#: Chunks of 32-bit elements in a block. Larger blocks cost more in compilation than they save.
 _CHUNKS = 4
-#: Tiles of a group. What LLVM takes for one block of code grows with the square of its length.
+#: Tiles of a group. The time LLVM needs for a basic block grows with the square of its length.
 _MOST_MEMBERS = 128
 
 
 @dataclass
 class _Reach:
-    """What a tile is computed from.
+    """The tiles that a tile is computed from.
 
     Attributes:
-        aligned: stored tiles that are read at the tile's own coordinates, or at swapped ones.
-        others: stored tiles that are read elsewhere.
-        axes: along which neighbours are swapped.
+        aligned: Stored tiles that are read at the tile's own coordinates, or at swapped ones.
+        others: Stored tiles that are read at other coordinates.
+        axes: Axes along which neighbours are swapped.
     """
 
     aligned: set[Value] = field(default_factory=set)
@@ -49,19 +49,19 @@ class _Reach:
 def plan_fusion_groups(
     plan: Plan, ops: Sequence[Operation], candidates: set[Value], lanes: int
 ) -> None:
-    """Puts fusion groups into a plan, whose members lose their slots if only members read them.
+    """Add fusion groups to a plan; members that only members read lose their slots.
 
     Args:
-        plan: otherwise complete.
-        ops: of the function, in order.
-        candidates: tiles that are stored because that is cheaper.
-        lanes: of a chunk.
+        plan: The plan, otherwise complete.
+        ops: The operations of the function, in order.
+        candidates: Tiles that are stored only because that is cheaper.
+        lanes: The number of lanes of a chunk.
     """
     shared = {*plan.shares, *plan.shares.values()}
-    known = StrideAnalysis()
-    free = {v for v in candidates - shared if tile_order(v, plan.is_stored, known) is None}
-    found = find_fusion_groups(ops, free, plan, lanes)
-    for group, kept in [(group, escaping(group, plan)) for group in found]:
+    strides = StrideAnalysis()
+    free = {v for v in candidates - shared if tile_order(v, plan.is_stored, strides) is None}
+    groups = find_fusion_groups(ops, free, plan, lanes)
+    for group, kept in [(group, escaping(group, plan)) for group in groups]:
         defining = [v.defining_op for v in group.members if v.defining_op is not None]
         plan.fusion_groups[defining[-1]] = group
         plan.skipped.update(defining[:-1])
@@ -73,15 +73,15 @@ def plan_fusion_groups(
 def find_fusion_groups(
     ops: Sequence[Operation], candidates: set[Value], plan: Plan, lanes: int
 ) -> list[FusionGroup]:
-    """Collects candidates, which could as well be computed later, in groups of at least two."""
-    found: list[FusionGroup] = []
+    """Collect candidates, whose computation may be delayed, in groups of at least two."""
+    groups: list[FusionGroup] = []
     current: FusionGroup | None = None
     block: Block | None = None
 
     def close() -> None:
         nonlocal current
         if current is not None and len(current.members) > 1:
-            found.append(current)
+            groups.append(current)
         current = None
 
     for op in ops:
@@ -101,11 +101,11 @@ def find_fusion_groups(
         elif not _may_wait(op, plan):
             close()
     close()
-    return found
+    return groups
 
 
 def _is_plain(op: Operation) -> bool:
-    """Whether an operation's only result is a tile that is computed element by element."""
+    """Return whether an operation computes one tile, element by element."""
     return (
         len(op.results) == 1
         and elementwise.is_elementwise(op.name)
@@ -115,7 +115,7 @@ def _is_plain(op: Operation) -> bool:
 
 
 def _may_wait(op: Operation, plan: Plan) -> bool:
-    """Whether what stands before `op` may as well be computed after it."""
+    """Return whether the operations before `op` may be computed after it."""
     if not op.results or op.regions or any(plan.is_stored(v) for v in op.results):
         return False
     if any(v.is_tensor for v in op.operands) and not op.results[0].is_tensor:
@@ -128,13 +128,13 @@ def _may_wait(op: Operation, plan: Plan) -> bool:
 
 
 def _join(group: FusionGroup, value: Value | None, reach: _Reach, lanes: int) -> bool:
-    """Adds a tile to a group, if what it is computed from is in its block; says whether.
+    """Add a tile to a group if its inputs are in the same block; return whether they are.
 
     Args:
-        group: to be changed.
-        value: the tile; None if it is the group's first, which only has its axes added.
-        reach: of the tile.
-        lanes: of a chunk.
+        group: The group, which is changed.
+        value: The tile; None if it is the group's first member and only its axes are added.
+        reach: The inputs of the tile.
+        lanes: The number of lanes of a chunk.
     """
     shape = shape_of(group.members[0].type)
     if value is not None and (
@@ -181,7 +181,7 @@ def _reach(value: Value, plan: Plan) -> _Reach:
 
 
 def escaping(group: FusionGroup, plan: Plan) -> list[Value]:
-    """The members that are read where others than members are computed."""
+    """Return the members that are read where tiles outside the group are computed."""
     inside = {member.defining_op for member in group.members}
 
     def outside(value: Value) -> list[Operation]:

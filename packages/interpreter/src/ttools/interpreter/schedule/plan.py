@@ -1,7 +1,4 @@
-"""What is decided of a function's tensors before anything is emitted; see `schedule`.
-
-Plain data. Must not know how it is decided.
-"""
+"""The schedule of a function as data; `schedule.py` makes it before anything is emitted."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ class FusionGroup:
     """Tiles of one shape that are computed together, where the last of them is defined.
 
     Attributes:
-        members: in the order of the program.
-        axes: of extent 2, along which a block holds both coordinates, apart from its lanes.
+        members: The tiles, in program order.
+        axes: Axes of extent 2 of which a block holds both coordinates, apart from its lanes.
     """
 
     members: list[Value]
@@ -25,19 +22,20 @@ class FusionGroup:
 
 @dataclass
 class Plan:
-    """Decisions about tensor values.
+    """Decisions about the tensors of a function.
 
     Attributes:
-        stored: values with a slot in the arena; True when narrow floats are held as f32 there.
-        increments: loop-carried tensors that are their initial value plus uniform increments;
+        stored: Values with a slot in the arena; True if narrow floats are held as f32 there.
+        increments: Loop-carried tensors that are their initial value plus uniform increments;
             maps the block argument to the addends of one iteration.
-        shares: values stored in the slot of another one (a yielded value in the slot of the
-            carried one or of an `scf.if`'s result, a loop's result in that of the carried one).
-        lane_swaps: operations that swap neighbours along an axis of extent 2, with the tile and
+        shares: Values that live in the slot of another value: a yielded value in the slot of the
+            carried one or of an `scf.if`'s result, a loop's result in that of the carried one.
+        lane_swaps: Operations that swap neighbours along an axis of extent 2, with the tile and
             the axis.
-        skipped: what is not computed where it is defined: reductions that only
-            served lane swaps, what led from them there, and members of a group but the last.
-        fusion_groups: tiles that are computed together, by the operation that defines the last.
+        skipped: Operations that are not computed where they are defined: reductions that only
+            serve lane swaps, the operations between those and the swap, and all members of a
+            fusion group but the last.
+        fusion_groups: Groups of tiles, by the operation that defines the last one.
     """
 
     stored: dict[Value, bool] = field(default_factory=dict)
@@ -48,18 +46,18 @@ class Plan:
     fusion_groups: dict[Operation, FusionGroup] = field(default_factory=dict)
 
     def store(self, value: Value, *, widened: bool = False) -> None:
-        """Gives a tensor a slot of its own, unless it lies in another's already."""
+        """Give a tensor a slot of its own, unless it lives in the slot of another value."""
         if value.is_tensor and value not in self.shares:
             self.stored[value] = self.stored.get(value, True) and widened
 
     def share(self, value: Value, other: Value) -> None:
-        """Has a tensor lie in the slot of another one, for good, and have none of its own."""
+        """Place a tensor in the slot of another one, for good; it loses its own slot."""
         assert value not in self.shares, "a value lies in one slot"
         self.stored.pop(value, None)
         self.shares[value] = other
 
     def owner(self, value: Value) -> Value:
-        """The value that owns the slot in which a stored one lies."""
+        """Return the value that owns the slot in which a stored value lives."""
         while value in self.shares:
             value = self.shares[value]
         return value

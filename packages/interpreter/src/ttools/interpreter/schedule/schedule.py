@@ -1,11 +1,11 @@
-"""The schedule: which tensor values live in memory, and which are computed where they are used.
+"""The schedule: which tensors live in memory, and which are computed where they are used.
 
-It is decided before anything is emitted (`Plan`).  `materialised` is the oracle's
-schedule: every tensor value is stored when it is defined, in program order.  `fused` keeps a
-value as an expression unless something forces it into memory: an operation that needs the whole
-tile, a loop that carries it, a memory order that could be observed, or a cost that would be paid
-more than once.  Loads execute once, in program order; only those from storages that the launch
-never writes (`Facts.readonly`) count as expressions.
+It is decided before anything is emitted (`Plan`). The schedule `materialised`, the oracle in tests,
+stores every tensor where it is defined, in program order. `fused` keeps a tensor as an expression
+unless it must be stored: an operation needs the whole tile, a loop carries it, the order of memory
+accesses could be observed, or its cost would be paid more than once. Loads execute once, in program
+order; a load counts as an expression only if the launch never writes the storage
+(`Facts.readonly`).
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ from ttools.ir.nesting import (
     outside_combines,
 )
 
-#: Worth storing when used by more than one operation.
+#: A value of at least this cost is stored if several operations use it.
 COSTLY = 8
-#: Worth storing rather than repeating once per row of a broadcast or once per loop iteration.
+#: A value of at least this cost is stored if a broadcast or a loop would repeat it.
 COSTLY_REPEATED = 3
-#: Worth storing however it is used: what LLVM takes for one block of code grows with the square of
-#: its length, and next to so many cycles a store is nothing.
+#: A value of at least this cost is always stored: the time LLVM needs for a basic block grows with
+#: the square of its length, and a store adds little to that many cycles.
 COSTLY_AT_ONCE = 400
-#: How many operations in a row may rename coordinates before a tile is stored: each is emitted
-#: inside the next one, as deep in Python's stack.
+#: How many operations in a row may change coordinates before a tile is stored: each is emitted
+#: inside the next one and deepens Python's stack.
 _MOST_VIEWS = 16
 
 
 def make_plan(
     function: Operation, facts: Facts, options: EmitOptions, provenance: Provenance
 ) -> Plan:
-    """Schedules one `tt.func`."""
+    """Return the schedule of a `tt.func`."""
     planner = _Planner(function, facts, options, provenance)
     planner.run()
     return planner.plan
@@ -116,10 +116,10 @@ class _Planner:
             plan_fusion_groups(self.plan, ops, chosen, self.lanes)
 
     def _keep_loads_in_place(self, ops: Sequence[Operation]) -> None:
-        """Stores loads that would otherwise run later than the program says, or repeatedly.
+        """Store loads that would otherwise execute later than the program says, or repeatedly.
 
-        A guarded load reports what it touches, so that it must run exactly where it stands. What
-        it reports once more in a branch after that counts once.
+        A guarded load reports what it touches, so it must execute exactly where it stands. Reports
+        of the same load from later branches do not count again.
         """
         for op in ops:
             if op.has(LOADS) and op.result.is_tensor and not self.plan.is_stored(op.result):
@@ -129,7 +129,9 @@ class _Planner:
                     self.plan.store(op.result)
 
     def _only_again_in_branches(self, load: Operation, users: Sequence[Operation]) -> bool:
-        """Whether a load runs in its own block first, and elsewhere in branches after that."""
+        """Return whether a load executes in its own block first and elsewhere only in later
+        branches.
+        """
         assert load.parent is not None
         order = {op: n for n, op in enumerate(load.parent.operations)}
         in_place = [
@@ -157,13 +159,13 @@ class _Planner:
             results = [result for user, _ in current.uses for result in user.results]
             return [v for v in results if v.is_tensor and not self.plan.is_stored(v)]
 
-        return [user for each in reachable([value], expressions) for user, _ in each.uses]
+        return [user for inner in reachable([value], expressions) for user, _ in inner.uses]
 
     def _find_lane_swaps(self, ops: Sequence[Operation]) -> None:
         for op in ops:
-            found = swapped_lanes(op) or swapped_as_bits(op)
-            if found is not None:
-                self.plan.lane_swaps[op] = found
+            swap = swapped_lanes(op) or swapped_as_bits(op)
+            if swap is not None:
+                self.plan.lane_swaps[op] = swap
             if op.name == "tt.reduce" and is_only_swapped(op):
                 expands = [user for user, _ in op.results[0].uses]
                 self.plan.skipped |= {op, *expands}
@@ -171,7 +173,9 @@ class _Planner:
 
     # ---- forced by the operation
     def _store_forced(self, op: Operation) -> None:
-        """Stores what control flow carries, and what memory order forbids to move."""
+        """Store what control flow carries, and what must not move in the order of memory
+        accesses.
+        """
         if op.has(CROSS_LANE, ATOMIC, CALL):  # the operation itself fills a whole tile
             self._store_all(op.results)
         for value in _addressed(op):
@@ -203,7 +207,7 @@ class _Planner:
         self._store_all([v for n, v in enumerate(op.operands) if n != 2])
 
     def _inline_assembly(self, op: Operation) -> None:
-        """Effects happen once and in order; elements that share a register are lowered together."""
+        """Store results whose effects must happen once, or whose elements share a register."""
         if elementwise.has_effects(op) or not elementwise.is_lanewise(op):
             self._store_all([v for v in op.results if v.is_tensor])
 
@@ -226,9 +230,9 @@ class _Planner:
         for _, argument, yielded, result in carried_values(op):
             if not result.is_tensor:
                 continue
-            found = self.regularity.increments(argument, yielded) if self.fused else None
-            if found is not None:
-                self.plan.increments[argument] = found
+            addends = self.regularity.increments(argument, yielded) if self.fused else None
+            if addends is not None:
+                self.plan.increments[argument] = addends
                 continue
             self.plan.store(argument)
             self.plan.store(yielded)
@@ -237,7 +241,7 @@ class _Planner:
     def _is_readonly(self, op: Operation) -> bool:
         return self.fused and loads_unwritten(op, self.facts.readonly, self.provenance)
 
-    # ---- worth it
+    # ---- stored because that is cheaper
     def _should_store(self, value: Value) -> bool:
         if not self.fused:
             op = value.defining_op
@@ -254,14 +258,14 @@ class _Planner:
         )
 
     def _is_too_long(self, value: Value) -> bool:
-        """Whether an expression is cut at a value, for those who compile it."""
+        """Return whether an expression must be cut at a value to limit the time of compilation."""
         op = value.defining_op
         if not self.fused or op is None or op.has(COUNTED):
             return False
         return self.cost(value) >= COSTLY_AT_ONCE or self._views_below(value) > _MOST_VIEWS
 
     def _views_below(self, value: Value) -> int:
-        """The longest row of operations that rename coordinates, down to what is stored."""
+        """Return the length of the longest chain of coordinate changes down to what is stored."""
         for inner in operands_first(value, self._views):
             op = inner.defining_op
             if op is None or self.plan.is_stored(inner):
@@ -282,14 +286,16 @@ class _Planner:
         return loop_depth(user.parent) > definition_depth(value)
 
     def cost(self, value: Value) -> int:
-        """Cycles, roughly, to compute 16 lanes of `value` where it is used."""
+        """Return roughly how many cycles it takes to compute 16 lanes of a value where it
+        is used.
+        """
         if self.plan.is_stored(value) or not value.is_tensor:
             return 1 if value.is_tensor else 0
         if value.defining_op in self.plan.lane_swaps:
             return self.cost(self.plan.lane_swaps[value.defining_op][0]) + 2
-        known = self._cost.get(value)
-        if known is not None:
-            return known
+        remembered = self._cost.get(value)
+        if remembered is not None:
+            return remembered
         op = value.defining_op
         cost = 0
         if op is not None and not op.has(COUNTED):
@@ -309,7 +315,9 @@ class _Planner:
 
     # ---- in place
     def _share_carried(self, op: Operation) -> None:
-        """Assigns a yielded value the slot of the value it replaces, where safe."""
+        """Let a yielded value live in the slot of the value that it replaces, where that is
+        safe.
+        """
         body = op.regions[0].entry
         for _, argument, yielded, _ in carried_values(op):
             target = yielded.defining_op
@@ -328,7 +336,7 @@ class _Planner:
                 self.plan.share(yielded, argument)
 
     def _reads_allow(self, argument: Value, body: Block, target: Operation) -> bool:
-        """Whether nothing reads `argument` after `target` starts writing its slot."""
+        """Return whether `argument` is not read after `target` begins to write its slot."""
         order = {id(op): n for n, op in enumerate(body.operations)}
         limit = order[id(target)]
 
@@ -354,9 +362,9 @@ class _Planner:
 
 
 def _addressed(op: Operation) -> Sequence[Value]:
-    """Operands that must be in memory: their elements are addressed, or taken one by one.
+    """Return the operands that must be in memory: their elements are addressed, or used one by one.
 
-    That would not let what computes them go by vectors.
+    Using them one by one would keep the operations that compute them from using vectors.
     """
     if op.has(CALL, BRANCH):
         return op.operands
@@ -371,7 +379,7 @@ def _addressed(op: Operation) -> Sequence[Value]:
 
 
 def _writes_after_reading(op: Operation, position: int) -> bool:
-    """Whether `op` may write an element of its result once it has read that operand element."""
+    """Return whether `op` may write an element once it has read the same element of an operand."""
     if len(op.results) > 1:
         return False  # each is computed from the operands, one tile after the other
     if op.name in ("tt.dot", "tt.dot_scaled"):

@@ -1,12 +1,15 @@
-"""Whether every read of a slot finds the value that is wanted there.
+"""Verification of schedules: every read of a slot must find the value that it expects.
 
-Tensors share slots: what a branch yields lies in its result's, what a loop yields in that of the
-carried tensor. A schedule in which two values want one slot at the same time, or in which nothing
-fills a slot, is a silent wrong answer. This is the check that register allocators have: a forward
-dataflow analysis of which values each slot holds on every path, which knows nothing of how the
-schedule was found. A load that waits until its value is wanted is looked at in the same way: as a
-slot that each write to memory empties. Must not know anything of single elements: that an operation
-may read and write one slot in place is decided in `schedule`.
+Tensors share slots: a value that a branch yields lives in the slot of the result, and one that a
+loop yields in the slot of the carried tensor. If two values need one slot at the same time, or
+nothing fills a slot, results are wrong without any message. As for register allocators, a forward
+data-flow analysis computes which values each slot holds on every path, independently of how the
+schedule was made. For example, if `b` shares the slot of `a` and `a` is read after `b` is computed,
+the slot holds only `b` at that read, which is reported. A load that is executed later than it
+stands is treated as a slot that each write to memory empties.
+
+Single elements are not modelled: `schedule` decides which operations may read and write one slot in
+place.
 """
 
 from __future__ import annotations
@@ -23,14 +26,14 @@ from ttools.ir import Block, Operation, Region, Value
 from ttools.ir.dataflow import carried_values, passings, reachable
 from ttools.ir.dialects.traits import BRANCH, COUNTED, READS, STRUCTURED, TERMINATOR
 
-#: The values that each slot, named by the value that owns it, holds.
+#: The values that each slot holds, by the value that owns the slot.
 _State = dict[Value, frozenset[Value]]
 #: The block that is entered, or None where an operation ends; what is passed, and what receives it.
 _Edge: TypeAlias = "tuple[Block | None, Sequence[Value], Sequence[Value]]"
 
 
 def verify_plan(function: Operation, plan: Plan, facts: Facts, provenance: Provenance) -> list[str]:
-    """What is wrong with the schedule of a `tt.func`, one sentence each; empty if nothing is."""
+    """Return a sentence for each error in the schedule of a `tt.func`."""
     problems = [
         f"{v!r} has a slot of its own and another's" for v in plan.shares if v in plan.stored
     ]
@@ -40,7 +43,7 @@ def verify_plan(function: Operation, plan: Plan, facts: Facts, provenance: Prove
 
 
 def _meet(a: _State, b: _State) -> _State:
-    """What slots hold on both of two paths."""
+    """Return what slots hold on both of two paths."""
     return {slot: a[slot] & b[slot] for slot in a.keys() & b.keys()}
 
 
@@ -48,13 +51,13 @@ class _Checker:
     def __init__(self, plan: Plan, facts: Facts, provenance: Provenance) -> None:
         self.plan, self.state = plan, _State()
         self.facts, self.provenance = facts, provenance
-        #: A dictionary for its order.
+        #: A dictionary, because a set has no order.
         self.problems: dict[str, None] = {}
-        #: Tensors kept as their initial value plus an increment, and that initial value.
+        #: The initial values of tensors that are kept as an initial value plus an increment.
         self.initial: dict[Value, Value] = {}
         self.at_hand: set[Value] = set()
 
-    def found(self, problem: str) -> None:
+    def report(self, problem: str) -> None:
         self.problems[problem] = None
 
     # ---- slots
@@ -62,7 +65,7 @@ class _Checker:
         self.state[self.plan.owner(value)] = frozenset((value,))
 
     def read(self, values: Iterable[Value], reader: Operation) -> None:
-        """Reads all slots that expressions end in, where `reader` stands."""
+        """Check all slots that expressions read where `reader` stands."""
 
         def below(value: Value) -> list[Value]:
             op = value.defining_op
@@ -80,12 +83,14 @@ class _Checker:
                 continue
             if self.plan.is_stored(value):
                 if value not in self.state.get(self.plan.owner(value), frozenset()):
-                    self.found(f"{reader!r} reads {value!r}, which its slot does not hold")
+                    self.report(f"{reader!r} reads {value!r}, which its slot does not hold")
             elif op is not None and self.waits(op) and value not in self.state:
-                self.found(f"{reader!r} executes {op!r} after a write to memory")
+                self.report(f"{reader!r} executes {op!r} after a write to memory")
 
     def waits(self, op: Operation) -> bool:
-        """Whether an operation is a load that must not wait across a write, and does wait."""
+        """Return whether an operation is a load that is delayed although a write must not overtake
+        it.
+        """
         return (
             op.has(READS)
             and op.results[0].is_tensor
@@ -94,15 +99,15 @@ class _Checker:
         )
 
     def move(self, moves: Sequence[tuple[Value, Value]], reader: Operation) -> None:
-        """Stores each source in its target's slot: slots as if at once, then what is computed."""
+        """Copy values to slots: first all stored sources, as if at once, then what is computed."""
         moves = [(s, t) for s, t in moves if s.is_tensor and self.plan.is_stored(t)]
         self.read([s for s, _ in moves if self.plan.is_stored(s)], reader)
         for source, target in moves:
             if self.plan.is_stored(source):
                 owner = self.plan.owner(target)
-                held = self.state.get(owner, frozenset())
+                values = self.state.get(owner, frozenset())
                 stays = self.plan.owner(source) == owner
-                self.state[owner] = held | {target} if stays else frozenset((target,))
+                self.state[owner] = values | {target} if stays else frozenset((target,))
         for source, target in moves:
             if not self.plan.is_stored(source):
                 self.read([source], reader)
@@ -179,7 +184,7 @@ class _Checker:
             self.state = _meet(self.state, before)  # the branch that does not exist
 
     def end_counted_loop(self, op: Operation) -> None:
-        """What the slot of a carried argument holds is the result, if they have one slot."""
+        """Make the values that a loop carried its results, if they share a slot."""
         for _, argument, _, result in carried_values(op):
             if not self.plan.is_stored(result):
                 continue
@@ -188,9 +193,9 @@ class _Checker:
                 self.write(result)
                 continue
             owner = self.plan.owner(result)
-            held = self.state.get(owner, frozenset())
-            if argument in held:
-                self.state[owner] = held | {result}
+            values = self.state.get(owner, frozenset())
+            if argument in values:
+                self.state[owner] = values | {result}
 
     # ---- operations
     def operation(self, op: Operation) -> None:

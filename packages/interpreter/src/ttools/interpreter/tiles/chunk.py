@@ -1,10 +1,10 @@
-"""Chunks: the part of a tile one vector instruction works on, and where in the tile it lies.
+"""Chunks: the part of a tile that one vector instruction processes, and its place in the tile.
 
-A tile is never an LLVM value as a whole.  Loops walk it chunk by chunk; `Coords` says which
-elements a chunk holds, as one scalar base plus compile-time lane offsets per axis, and a chunk's
-value is either an `Affine` form (scalar base plus constant lane offsets, how contiguity is found)
-or a plain `Vector`.  Tile extents are powers of two, so a base and its lane offsets never share
-bits: reshapes are shifts and masks applied to both parts alike.
+A whole tile is never one LLVM value. Loops walk it chunk by chunk. `Coords` describes which
+elements a chunk holds: per axis, a scalar base plus lane offsets that are known at compile time.
+The value of a chunk is either `Affine`, a scalar base plus constant lane offsets, by which
+contiguous accesses are recognised, or a plain `Vector`. Extents of tiles are powers of two, so a
+base and its lane offsets never share bits, and reshapes apply the same shifts and masks to both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
 from ttools.ir import Type
 from ttools.ir.dialects.coordinates import Lanes
 
-#: Where a tile, and a loop over it, begins.
+#: The first coordinate of an axis, and the start of a loop over it.
 ZERO = integer(0, "i32")
 #: The divisor of zero: anything divides it.
 ANY_DIVISOR = 1 << 62
@@ -25,9 +25,12 @@ ANY_DIVISOR = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Coordinates along one axis: `base + lanes[l]` for lane l; `base` is an i32 SSA or literal.
+    """Coordinates along one axis: `base + lanes[l]` for lane l.
 
-    `divisor` is a power of two known to divide `base`, and greater than every lane offset.
+    Attributes:
+        base: An SSA value of type i32, or a literal.
+        lanes: The offset of each lane.
+        divisor: A power of two that divides `base` and exceeds every lane offset.
     """
 
     base: SSAValue
@@ -36,7 +39,7 @@ class Axis:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Coordinates are keys of what has been computed: each is looked up many times.
+        # Coordinates are dictionary keys that are looked up often.
         object.__setattr__(self, "_hash", hash((self.base, self.lanes, self.divisor)))
 
     def __hash__(self) -> int:
@@ -51,12 +54,12 @@ Coords: TypeAlias = tuple[Axis, ...]
 
 
 def origin(rank: int, width: int = 1) -> Coords:
-    """The first element of a tile, in every lane."""
+    """Return the coordinates of the first element of a tile, in every lane."""
     return (Axis(ZERO, (0,) * width, ANY_DIVISOR),) * rank
 
 
 def moved(lanes: Lanes, at: Coords) -> Coords:
-    """Return the coordinates in the operand of a view of what it shows at some coordinates."""
+    """Return the coordinates in a view's operand that correspond to coordinates in the view."""
     assert lanes.axes is not None
     width = at[0].width if at else 1
     return tuple(
@@ -79,10 +82,10 @@ class Vector:
 
 @dataclass(slots=True, eq=False)
 class Affine:
-    """A chunk whose lane l is `base + lanes[l]`; all-zero lanes make it uniform, of any type.
+    """A chunk whose lane l is `base + lanes[l]`; if all offsets are 0 it is uniform, of any type.
 
-    For pointers the lane offsets are bytes.  When `guard` (an i1 SSA) is given, the form holds
-    only if it is true at run time; `exact` then emits the vector that is always right.
+    The lane offsets of pointers are bytes. If there is a `guard` (an i1), the form is only valid
+    where the guard is true at run time; `exact` then emits the vector that is always right.
     """
 
     element: Type
@@ -106,5 +109,5 @@ Chunk: TypeAlias = Vector | Affine
 
 
 def uniform(element: Type, base: SSAValue, width: int, divisor: int = 1) -> Affine:
-    """A chunk with the same scalar in every lane."""
+    """Return a chunk with the same scalar in every lane."""
     return Affine(element, base, (0,) * width, divisor)

@@ -1,7 +1,7 @@
-"""Operations on chunks that are known to the last lane: their results are constants in the text.
+"""Constant folding of chunks whose lanes are all literals.
 
-Masks of sorting networks are such: which lanes lie to the right along some axis. LLVM would find
-the same, but takes longer to read, fold and print them than it takes here.
+Masks of sorting networks are an example: which lanes are on the right along some axis. LLVM would
+fold them, too, but takes longer to read, fold and print them than this module does.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ttools.interpreter.llvm.value import FALSE, TRUE, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Vector, uniform
 from ttools.ir import IntegerType, Operation, element_type
 
-# As MLIR prints them, and as their numbers.
+# Predicates as MLIR prints them, and as its numbers.
 _COMPARISONS: dict[object, Callable[[int, int], bool]] = {"eq": eq, "ne": ne, 0: eq, 1: ne}
 
 
 def fold(b: Builder, op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
-    """The result of an operation on literal integers; None if it is something else."""
+    """Return the result of an operation on literal integers; None for any other operation."""
     bitwise = _bitwise(op)
     if bitwise is None and op.name != "arith.cmpi":
         return None
@@ -57,7 +57,9 @@ def _bitwise(op: Operation) -> Callable[[int, int], int] | None:
 
 
 def _numbers(chunk: Chunk) -> tuple[int, ...] | None:
-    """The lanes of a chunk of small literal integers; negative ones have more than one spelling."""
+    """Return the lanes of a chunk of small literals that are not negative; None for any other
+    chunk.
+    """
     if not isinstance(chunk, Affine) or chunk.guard is not None or chunk.exact is not None:
         return None
     if not isinstance(chunk.element, IntegerType) or not chunk.base.isdigit():

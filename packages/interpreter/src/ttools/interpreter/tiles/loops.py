@@ -1,6 +1,6 @@
-"""Counted LLVM loops with carried values, and how a tile is cut into chunks.
+"""Counted LLVM loops with carried values, and the division of tiles into chunks.
 
-Knows nothing of operations: callers emit the body between `Loop(...)` and `close(...)`.
+Callers emit the body of a loop between `Loop(...)` and `close(...)`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords
 
 
 class Loop:
-    """`for (i = start; i < stop; i += step)` over at least one iteration, carrying SSA values.
+    """A loop `for (i = start; i < stop; i += step)` with at least one iteration and carried values.
 
-    `index` and `carried` are valid in the body; after `close`, `results` holds what was passed to
-    it and the builder stands in the exit block.
+    `index` and `carried` are valid in the body. After `close`, `results` holds what was passed to
+    it, and the builder is in the exit block.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class OptionalLoop:
         self.results: list[SSAValue] = []
 
     def close(self, results: Sequence[SSAValue] = ()) -> None:
-        """Ends the body, as `Loop.close`."""
+        """End the body, as `Loop.close` does."""
         self.results = list(results)
         if self._loop is not None:
             self._loop.close(results)
@@ -75,7 +75,12 @@ class OptionalLoop:
 
 @dataclass(frozen=True, slots=True)
 class Traversal:
-    """How a tile is walked: axes from slowest to fastest, and how many lanes lie along each."""
+    """The way in which a tile is walked.
+
+    Attributes:
+        order: The axes, slowest first.
+        lanes_along: How many lanes of a chunk lie along each axis.
+    """
 
     shape: tuple[int, ...]
     order: tuple[int, ...]
@@ -86,7 +91,7 @@ class Traversal:
         return prod(self.lanes_along)
 
     def lane_stride(self, axis: int) -> int:
-        """Lanes between neighbours along `axis`."""
+        """Return the number of lanes between neighbours along `axis`."""
         stride = 1
         for k in reversed(self.order):
             if k == axis:
@@ -99,7 +104,7 @@ class Traversal:
         return tuple(lane // stride % n for lane in range(self.width))
 
     def axis(self, axis: int, base: SSAValue) -> Axis:
-        """The coordinate of `axis` when its loop index is `base`."""
+        """Return the coordinates of `axis` if its loop index is `base`."""
         divisor = ANY_DIVISOR if base == "0" else self.lanes_along[axis]
         return Axis(base, self.axis_lanes(axis), divisor)
 
@@ -111,10 +116,10 @@ def traversal(
     *,
     least: int = 4,
 ) -> Traversal:
-    """Cuts `shape` into chunks of at most `max_width` lanes, filled from the fastest axis.
+    """Divide `shape` into chunks of at most `max_width` lanes, filled from the fastest axis.
 
-    A chunk stays inside one run of the fastest axis when that is `least` long, so that accesses to
-    it are contiguous.
+    If the fastest axis has at least `least` elements, a chunk stays within one row along it, so
+    that it is contiguous in memory.
     """
     order = order if order is not None else tuple(range(len(shape)))
     left = max_width
@@ -130,13 +135,14 @@ def traversal(
 def open_loops(
     b: Builder, walk: Traversal, axes: Sequence[int]
 ) -> tuple[dict[int, SSAValue], list[Loop]]:
-    """Opens loops over `axes`, slowest first.
+    """Open loops over `axes`, slowest first.
 
-    At most two axes get a loop each. More become one loop whose index is taken apart: tiles of
-    many short axes, as sorting makes them, would otherwise cost a loop nest per operation.
+    Up to two axes get a loop each. More axes share one loop, whose index is divided into their
+    coordinates: tiles with many short axes, as sorting makes them, would otherwise need a deep loop
+    nest for each operation.
 
     Returns:
-        The base of each axis, "0" where one step is enough, and the loops to close.
+        The base of each axis, "0" if the axis needs no loop, and the loops to close.
     """
     steps = {k: walk.shape[k] // walk.lanes_along[k] for k in axes}
     bases = dict.fromkeys(axes, ZERO)
@@ -165,7 +171,7 @@ def _log2(power: int) -> int:
 
 
 def for_each_chunk(b: Builder, walk: Traversal, body: Callable[[Coords], None]) -> None:
-    """Emits the loops of `walk` with `body` in the innermost one."""
+    """Emit the loops of `walk` with `body` in the innermost one."""
     bases, loops = open_loops(b, walk, walk.order)
     at = tuple(walk.axis(k, bases[k]) for k in range(len(walk.shape)))
     if len(loops) == 1 and len(walk.shape) > 2 and list(walk.order) == sorted(walk.order):

@@ -1,7 +1,7 @@
-"""Conversions between an element's register, memory and widened representations.
+"""Conversions between the representations of an element in registers, in memory and widened.
 
-See `llvm.register_type` and `llvm.memory_type`; the widened representation is what products of
-matrices are computed from.
+See `register_type` and `memory_type` of `llvm/builder.py`. Products of matrices are computed from
+the widened representation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ttools.ir import FloatType, IntegerType, Type
 
 
 def widened_type(element: Type) -> str:
-    """The type a dot takes: f32 for narrow floats, i16 for i8, i32 for other narrow integers."""
+    """Return the type of operands of a dot: f32 for narrow floats, i16 for i8, else i32."""
     if isinstance(element, FloatType):
         return "double" if element.name == "f64" else "float"
     assert isinstance(element, IntegerType)
@@ -21,7 +21,7 @@ def widened_type(element: Type) -> str:
 
 
 def from_memory(b: Builder, raw: SSAValue, element: Type) -> SSAValue:
-    """Turns what was loaded into the register representation."""
+    """Convert a loaded value to the register representation."""
     if element == IntegerType(1):
         return b.cast("trunc", raw, "i1")
     if element == FloatType("f16"):
@@ -32,7 +32,7 @@ def from_memory(b: Builder, raw: SSAValue, element: Type) -> SSAValue:
 
 
 def to_memory(b: Builder, value: SSAValue, element: Type) -> SSAValue:
-    """Turns a register value into what is stored."""
+    """Convert a register value to the representation in memory."""
     if element == IntegerType(1):
         return b.cast("zext", value, "i8")
     if element == FloatType("f16"):
@@ -43,7 +43,7 @@ def to_memory(b: Builder, value: SSAValue, element: Type) -> SSAValue:
 
 
 def widen(b: Builder, value: SSAValue, element: Type) -> SSAValue:
-    """Converts a register value to the type a dot takes, exactly."""
+    """Convert a register value to the operand type of a dot, exactly."""
     if isinstance(element, FloatType):
         return value if element.name == "f64" else elementwise.widen_to_f32(b, value, element)
     source, target = register_type(element), widened_type(element)
@@ -53,7 +53,7 @@ def widen(b: Builder, value: SSAValue, element: Type) -> SSAValue:
 
 
 def narrow(b: Builder, value: SSAValue, element: Type) -> SSAValue:
-    """Undoes `widen`, exactly for values that came from `element`."""
+    """Undo `widen`, exactly for values that were of type `element`."""
     if isinstance(element, FloatType):
         return value if element.name == "f64" else elementwise.narrow_from_f32(b, value, element)
     source, target = widened_type(element), register_type(element)

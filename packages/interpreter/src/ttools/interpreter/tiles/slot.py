@@ -1,4 +1,4 @@
-"""Slots: where tiles live in memory, and the lanes of a chunk within them."""
+"""Slots: the places of tiles in memory, and the lanes of a chunk within them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from ttools.ir import Type
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a tile lives: row-major from `base + offset` bytes.
+    """The place of a tile in memory: row-major, from `base + offset` bytes.
 
-    `base` is the arena or a constant's global.  `widened` tiles hold narrow floats as f32 and
-    narrow integers as wider ones, ready for a dot.
+    Attributes:
+        base: The arena, or the global of a constant.
+        widened: If True, narrow floats are held as f32 and narrow integers as wider ones, ready for
+            a dot.
     """
 
     base: SSAValue
@@ -45,7 +47,7 @@ class Slot:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis."""
+        """Return the number of elements between neighbours along each axis."""
         return row_major(self.shape)
 
     @property
@@ -59,13 +61,13 @@ class Slot:
         return (narrow if self.widened else from_memory)(b, raw, self.element)
 
     def lane_offsets(self, at: Coords) -> tuple[int, ...]:
-        """Element offsets of each lane from lane 0."""
+        """Return the element offset of each lane from lane 0."""
         return _offsets(self.shape, at)
 
 
 @lru_cache(maxsize=1024)
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Elements between neighbours along each axis of a tile."""
+    """Return the number of elements between neighbours along each axis of a tile."""
     return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
 
 

@@ -1,7 +1,7 @@
-"""Fills a row-major slot from values that run along another axis of memory.
+"""Filling of a row-major slot with values that are contiguous along another axis of memory.
 
-A square of chunks is computed along that axis, transposed in registers and written along the
-last one: neither the loads nor the stores are scattered.
+A square of chunks is computed along that axis, transposed in registers and written along the last
+axis, so that neither the loads nor the stores are scattered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ttools.interpreter.tiles.slot import Slot
 
 
 def can_transpose(slot: Slot, axis: int, lanes: int) -> bool:
-    """Whether both axes are long enough for a square of chunks."""
+    """Return whether both axes are long enough for a square of chunks."""
     return min(slot.shape[axis], slot.shape[-1]) >= min(lanes, 8)
 
 
@@ -29,14 +29,14 @@ def fill_transposed(
     stored_at: Callable[[Coords], SSAValue],
     address_of: Callable[[Coords], SSAValue],
 ) -> None:
-    """Fills `slot` from chunks whose lanes lie along `axis`.
+    """Fill `slot` with chunks whose lanes lie along `axis`.
 
     Args:
-        integers: emits the index arithmetic.
-        axis: the axis along which chunks are computed.
-        lanes: the longest chunk.
-        stored_at: emits a chunk, converted to what the slot holds.
-        address_of: emits the address of the first lane of a chunk in the slot.
+        integers: Emits the index arithmetic.
+        axis: The axis along which chunks are computed.
+        lanes: The largest number of lanes of a chunk.
+        stored_at: Emits a chunk, converted to the slot's representation.
+        address_of: Emits the address of the first lane of a chunk in the slot.
     """
     b, last = integers.b, len(slot.shape) - 1
     size = min(lanes, slot.shape[axis], slot.shape[last])
@@ -53,7 +53,9 @@ def fill_transposed(
             bases.append(ZERO)
 
     def coords(fast: int, slow: int, position: int) -> Coords:
-        """Lanes along `fast`; `slow` at `position` within the square."""
+        """Return coordinates with lanes along `fast` and position `position` of the square along
+        `slow`.
+        """
         axes = []
         for k, base in enumerate(bases):
             divisor = ANY_DIVISOR if base == "0" else size
@@ -77,7 +79,7 @@ def fill_transposed(
 
 
 def transposed(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
-    """Transposes n vectors of n lanes in log2(n) rounds of two-input shuffles."""
+    """Transpose n vectors of n lanes in log2(n) rounds of two-input shuffles."""
     n = len(rows)
     current = list(rows)
     distance = n // 2
